@@ -1,0 +1,317 @@
+"""Bytes of a checkpoint: what a chain held below a seq, summed up since the checkpoint before.
+
+    size  field (big-endian)
+          header
+       4  magic             b"LGCP"
+       2  format            1
+       2  reserved
+      16  cluster id
+       8  epoch
+       8  seq               sums up the segments below it
+       8  from seq          the checkpoint before, 0 if none: rows and spans cover [from seq, seq)
+       4  broker
+      16  last nonce        of segment seq - 1
+       8  created ms        of segment seq - 1: a checkpoint's content is a function of its chain
+       4  page count
+       4  earlier count
+       4  stretch count
+       4  place count
+       8  bytes of the front: all up to the states
+       8  bytes of the states
+       4  CRC32C            of the front without this field
+          front, in this order
+          pages             64 bytes each, by topic id, partition, leader epoch, offset
+          earlier           8 bytes each: seqs of every checkpoint of the chain before this one
+          stretches         76 bytes each: all stretches of the chain, ended ones too
+          spans             12 bytes each, one a segment: body at u32, object size u64
+          places            length u16, nonce 16, key
+          after the front: the states (chains.state), then the pages (index.rows)
+
+A reader takes the front with one or two ranged reads, then single pages as it needs them. Pure.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from logstore.chains.replay import (
+    PRODUCER_EXPIRATION_MS,
+    ChainState,
+    SegmentSpan,
+    Stretch,
+    StretchKey,
+)
+from logstore.chains.state import decode_state, encode_state
+from logstore.errors import Corrupt, Refused
+from logstore.index.rows import ROW_BYTES, row_at, row_count
+from logstore.records.crc32c import crc32c
+from logstore.segments.format import PLACE, Place
+
+MAGIC = b"LGCP"
+FORMAT = 1
+PAGE_ROWS_MAX = 4096
+HEADER = struct.Struct(">4sH2x16sQQQi16sqIIIIQQ")
+CRC = struct.Struct(">I")
+HEADER_BYTES = HEADER.size + CRC.size
+PAGE = struct.Struct(">16siiIIQqqq")
+STRETCH = struct.Struct(">16siiB3xIIQqqqq")
+SPAN = struct.Struct(">IQ")
+SEQ = struct.Struct(">Q")
+
+
+class Page(NamedTuple):
+    """A run of index rows of one stretch; `position` is from the start of the pages."""
+
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    row_count: int
+    crc: int
+    position: int
+    first_offset: int
+    end_offset: int
+    running_max: int
+
+    @property
+    def key(self) -> StretchKey:
+        return StretchKey(self.topic_id, self.partition, self.leader_epoch)
+
+    @property
+    def byte_count(self) -> int:
+        return self.row_count * ROW_BYTES
+
+
+class StretchSummary(NamedTuple):
+    """A stretch as a checkpoint holds it; `state_position` is from the start of the states."""
+
+    start: int
+    end: int
+    released: bool
+    max_timestamp: int
+    max_timestamp_offset: int
+    state_position: int
+    state_bytes: int
+    state_crc: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """The front of a checkpoint."""
+
+    cluster_id: bytes
+    epoch: int
+    seq: int
+    from_seq: int
+    broker: int
+    last_nonce: bytes
+    created_ms: int
+    pages: Sequence[Page]
+    earlier: Sequence[int]
+    stretches: Mapping[StretchKey, StretchSummary]
+    spans: Sequence[SegmentSpan]
+    places: Sequence[Place]
+    front_bytes: int
+    states_bytes: int
+
+    @property
+    def pages_at(self) -> int:
+        return self.front_bytes + self.states_bytes
+
+    def pages_of(self, key: StretchKey) -> Iterator[Page]:
+        return (page for page in self.pages if page.key == key)
+
+
+def encode_checkpoint(chain: ChainState) -> bytes:
+    """The checkpoint at `chain.next_seq`, going on from `chain.checkpoint`.
+
+    Producers idle for a day of chain time are left out: expiry is part of this function, so that a
+    live leader and a replay of its chain agree.
+    """
+    states, pages = bytearray(), bytearray()
+    page_table, stretch_table = bytearray(), bytearray()
+    page_count = 0
+    for key in sorted(chain.stretches):
+        stretch = chain.stretches[key]
+        stretch.state.expire(chain.created_ms, PRODUCER_EXPIRATION_MS)
+        stretch_table += _pack_stretch(key, stretch, states)
+        for page in _pages(stretch):
+            page_table += _pack_page(key, page, len(pages))
+            pages += page
+            page_count += 1
+    spans = b"".join(SPAN.pack(*span) for span in chain.spans)
+    places = b"".join(
+        PLACE.pack(len(p.key), p.nonce) + p.key.encode() for p in chain.places
+    )
+    earlier = b"".join(SEQ.pack(seq) for seq in chain.checkpoints)
+    tables = bytes(page_table) + earlier + bytes(stretch_table) + spans + places
+    header = HEADER.pack(
+        MAGIC,
+        FORMAT,
+        chain.cluster_id,
+        chain.epoch,
+        chain.next_seq,
+        chain.checkpoint,
+        chain.broker,
+        chain.last_nonce,
+        chain.created_ms,
+        page_count,
+        len(chain.checkpoints),
+        len(chain.stretches),
+        len(chain.places),
+        HEADER_BYTES + len(tables),
+        len(states),
+    )
+    crc = CRC.pack(crc32c(tables, crc32c(header)))
+    return b"".join((header, crc, tables, states, pages))
+
+
+def _pages(stretch: Stretch) -> Iterator[memoryview]:
+    rows = memoryview(stretch.rows)
+    size = PAGE_ROWS_MAX * ROW_BYTES
+    return (rows[at : at + size] for at in range(0, len(rows), size))
+
+
+def _pack_page(key: StretchKey, page: memoryview, position: int) -> bytes:
+    count = row_count(page)
+    first, last = row_at(page, 0), row_at(page, count - 1)
+    return PAGE.pack(
+        *key,
+        count,
+        crc32c(page),
+        position,
+        first.base_offset,
+        last.last_offset + 1,
+        last.running_max,
+    )
+
+
+def _pack_stretch(key: StretchKey, stretch: Stretch, states: bytearray) -> bytes:
+    state = encode_state(stretch.state)
+    packed = STRETCH.pack(
+        *key,
+        stretch.released,
+        len(state),
+        crc32c(state),
+        len(states),
+        stretch.start,
+        stretch.end,
+        stretch.max_timestamp,
+        stretch.max_timestamp_offset,
+    )
+    states += state
+    return packed
+
+
+def front_bytes_of(data: bytes) -> int:
+    """How long the front is, from its first `HEADER_BYTES` bytes. Raises `Corrupt`, `Refused`."""
+    if len(data) < HEADER_BYTES:
+        raise Corrupt(f"checkpoint too short for its header: bytes={len(data)}")
+    magic, form, *_rest, front_bytes, _states_bytes = HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise Corrupt(f"not a checkpoint: magic={magic!r}")
+    if form != FORMAT:
+        raise Refused(
+            f"checkpoint of an unknown format: format={form} known={FORMAT}; upgrade"
+        )
+    return int(front_bytes)
+
+
+def decode_checkpoint(data: bytes) -> Checkpoint:
+    """The front of a checkpoint whose first bytes (all of the front at least) are `data`."""
+    front_bytes = front_bytes_of(data)
+    if len(data) < front_bytes:
+        raise Corrupt(f"checkpoint cut short: bytes={len(data)} need={front_bytes}")
+    view = memoryview(data)[:front_bytes]
+    (stored,) = CRC.unpack_from(view, HEADER.size)
+    if crc32c(view[HEADER_BYTES:], crc32c(view[: HEADER.size])) != stored:
+        raise Corrupt(f"checkpoint fails its checksum: bytes={front_bytes}")
+    fields = HEADER.unpack_from(view)
+    cluster_id, epoch, seq, from_seq, broker, last_nonce, created_ms = fields[2:9]
+    page_count, earlier_count, stretch_count, place_count, _front, states_bytes = (
+        fields[9:]
+    )
+    tables = _Tables(view)
+    pages = [Page(*page) for page in tables.take(PAGE, page_count)]
+    earlier = [item[0] for item in tables.take(SEQ, earlier_count)]
+    stretches = dict(_stretch(item) for item in tables.take(STRETCH, stretch_count))
+    spans = [SegmentSpan(*span) for span in tables.take(SPAN, seq - from_seq)]
+    places = tables.take_places(place_count)
+    return Checkpoint(
+        cluster_id=cluster_id,
+        epoch=epoch,
+        seq=seq,
+        from_seq=from_seq,
+        broker=broker,
+        last_nonce=last_nonce,
+        created_ms=created_ms,
+        pages=pages,
+        earlier=earlier,
+        stretches=stretches,
+        spans=spans,
+        places=places,
+        front_bytes=front_bytes,
+        states_bytes=states_bytes,
+    )
+
+
+class _Tables:
+    """Reads the tables of a front whose checksum held, one after the other."""
+
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+        self._at = HEADER_BYTES
+
+    def take(self, layout: struct.Struct, count: int) -> Iterator[tuple[Any, ...]]:
+        start, self._at = self._at, self._at + count * layout.size
+        if self._at > len(self._view):
+            raise Corrupt(f"checkpoint table cut short: at={start} count={count}")
+        return layout.iter_unpack(self._view[start : self._at])
+
+    def take_places(self, count: int) -> list[Place]:
+        places = []
+        for _ in range(count):
+            ((key_bytes, nonce),) = self.take(PLACE, 1)
+            start, self._at = self._at, self._at + key_bytes
+            places.append(
+                Place(bytes(self._view[start : self._at]).decode("ascii"), nonce)
+            )
+        return places
+
+
+def _stretch(fields: tuple[Any, ...]) -> tuple[StretchKey, StretchSummary]:
+    topic_id, partition, leader_epoch, released, size, crc, position, *offsets = fields
+    start, end, largest, largest_at = offsets
+    return StretchKey(topic_id, partition, leader_epoch), StretchSummary(
+        start, end, bool(released), largest, largest_at, position, size, crc
+    )
+
+
+def chain_state_of(checkpoint: Checkpoint, states: bytes) -> ChainState:
+    """The chain as it stood at the checkpoint; `states` are the bytes that follow the front."""
+    chain = ChainState(
+        cluster_id=checkpoint.cluster_id,
+        epoch=checkpoint.epoch,
+        broker=checkpoint.broker,
+        next_seq=checkpoint.seq,
+        last_nonce=checkpoint.last_nonce,
+        created_ms=checkpoint.created_ms,
+        checkpoints=[*checkpoint.earlier, checkpoint.seq],
+    )
+    for key, summary in checkpoint.stretches.items():
+        end = summary.state_position + summary.state_bytes
+        state = states[summary.state_position : end]
+        if len(state) != summary.state_bytes or crc32c(state) != summary.state_crc:
+            raise Corrupt(
+                f"state in a checkpoint fails its checksum: epoch={checkpoint.epoch} "
+                f"seq={checkpoint.seq} topic={key.topic_id.hex()} partition={key.partition}"
+            )
+        chain.stretches[key] = Stretch(
+            start=summary.start,
+            end=summary.end,
+            state=decode_state(state),
+            released=summary.released,
+            max_timestamp=summary.max_timestamp,
+            max_timestamp_offset=summary.max_timestamp_offset,
+        )
+    return chain

@@ -1,0 +1,111 @@
+"""Who a log is: cluster.json in the store, and the cluster row in the registry. Created once.
+
+    {"cluster_id": 32 hex digits, "format": 1, "registry": "sqlite:registry.db"}
+
+cluster.json is created before the row. A row that is missing although chain 1 has been opened means
+that the registry was lost: nothing is created then.
+"""
+
+import json
+from dataclasses import dataclass
+
+from logstore.chains.keys import CLUSTER_KEY, segment_key
+from logstore.chains.opening import OLD_REGISTRY, read_cluster
+from logstore.chains.walk import get_patiently
+from logstore.errors import AlreadyExists, ConditionFailed, Corrupt, NotFound, Refused
+from logstore.registry.store import RowAbsent
+from logstore.rows import CLUSTER, FORMAT_LEVEL, ClusterRow
+from logstore.segments.format import HEADER_BYTES
+from logstore.steps import Create, DrawNonce, Get, GetRow, PutRow, Steps
+
+FIRST_EPOCH = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    cluster_id: bytes
+    registry: str
+    """Registry URL as every reader finds it, never with credentials."""
+
+
+def encode_identity(identity: Identity) -> bytes:
+    fields = {
+        "cluster_id": identity.cluster_id.hex(),
+        "format": FORMAT_LEVEL,
+        "registry": identity.registry,
+    }
+    return json.dumps(fields, sort_keys=True).encode() + b"\n"
+
+
+def decode_identity(data: bytes) -> Identity:
+    """Raises `Corrupt`, or `Refused` for a newer format."""
+    try:
+        fields = json.loads(data)
+        level = int(fields["format"])
+        identity = Identity(
+            bytes.fromhex(fields["cluster_id"]), str(fields["registry"])
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(
+            f"{CLUSTER_KEY} cannot be read: {error}; is this a log's URL?"
+        ) from error
+    if level > FORMAT_LEVEL:
+        raise Refused(
+            f"the log was written by a newer logstore: format={level} known={FORMAT_LEVEL}; "
+            "upgrade this one"
+        )
+    if len(identity.cluster_id) != 16:
+        raise Corrupt(f"{CLUSTER_KEY} holds no cluster id")
+    return identity
+
+
+def read_identity() -> Steps[Identity | None]:
+    """What cluster.json says; None where there is none."""
+    try:
+        data: bytes = yield Get(CLUSTER_KEY)
+    except NotFound:
+        return None
+    return decode_identity(data)
+
+
+def ensure_identity(registry: str) -> Steps[Identity]:
+    """Create cluster.json and the cluster row where they are missing: embedded first start.
+
+    Raises `Refused` when the registry is another cluster's, or is gone while the log is not.
+    """
+    identity = yield from read_identity()
+    if identity is None:
+        cluster_id: bytes = yield DrawNonce()
+        identity = Identity(cluster_id, registry)
+        try:
+            yield Create(CLUSTER_KEY, [encode_identity(identity)])
+        except AlreadyExists:
+            found = yield from read_identity()
+            if found is None:
+                raise Refused(
+                    f"{CLUSTER_KEY} comes and goes; is the store conditional?"
+                ) from None
+            identity = found
+    if (yield GetRow(CLUSTER, CLUSTER)) is None:
+        yield from _put_row(identity)
+    cluster = yield from read_cluster(identity.cluster_id)
+    if cluster.format_level > FORMAT_LEVEL:
+        raise Refused(
+            f"the cluster writes a newer format: level={cluster.format_level} "
+            f"known={FORMAT_LEVEL}; upgrade this broker"
+        )
+    return identity
+
+
+def _put_row(identity: Identity) -> Steps[None]:
+    try:
+        yield from get_patiently(segment_key(FIRST_EPOCH, 0), 0, HEADER_BYTES)
+    except NotFound:
+        pass
+    else:
+        raise Refused(f"the log has chains and the registry is empty: {OLD_REGISTRY}")
+    row = ClusterRow(identity.cluster_id, FIRST_EPOCH, FORMAT_LEVEL).row()
+    try:
+        yield PutRow(CLUSTER, CLUSTER, row, [RowAbsent()])
+    except ConditionFailed:
+        pass  # somebody else was first; the caller reads whose cluster it is

@@ -1,0 +1,24 @@
+"""Keys of everything a chain stores, relative to the log's URL."""
+
+import hashlib
+
+CLUSTER_KEY = "cluster.json"
+CHAINS = "chains/"
+CHECKPOINTS = "checkpoints/"
+
+
+def _spread(epoch: int) -> str:
+    """Two hexadecimal digits that spread chains over S3's key-space partitions."""
+    return hashlib.blake2b(epoch.to_bytes(8, "big"), digest_size=1).hexdigest()
+
+
+def chain_prefix(epoch: int) -> str:
+    return f"{CHAINS}{_spread(epoch)}/{epoch:020d}/"
+
+
+def segment_key(epoch: int, seq: int) -> str:
+    return f"{chain_prefix(epoch)}{seq:020d}"
+
+
+def checkpoint_key(epoch: int, seq: int) -> str:
+    return f"{CHECKPOINTS}{epoch:020d}/{seq:020d}"

@@ -1,0 +1,141 @@
+"""Draw a broker epoch and open its chain: safety rule 3, up to the chain row.
+
+    read the next epoch n → create the opening of n → raise the row to n + 1 → chain row of n
+
+so openings have no gaps. When the opening of n is there already:
+
+    the row has moved on               → somebody else drew n; read again
+    the row stays for a whole lease    → whoever created the opening died before it raised the row:
+                                         seal that chain at seq 1, raise the row, try n + 1
+    there is a segment at seq 1        → the registry is older than the log: stop
+
+A chain row that is there already for a freshly drawn epoch means the same as that last case.
+"""
+
+from dataclasses import dataclass
+
+from logstore.chains.put import Stored, Taken, put_once
+from logstore.errors import ConditionFailed, Refused
+from logstore.registry.store import Condition, RowAbsent
+from logstore.rows import CHAIN, CLUSTER, ChainRow, ChainStatus, ClusterRow, chain_sk
+from logstore.segments.builder import FrozenSegment, bare_header, freeze_bare
+from logstore.segments.format import NO_NONCE, SegmentKind
+from logstore.steps import DrawNonce, GetRow, NowMs, PutRow, Steps, UpdateRow, Wait
+
+DRAWS_MAX = 1000
+OLD_REGISTRY = (
+    "the registry is older than the log, it seems to have been restored from a copy; "
+    "stop every broker and run: logstore restore"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An epoch that is ours alone, with its chain's opening stored."""
+
+    epoch: int
+    opening: FrozenSegment
+
+
+def open_chain(cluster_id: bytes, broker: int, *, lease_s: float) -> Steps[Opened]:
+    """Raises `Refused` when the registry is older than the log."""
+    for _ in range(DRAWS_MAX):
+        cluster = yield from read_cluster(cluster_id)
+        epoch = cluster.next_epoch
+        opening = yield from _bare(
+            SegmentKind.OPENING, cluster_id, broker, epoch, 0, NO_NONCE
+        )
+        put = yield from put_once(epoch, opening)
+        if isinstance(put, Stored):
+            if not (yield from _raise_row(epoch)):
+                continue  # we were so slow that somebody buried our opening
+            yield from _put_chain_row(epoch, broker)
+            return Opened(epoch, opening)
+        yield Wait(lease_s)
+        if (yield from read_cluster(cluster_id)).next_epoch == epoch:
+            yield from _bury(cluster_id, broker, epoch, put)
+    raise Refused(f"could not draw a broker epoch: attempts={DRAWS_MAX}")
+
+
+def read_cluster(cluster_id: bytes) -> Steps[ClusterRow]:
+    row = yield GetRow(CLUSTER, CLUSTER)
+    if row is None:
+        raise Refused(f"the registry has no cluster row: {OLD_REGISTRY}")
+    cluster = ClusterRow.of(row)
+    if cluster.cluster_id != cluster_id:
+        raise Refused(
+            f"the registry belongs to another cluster: log={cluster_id.hex()} "
+            f"registry={cluster.cluster_id.hex()}; check the URL and the registry"
+        )
+    return cluster
+
+
+def _raise_row(epoch: int) -> Steps[bool]:
+    """Whether it was this call that raised the row from `epoch`."""
+    try:
+        yield UpdateRow(
+            CLUSTER,
+            CLUSTER,
+            {"next_epoch": epoch + 1},
+            [Condition("next_epoch", "=", epoch)],
+        )
+    except ConditionFailed:
+        return False
+    return True
+
+
+def _put_chain_row(epoch: int, broker: int) -> Steps[None]:
+    row = ChainRow(broker=broker, status=ChainStatus.OPEN).row()
+    try:
+        yield PutRow(CHAIN, chain_sk(epoch), row, [RowAbsent()])
+    except ConditionFailed as failed:
+        raise Refused(f"chain {epoch} has a row already: {OLD_REGISTRY}") from failed
+
+
+def _bury(cluster_id: bytes, broker: int, epoch: int, opening: Taken) -> Steps[None]:
+    """Seal the chain of an opening whose maker is gone, and raise the row past it."""
+    header = opening.header
+    if (
+        header is None
+        or header.cluster_id != cluster_id
+        or header.kind is not SegmentKind.OPENING
+    ):
+        raise Refused(
+            f"chain {epoch} does not begin with an opening of this cluster; {OLD_REGISTRY}"
+        )
+    seal = yield from _bare(
+        SegmentKind.SEAL, cluster_id, broker, epoch, 1, header.nonce
+    )
+    put = yield from put_once(epoch, seal)
+    if isinstance(put, Taken) and (
+        put.header is None or put.header.kind is not SegmentKind.SEAL
+    ):
+        raise Refused(
+            f"chain {epoch} holds segments that the registry does not know: {OLD_REGISTRY}"
+        )
+    # If somebody else buried it first the row has moved, which is all we want.
+    yield from _raise_row(epoch)
+
+
+def _bare(
+    kind: SegmentKind,
+    cluster_id: bytes,
+    broker: int,
+    epoch: int,
+    seq: int,
+    previous: bytes,
+) -> Steps[FrozenSegment]:
+    nonce: bytes = yield DrawNonce()
+    now_ms: int = yield NowMs()
+    return freeze_bare(
+        bare_header(
+            kind,
+            cluster_id=cluster_id,
+            epoch=epoch,
+            seq=seq,
+            broker=broker,
+            nonce=nonce,
+            previous_nonce=previous,
+            created_ms=now_ms,
+        )
+    )

@@ -1,0 +1,97 @@
+"""Put a segment once: safety rule 2.
+
+The bytes are frozen before the first attempt and are sent again, the same under the same key, until
+the store says what became of them:
+
+    created                     → stored
+    already exists, mine        → stored: an earlier attempt of ours had won, its answer was lost
+    already exists, not mine    → taken: a seal, or a foreign writer; we are fenced
+    already exists, but absent  → it was a store's 409, nothing is there; once more
+    anything else               → outcome unknown; back off, once more
+
+An absent object never settles an unknown outcome: the request may still be on its way. Hence the
+same seq is repeated for as long as it takes, and never its bytes under the next one.
+"""
+
+from dataclasses import dataclass
+
+from logstore.chains.keys import segment_key
+from logstore.errors import (
+    AlreadyExists,
+    Corrupt,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    Retryable,
+)
+from logstore.objects.store import Buffer
+from logstore.segments.builder import FrozenSegment
+from logstore.segments.format import HEADER_BYTES, IDENTITY_BYTES, Header, decode_header
+from logstore.steps import BackOff, Create, GetRange, Steps
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The segment is durable under its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Somebody else's object has the key; its header, or None if that cannot be read as one."""
+
+    header: Header | None
+
+
+def put_once(epoch: int, segment: FrozenSegment) -> Steps[Stored | Taken]:
+    key = segment_key(epoch, segment.seq)
+    attempt = 0
+    while True:
+        try:
+            yield Create(key, segment.parts)
+            return Stored()
+        except AlreadyExists:
+            found = yield from _look(key, segment.front[:IDENTITY_BYTES])
+            if found is not None:
+                return found
+        except (Retryable, OutcomeUnknown):
+            pass  # whether or not it happened: the same bytes again
+        attempt += 1
+        yield BackOff(attempt)
+
+
+def _look(key: str, identity: bytes) -> Steps[Stored | Taken | None]:
+    """Whose object has `key`; None when nothing is there, or it cannot be read just now."""
+    try:
+        front: bytes = yield GetRange(key, 0, HEADER_BYTES)
+    except (NotFound, Retryable, OutcomeUnknown):
+        return None
+    if front[:IDENTITY_BYTES] == identity:
+        return Stored()
+    try:
+        return Taken(decode_header(front))
+    except (Corrupt, Refused):
+        return Taken(None)
+
+
+def create_settled(key: str, data: Buffer, *, attempts_max: int) -> Steps[None]:
+    """Create an object whose content its key determines; one that is there already is as good.
+
+    "Already exists" is believed only once the object can be read: a store's 409 looks the same.
+    """
+    for attempt in range(1, attempts_max + 1):
+        try:
+            yield Create(key, [data])
+            return
+        except AlreadyExists:
+            try:
+                yield GetRange(key, 0, 1)
+                return
+            except (NotFound, Retryable, OutcomeUnknown):
+                pass  # not there after all, or not to be read just now: once more
+        except (Retryable, OutcomeUnknown):
+            if attempt == attempts_max:
+                raise
+        yield BackOff(attempt)
+    raise OutcomeUnknown(
+        f"could not create an object: key={key} attempts={attempts_max}"
+    )

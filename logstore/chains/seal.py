@@ -1,0 +1,104 @@
+"""Fence a chain and seal it: safety rule 4, steps a to c. Anyone may, at any time, and repeat it.
+
+    a  chain row → fenced
+    b  read the trim point; seal at the first free seq; read the trim point again:
+       a seal below it is void, begin again
+    c  the chain's state at the seal
+
+The owner's next put meets the seal and stops. Every seq below the seal was read before it was
+placed, and segments never change, so the state is that of everything the chain will ever hold.
+"""
+
+from dataclasses import dataclass
+
+from logstore.chains.put import Taken, put_once
+from logstore.chains.replay import ChainState
+from logstore.chains.walk import Gap, Sealed, read_chain_at, read_on
+from logstore.errors import ConditionFailed, Corrupt, Refused
+from logstore.registry.store import Condition, Row
+from logstore.rows import CHAIN, ChainRow, ChainStatus, chain_sk
+from logstore.segments.builder import bare_header, freeze_bare
+from logstore.segments.format import SegmentKind
+from logstore.steps import DrawNonce, GetRow, NowMs, Steps, UpdateRow
+
+ROUNDS_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SealedChain:
+    """A chain that will never grow: its state, whose `next_seq` is the seal's."""
+
+    state: ChainState
+
+    @property
+    def seal(self) -> int:
+        return self.state.next_seq
+
+
+def read_chain_row(epoch: int) -> Steps[ChainRow]:
+    row = yield GetRow(CHAIN, chain_sk(epoch))
+    if row is None:
+        raise Refused(f"the registry has no row of chain {epoch}; run: logstore fsck")
+    return ChainRow.of(row)
+
+
+def seal_chain(cluster_id: bytes, epoch: int, sealer: int) -> Steps[SealedChain]:
+    yield from _fence(epoch)
+    for _ in range(ROUNDS_MAX):
+        row = yield from read_chain_row(epoch)
+        chain = yield from read_chain_at(cluster_id, epoch, row.checkpoint)
+        yield from _seal_at_end(chain, sealer)
+        row = yield from read_chain_row(epoch)
+        if chain.next_seq >= row.trim:
+            return SealedChain(chain)
+    raise Corrupt(f"the trim point of a fenced chain keeps moving: epoch={epoch}")
+
+
+def mark_sealed(epoch: int, seal: int) -> Steps[None]:
+    """Step e's last half: the checkpoint at the seal is durable."""
+    sets: Row = {"status": ChainStatus.SEALED.value, "seal": seal, "checkpoint": seal}
+    try:
+        yield UpdateRow(CHAIN, chain_sk(epoch), sets, [Condition("seal", "<", seal)])
+    except ConditionFailed as failed:
+        if failed.current is None or ChainRow.of(failed.current).seal != seal:
+            raise Corrupt(
+                f"chain is sealed elsewhere: epoch={epoch} seal={seal}"
+            ) from failed
+
+
+def _fence(epoch: int) -> Steps[None]:
+    try:
+        yield UpdateRow(
+            CHAIN,
+            chain_sk(epoch),
+            {"status": ChainStatus.FENCED.value},
+            [Condition("status", "=", ChainStatus.OPEN.value)],
+        )
+    except ConditionFailed:
+        pass  # fenced or sealed already: both are what we want
+
+
+def _seal_at_end(chain: ChainState, sealer: int) -> Steps[None]:
+    """Read on to the seal; where there is none, put it at the first free seq."""
+    while True:
+        found: Gap | Sealed = yield from read_on(chain)
+        if isinstance(found, Sealed):
+            return
+        if chain.next_seq == 0:
+            raise Corrupt(f"a chain with a row has no opening: epoch={chain.epoch}")
+        nonce: bytes = yield DrawNonce()
+        now_ms: int = yield NowMs()
+        header = bare_header(
+            SegmentKind.SEAL,
+            cluster_id=chain.cluster_id,
+            epoch=chain.epoch,
+            seq=chain.next_seq,
+            broker=sealer,
+            nonce=nonce,
+            previous_nonce=chain.last_nonce,
+            created_ms=max(now_ms, chain.created_ms),
+        )
+        put = yield from put_once(chain.epoch, freeze_bare(header))
+        if not isinstance(put, Taken):
+            return
+        # A segment of the owner, or another sealer's seal, came first: read it, then go on.

@@ -1,0 +1,75 @@
+"""The payload of a take or release entry: the partition's whole state, here or in pieces.
+
+    size  field (big-endian)
+       1  form            0 the state follows, 1 it lies in pieces
+          form 1:
+       4  piece count
+          each: seq 8, position in the object 8, length 4, CRC32C 4
+
+A state above 64 KiB goes ahead in `state` entries of earlier segments of the same chain, and the take
+entry, which comes last, names them; so no segment is swollen by one partition. Pure.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from logstore.chains.keys import segment_key
+from logstore.errors import Corrupt, LogstoreError
+from logstore.records.crc32c import crc32c
+from logstore.steps import Steps, Together, get_range
+
+INLINE_BYTES_MAX = 64 * 1024
+PIECE_BYTES_MAX = 1024 * 1024
+PIECES_MAX = 4096
+
+_INLINE, _PIECES = b"\x00", b"\x01"
+_COUNT = struct.Struct(">I")
+_PIECE = struct.Struct(">QQII")
+
+
+class Piece(NamedTuple):
+    """Where a part of a state lies; `position` is from the start of the object."""
+
+    seq: int
+    position: int
+    length: int
+    crc: int
+
+
+def encode_inline(state: bytes) -> bytes:
+    assert len(state) <= INLINE_BYTES_MAX
+    return _INLINE + state
+
+
+def encode_pieces(pieces: Sequence[Piece]) -> bytes:
+    return (
+        _PIECES
+        + _COUNT.pack(len(pieces))
+        + b"".join(_PIECE.pack(*piece) for piece in pieces)
+    )
+
+
+def read_state(epoch: int, payload: bytes) -> Steps[bytes]:
+    """The state that a take or release entry of chain `epoch` carries."""
+    form, rest = payload[:1], payload[1:]
+    if form == _INLINE:
+        return rest
+    if form != _PIECES or len(rest) < _COUNT.size:
+        raise Corrupt(f"bad payload of a take entry: epoch={epoch} form={form.hex()}")
+    (count,) = _COUNT.unpack_from(rest)
+    if count > PIECES_MAX or len(rest) != _COUNT.size + count * _PIECE.size:
+        raise Corrupt(f"bad payload of a take entry: epoch={epoch} pieces={count}")
+    pieces = [Piece(*fields) for fields in _PIECE.iter_unpack(rest[_COUNT.size :])]
+    reads = [get_range(segment_key(epoch, p.seq), p.position, p.length) for p in pieces]
+    parts: list[bytes | LogstoreError] = yield Together(reads)
+    out = bytearray()
+    for piece, part in zip(pieces, parts, strict=True):
+        if isinstance(part, LogstoreError):
+            raise part
+        if len(part) != piece.length or crc32c(part) != piece.crc:
+            raise Corrupt(
+                f"piece of a state fails its checksum: epoch={epoch} seq={piece.seq}"
+            )
+        out += part
+    return bytes(out)

@@ -1,0 +1,171 @@
+"""Read a chain forward: from its last checkpoint, segment by segment, to a seal or the first gap.
+
+A gap is only what was seen: a 404 at the next seq settles nothing by itself (safety rule 6), so the
+caller says what it means. Reads of several seqs go out together, more as long as they are found.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from logstore.chains.checkpoint import (
+    HEADER_BYTES,
+    Checkpoint,
+    chain_state_of,
+    decode_checkpoint,
+    front_bytes_of,
+)
+from logstore.chains.keys import checkpoint_key, segment_key
+from logstore.chains.replay import ChainState
+from logstore.chains.take import read_state
+from logstore.errors import Corrupt, LogstoreError, NotFound, OutcomeUnknown, Retryable
+from logstore.records.crc32c import crc32c
+from logstore.segments.format import (
+    Entry,
+    EntryKind,
+    Header,
+    Index,
+    SegmentKind,
+    decode_front,
+    decode_header,
+)
+from logstore.steps import BackOff, GetRange, Steps, Together
+
+FRONT_GUESS_BYTES = 64 * 1024
+ATTEMPTS_MAX = 30
+WIDTH_FIRST, WIDTH_MAX = 2, 32
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Header and index of one segment, and the states of its take and release entries."""
+
+    index: Index
+    states: dict[int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Nothing was found at `seq`, just now."""
+
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A seal was found at `seq`."""
+
+    seq: int
+    header: Header
+
+
+def get_patiently(key: str, start: int, length: int) -> Steps[bytes]:
+    """A ranged read that rides out what a store does on a bad day. Raises `NotFound`."""
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            data: bytes = yield GetRange(key, start, length)
+            return data
+        except (Retryable, OutcomeUnknown):
+            if attempt == ATTEMPTS_MAX:
+                raise
+            yield BackOff(attempt)
+    raise AssertionError("unreachable")
+
+
+def read_front(epoch: int, seq: int) -> Steps[Front]:
+    key = segment_key(epoch, seq)
+    data = yield from get_patiently(key, 0, FRONT_GUESS_BYTES)
+    header = decode_header(data)
+    if len(data) < header.body_at:
+        data += yield from get_patiently(key, len(data), header.body_at - len(data))
+    index = decode_front(data)
+    states: dict[int, bytes] = {}
+    for entry in index.entries:
+        if entry.kind in (EntryKind.TAKE, EntryKind.RELEASE):
+            payload = yield from _payload(
+                key, data, header.body_at + entry.position, entry
+            )
+            states[entry.position] = yield from read_state(epoch, payload)
+    return Front(index, states)
+
+
+def _payload(key: str, front: bytes, at: int, entry: Entry) -> Steps[bytes]:
+    payload = front[at : at + entry.length]
+    if len(payload) < entry.length:
+        payload = yield from get_patiently(key, at, entry.length)
+    if len(payload) != entry.length or crc32c(payload) != entry.crc:
+        raise Corrupt(f"state fails its checksum: key={key} position={entry.position}")
+    return payload
+
+
+def read_checkpoint(epoch: int, seq: int) -> Steps[Checkpoint]:
+    """The front of a checkpoint that the chain's row names."""
+    key = checkpoint_key(epoch, seq)
+    try:
+        data = yield from get_patiently(key, 0, FRONT_GUESS_BYTES)
+        front_bytes = front_bytes_of(data[:HEADER_BYTES])
+        if len(data) < front_bytes:
+            data += yield from get_patiently(key, len(data), front_bytes - len(data))
+    except NotFound as error:
+        raise Corrupt(
+            f"a checkpoint that the registry names is missing: key={key}"
+        ) from error
+    checkpoint = decode_checkpoint(data)
+    if checkpoint.epoch != epoch or checkpoint.seq != seq:
+        raise Corrupt(f"checkpoint is not what its key says: key={key}")
+    return checkpoint
+
+
+def read_chain_at(
+    cluster_id: bytes, epoch: int, checkpoint_seq: int
+) -> Steps[ChainState]:
+    """The chain as it stood at `checkpoint_seq`; 0 is its beginning."""
+    if checkpoint_seq == 0:
+        return ChainState(cluster_id, epoch)
+    checkpoint = yield from read_checkpoint(epoch, checkpoint_seq)
+    if checkpoint.cluster_id != cluster_id:
+        raise Corrupt(
+            f"checkpoint of another cluster: epoch={epoch} seq={checkpoint_seq}"
+        )
+    states = yield from get_patiently(
+        checkpoint_key(epoch, checkpoint_seq),
+        checkpoint.front_bytes,
+        checkpoint.states_bytes,
+    )
+    return chain_state_of(checkpoint, states)
+
+
+def read_on(
+    chain: ChainState, *, segments_max: int | None = None
+) -> Steps[Gap | Sealed]:
+    """Apply what follows, up to a seal, a gap, or `segments_max` segments (then a `Gap` there)."""
+    width, left = WIDTH_FIRST, segments_max
+    while left is None or left > 0:
+        count = width if left is None else min(width, left)
+        seqs = range(chain.next_seq, chain.next_seq + count)
+        fronts: Sequence[Front | LogstoreError] = yield Together(
+            [read_front(chain.epoch, seq) for seq in seqs]
+        )
+        for front in fronts:
+            if isinstance(front, NotFound):
+                return Gap(chain.next_seq)
+            if isinstance(front, LogstoreError):
+                raise front
+            header = front.index.header
+            if header.kind is SegmentKind.SEAL:
+                _check_seal(header, chain)
+                return Sealed(chain.next_seq, header)
+            chain.apply_segment(front.index, front.states)
+        width = min(width * 2, WIDTH_MAX)
+        left = None if left is None else left - count
+    return Gap(chain.next_seq)
+
+
+def _check_seal(header: Header, chain: ChainState) -> None:
+    if (header.cluster_id, header.epoch, header.seq) != (
+        chain.cluster_id,
+        chain.epoch,
+        chain.next_seq,
+    ):
+        raise Corrupt(
+            f"seal is not what its key says: epoch={chain.epoch} seq={chain.next_seq}"
+        )

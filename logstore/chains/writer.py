@@ -1,0 +1,391 @@
+"""Runs one open chain: gathers batches, freezes segments, puts them, tells who waits.
+
+Appending is plain method calls on the event loop, so a leader's offsets are given in the order of
+arrival. `run` flushes when `chains.flush` says so; `chains.pipeline` decides what is committed. One
+callback per waiting request and commit, no task and no future per batch.
+
+The chain's state (`chain`) is as appended, the open segment included; if the chain is fenced it is
+worthless and so is this object: `fenced` is set, every waiter gets the error, nothing is put again.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from logstore.chains.checkpoint import encode_checkpoint
+from logstore.chains.flush import FlushSettings, MiB, flush_delay_s
+from logstore.chains.keys import checkpoint_key
+from logstore.chains.pipeline import Pipeline, Window
+from logstore.chains.put import Taken, create_settled, put_once
+from logstore.chains.replay import ChainState, SegmentSpan, Stretch, StretchKey
+from logstore.chains.state import PartitionState, encode_state
+from logstore.chains.take import (
+    INLINE_BYTES_MAX,
+    PIECE_BYTES_MAX,
+    Piece,
+    encode_inline,
+    encode_pieces,
+)
+from logstore.errors import ConditionFailed, Fenced, LogstoreError
+from logstore.perform import Performer
+from logstore.records.crc32c import crc32c
+from logstore.registry.store import Condition
+from logstore.rows import CHAIN, ChainStatus, chain_sk
+from logstore.segments.builder import Arena, FrozenSegment, SegmentBuilder
+from logstore.segments.format import EntryKind
+from logstore.steps import Steps, UpdateRow
+
+ARENA_BYTES = 16 * MiB
+CHECKPOINT_SEGMENTS = 256
+CHECKPOINT_ENTRIES = 100_000
+CHECKPOINT_ATTEMPTS_MAX = 1000
+
+Waiter = Callable[[LogstoreError | None], None]
+
+
+class Appender(Protocol):
+    """A partition's leader, as its chain's writer sees it."""
+
+    def commit(self, end: int) -> None:
+        """Everything below offset `end` is committed."""
+        ...
+
+    def checkpoint(self, seq: int, rows: bytearray) -> None:
+        """Index `rows` went into the checkpoint at `seq`; keep them until it is durable."""
+        ...
+
+    def checkpoint_stored(self, seq: int) -> None: ...
+
+
+class SegmentSink(Protocol):
+    """Where frozen segments stay readable without asking the store."""
+
+    def keep(self, epoch: int, seq: int, body: memoryview) -> None: ...
+
+
+@dataclass(slots=True)
+class _OnItsWay:
+    """What is to happen when a segment is committed."""
+
+    ends: dict[Appender, int]
+    waiters: list[Waiter]
+
+
+class ChainWriter:
+    def __init__(
+        self,
+        chain: ChainState,
+        *,
+        broker: int,
+        performer: Performer,
+        settings: FlushSettings,
+        tasks: asyncio.TaskGroup,
+        sink: SegmentSink,
+        window: Window | None = None,
+    ) -> None:
+        self.chain = chain
+        self.appenders: dict[StretchKey, Appender] = {}
+        self.fenced = asyncio.Event()
+        self.segment_count = 0
+        self.stored_bytes = 0
+        self.durable_checkpoints: tuple[int, ...] = tuple(chain.checkpoints)
+        self._broker = broker
+        self._performer = performer
+        self._settings = settings
+        self._tasks = tasks
+        self._sink = sink
+        self._pipeline = Pipeline(chain.next_seq, window or Window())
+        self._builder: SegmentBuilder | None = None
+        self._arena = Arena(ARENA_BYTES)
+        self._ends: dict[Appender, int] = {}
+        self._on_their_way: dict[int, _OnItsWay] = {}
+        self._open_waiters: list[Waiter] = []
+        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._last_began_s: float | None = None
+        self._checkpoint_pending: int | None = None
+        self._closing = False
+
+    @property
+    def open_seq(self) -> int:
+        """The seq that what is appended now will have."""
+        return self.chain.next_seq
+
+    @property
+    def committed_end(self) -> int:
+        return self._pipeline.committed_end
+
+    @property
+    def backlog_bytes(self) -> int:
+        """Bytes appended and not committed yet."""
+        opened = self._builder.body_bytes if self._builder else 0
+        return self._pipeline.backlog_bytes + opened
+
+    @property
+    def is_full(self) -> bool:
+        """Whether producers should be held back until something is committed."""
+        return self.backlog_bytes >= self._settings.backlog_bytes_max
+
+    # Appending
+
+    def open_segment(self, length: int) -> SegmentBuilder:
+        """The open segment, with room for `length` bytes more."""
+        builder = self._builder
+        if builder is not None:
+            filled = builder.body_bytes
+            if builder.has_room(length) and (
+                not filled or filled + length <= self._settings.segment_bytes_max
+            ):
+                return builder
+            self._freeze()
+        if self.fenced.is_set():
+            raise Fenced(f"chain {self.chain.epoch} is fenced")
+        if self._arena.free_bytes < max(length, self._settings.segment_bytes_max):
+            self._arena = Arena(
+                max(ARENA_BYTES, length, 2 * self._settings.segment_bytes_max)
+            )
+        now_ms = max(self._performer.clock.now_ms(), self.chain.created_ms)
+        self._builder = SegmentBuilder(self._arena, now_ms)
+        self._wake.set()
+        return self._builder
+
+    def appended(self, appender: Appender, end: int) -> None:
+        """What `appender` put in the open segment reaches up to offset `end`."""
+        self._ends[appender] = end
+
+    def when_committed(self, seq: int, waiter: Waiter) -> None:
+        """Call `waiter` once segment `seq` is committed, or with the error when it never will."""
+        if seq < self._pipeline.committed_end:
+            waiter(None)
+        elif self.fenced.is_set():
+            waiter(self._fenced_error())
+        elif seq == self.chain.next_seq:
+            self._open_waiters.append(waiter)
+        else:
+            self._on_their_way[seq].waiters.append(waiter)
+
+    def take(
+        self, key: StretchKey, appender: Appender, start: int, state: PartitionState
+    ) -> Stretch:
+        """Begin a stretch: its take entry goes into the open segment, before any batch of it."""
+        data = encode_state(state)
+        if len(data) <= INLINE_BYTES_MAX:
+            payload = encode_inline(data)
+        else:
+            payload = self._put_ahead(key, start, data)
+        self._add_state(EntryKind.TAKE, key, start, payload)
+        stretch = self.chain.stretches[key] = Stretch(start, start, state)
+        self.appenders[key] = appender
+        self._ends[appender] = start
+        return stretch
+
+    def _put_ahead(self, key: StretchKey, start: int, state: bytes) -> bytes:
+        """A large state goes into segments of its own, ahead of the take entry that names it."""
+        pieces = []
+        for at in range(0, len(state), PIECE_BYTES_MAX):
+            chunk = state[at : at + PIECE_BYTES_MAX]
+            position = self._add_state(EntryKind.STATE, key, start, chunk)
+            segment = self._freeze()
+            pieces.append(
+                Piece(
+                    segment.seq,
+                    len(segment.front) + position,
+                    len(chunk),
+                    crc32c(chunk),
+                )
+            )
+        return encode_pieces(pieces)
+
+    def _add_state(
+        self, kind: EntryKind, key: StretchKey, offset: int, payload: bytes
+    ) -> int:
+        builder = self.open_segment(len(payload))
+        position = builder.body_bytes
+        builder.add_state_entry(
+            kind,
+            topic_id=key.topic_id,
+            partition=key.partition,
+            leader_epoch=key.leader_epoch,
+            offset=offset,
+            payload=payload,
+        )
+        return position
+
+    # Flushing
+
+    async def run(self) -> None:
+        """Flush until `close`, or until the chain is fenced."""
+        clock, settings = self._performer.clock, self._settings
+        while not self._closing and not self.fenced.is_set():
+            await self._wake.wait()
+            builder = self._builder
+            if builder is None:
+                self._wake.clear()
+                continue
+            delay_s = flush_delay_s(
+                settings,
+                now_s=clock.monotonic_s(),
+                last_began_s=self._last_began_s,
+                has_slot=self._pipeline.has_slot(by_size=False),
+            )
+            if delay_s is None:
+                self._wake.clear()
+            elif delay_s > 0:
+                await clock.sleep_s(delay_s)
+            else:
+                self._freeze()
+
+    def flush(self) -> None:
+        """Freeze the open segment now, if there is one."""
+        if self._builder is not None:
+            self._freeze()
+
+    async def close(self, timeout_s: float) -> bool:
+        """Flush, checkpoint, and wait for both; whether everything was committed in time."""
+        self.flush()
+        self._closing = True
+        self._wake.set()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._until(
+                    lambda: self._pipeline.is_idle and self._is_checkpointed()
+                )
+                if self.chain.spans and not self.fenced.is_set():
+                    self._begin_checkpoint()
+                    await self._until(self._is_checkpointed)
+        except TimeoutError:
+            return False
+        return not self.fenced.is_set()
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition() and not self.fenced.is_set():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _is_checkpointed(self) -> bool:
+        return self._checkpoint_pending is None
+
+    def _freeze(self) -> FrozenSegment:
+        builder, chain = self._builder, self.chain
+        assert builder is not None
+        segment = builder.freeze(
+            cluster_id=chain.cluster_id,
+            epoch=chain.epoch,
+            seq=chain.next_seq,
+            broker=self._broker,
+            nonce=self._performer.draw_nonce(),
+            previous_nonce=chain.last_nonce,
+        )
+        self._builder = None
+        self._last_began_s = self._performer.clock.monotonic_s()
+        self._on_their_way[segment.seq] = _OnItsWay(self._ends, self._open_waiters)
+        self._ends, self._open_waiters = {}, []
+        chain.spans.append(SegmentSpan(len(segment.front), segment.size_bytes))
+        chain.entry_count += segment.entry_count
+        chain.created_ms = segment.created_ms
+        chain.last_nonce = segment.nonce
+        chain.next_seq += 1
+        self._sink.keep(chain.epoch, segment.seq, segment.body)
+        self._pipeline.freeze(segment)
+        if (
+            len(chain.spans) >= CHECKPOINT_SEGMENTS
+            or chain.entry_count >= CHECKPOINT_ENTRIES
+        ):
+            self._begin_checkpoint()
+        self._start_puts()
+        return segment
+
+    def _start_puts(self) -> None:
+        while (segment := self._pipeline.start()) is not None:
+            self._tasks.create_task(self._put(segment))
+
+    async def _put(self, segment: FrozenSegment) -> None:
+        outcome = await self._performer.run(put_once(self.chain.epoch, segment))
+        if isinstance(outcome, Taken):
+            self._pipeline.fence(segment.seq)
+        else:
+            self.segment_count += 1
+            self.stored_bytes += segment.size_bytes
+            for committed in self._pipeline.store(segment.seq):
+                self._commit(committed)
+        if self._pipeline.is_finished and not self.fenced.is_set():
+            self.stop()
+        self._start_puts()
+        self._wake.set()
+        self._changed.set()
+
+    def _commit(self, segment: FrozenSegment) -> None:
+        waiting = self._on_their_way.pop(segment.seq)
+        for appender, end in waiting.ends.items():
+            appender.commit(end)
+        for waiter in waiting.waiters:
+            waiter(None)
+
+    def stop(self) -> None:
+        """Fenced: what is committed stays, everything else never will be."""
+        self.fenced.set()
+        error = self._fenced_error()
+        waiters = [
+            w for waiting in self._on_their_way.values() for w in waiting.waiters
+        ]
+        waiters += self._open_waiters
+        self._on_their_way.clear()
+        self._open_waiters = []
+        for waiter in waiters:
+            waiter(error)
+
+    def _fenced_error(self) -> Fenced:
+        return Fenced(
+            f"this broker was fenced: epoch={self.chain.epoch} seq={self._pipeline.fenced_at}; "
+            "another took over its partitions"
+        )
+
+    # Checkpoints
+
+    def _begin_checkpoint(self) -> None:
+        """Sum up the chain below `next_seq`; put it once all of that is committed.
+
+        Encoded here and now, while nothing above `next_seq` is in the state.
+        """
+        if self._checkpoint_pending is not None:
+            return
+        chain = self.chain
+        assert self._builder is None
+        seq, data = chain.next_seq, encode_checkpoint(chain)
+        self._checkpoint_pending = seq
+        chain.checkpoints.append(seq)
+        chain.spans, chain.places, chain.entry_count = [], [], 0
+        for key, stretch in chain.stretches.items():
+            if stretch.rows:
+                rows, stretch.rows = stretch.rows, bytearray()
+                appender = self.appenders.get(key)
+                if appender is not None:
+                    appender.checkpoint(seq, rows)
+        self._tasks.create_task(self._put_checkpoint(seq, data))
+
+    async def _put_checkpoint(self, seq: int, data: bytes) -> None:
+        committed = asyncio.Event()
+        self.when_committed(seq - 1, lambda _error: committed.set())
+        await committed.wait()
+        if not self.fenced.is_set():
+            await self._performer.run(_store_checkpoint(self.chain.epoch, seq, data))
+            self.durable_checkpoints = tuple(self.chain.checkpoints)
+            for appender in self.appenders.values():
+                appender.checkpoint_stored(seq)
+        self._checkpoint_pending = None
+        self._changed.set()
+
+
+def _store_checkpoint(epoch: int, seq: int, data: bytes) -> Steps[None]:
+    yield from create_settled(
+        checkpoint_key(epoch, seq), data, attempts_max=CHECKPOINT_ATTEMPTS_MAX
+    )
+    terms = [
+        Condition("checkpoint", "<", seq),
+        Condition("status", "=", ChainStatus.OPEN.value),
+    ]
+    try:
+        yield UpdateRow(CHAIN, chain_sk(epoch), {"checkpoint": seq}, terms)
+    except ConditionFailed:
+        pass  # fenced meanwhile: the sealer sums up from the checkpoint before, as well

@@ -1,0 +1,60 @@
+"""Every error logstore raises, sorted by what the caller should do about it.
+
+    LogstoreError
+    ├── Retryable            nothing happened; the same call may work later
+    │   └── Throttled        the store asked for fewer requests
+    ├── OutcomeUnknown       it may or may not have happened, or may happen yet: look before you leap
+    ├── NotFound             no object has this key (now: an absent object settles nothing)
+    ├── AlreadyExists        an object has this key already, or (a store's 409) may have: look
+    ├── ConditionFailed      the row is not what the caller thought: decide again from `current`
+    ├── Fenced               a newer epoch took over: stop writing, for good
+    ├── Corrupt              stored bytes break the format: never retry, raise an alarm
+    ├── Refused              it is not safe to start or go on: a person must act, the text says how
+    └── Invalid              the caller asked for something impossible
+
+A new class must earn its place: add one only where a caller would act differently. Messages are in
+lower case, facts follow as key=value, and what to do about it comes last.
+"""
+
+from collections.abc import Mapping
+
+
+class LogstoreError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class Retryable(LogstoreError): ...
+
+
+class Throttled(Retryable): ...
+
+
+class OutcomeUnknown(LogstoreError): ...
+
+
+class NotFound(LogstoreError): ...
+
+
+class AlreadyExists(LogstoreError): ...
+
+
+class ConditionFailed(LogstoreError):
+    """A conditional write did nothing; `current` is the row as it stood, None if there is none."""
+
+    def __init__(
+        self, message: str, current: Mapping[str, str | int | bytes] | None
+    ) -> None:
+        super().__init__(message)
+        self.current = current
+
+
+class Fenced(LogstoreError): ...
+
+
+class Corrupt(LogstoreError): ...
+
+
+class Refused(LogstoreError): ...
+
+
+class Invalid(LogstoreError): ...

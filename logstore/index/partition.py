@@ -1,0 +1,104 @@
+"""Look-ups in one partition across its stretches, in what checkpoints hold.
+
+The current stretch of an open chain reaches further than its last checkpoint; what is beyond is its
+leader's, or a reader's who follows the chain, to find in memory.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from logstore.chains.replay import StretchKey
+from logstore.chains.seal import read_chain_row
+from logstore.index.lookup import (
+    FoundRows,
+    IndexCache,
+    checkpoints_of,
+    rows_for_offset,
+    rows_for_time,
+)
+from logstore.rows import ChainStatus, StretchRef
+from logstore.steps import Steps
+
+
+@dataclass(slots=True)
+class ChainCheckpoints:
+    """Which checkpoints chains have. `live` are chains whose owner keeps the list itself."""
+
+    cache: IndexCache
+    live: dict[int, Sequence[int]] = field(default_factory=dict)
+    _sealed: dict[int, Sequence[int]] = field(default_factory=dict)
+
+    def of(self, chain: int) -> Steps[Sequence[int]]:
+        known = self.live.get(chain) or self._sealed.get(chain)
+        if known is not None:
+            return known
+        if chain in self.live:
+            return ()
+        row = yield from read_chain_row(chain)
+        found = yield from checkpoints_of(self.cache, chain, row.checkpoint)
+        if row.status is ChainStatus.SEALED:
+            self._sealed[chain] = found
+        return found
+
+
+def stretch_of(stretches: Sequence[StretchRef], offset: int) -> StretchRef:
+    """The stretch that holds `offset`, or would: the last that starts at or below it."""
+    found = stretches[0]
+    for ref in stretches:
+        if ref.start <= offset:
+            found = ref
+    return found
+
+
+def locate_offset(
+    checkpoints: ChainCheckpoints,
+    topic_id: bytes,
+    partition: int,
+    stretches: Sequence[StretchRef],
+    offset: int,
+) -> Steps[FoundRows | None]:
+    """Index rows from the batch that holds `offset` on; None: beyond every checkpoint."""
+    ref = stretch_of(stretches, offset)
+    key = StretchKey(topic_id, partition, ref.leader_epoch)
+    known = yield from checkpoints.of(ref.chain)
+    return (
+        yield from rows_for_offset(checkpoints.cache, ref.chain, known, key, offset)
+    )
+
+
+def locate_time(
+    checkpoints: ChainCheckpoints,
+    topic_id: bytes,
+    partition: int,
+    stretches: Sequence[StretchRef],
+    timestamp: int,
+) -> Steps[FoundRows | None]:
+    """Index rows from the first batch with a record at or after `timestamp` on, if any."""
+    for ref in stretches:
+        key = StretchKey(topic_id, partition, ref.leader_epoch)
+        known = yield from checkpoints.of(ref.chain)
+        found = yield from rows_for_time(
+            checkpoints.cache, ref.chain, known, key, timestamp
+        )
+        if found is not None:
+            return found
+    return None
+
+
+def locate_max_timestamp(
+    checkpoints: ChainCheckpoints,
+    topic_id: bytes,
+    partition: int,
+    stretches: Sequence[StretchRef],
+) -> Steps[tuple[int, int]]:
+    """Largest timestamp in checkpoints and an offset in its batch; (-1, -1) without records."""
+    best = (-1, -1)
+    for ref in stretches:
+        known = yield from checkpoints.of(ref.chain)
+        if not known:
+            continue
+        front = yield from checkpoints.cache.front(ref.chain, known[-1])
+        summary = front.stretches.get(StretchKey(topic_id, partition, ref.leader_epoch))
+        if summary is not None and summary.max_timestamp > best[0]:
+            best = (summary.max_timestamp, summary.max_timestamp_offset)
+    return best

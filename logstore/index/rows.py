@@ -1,0 +1,91 @@
+"""Index rows: one batch each, packed alike in memory and in checkpoint pages.
+
+    at    size  row field (big-endian)
+      0      8  seq              of the segment
+      8      8  position         in the segment's body (or in the staged object's, see place)
+     16      4  length
+     20      4  record count
+     24      2  place            0: the segment itself; n: the n-th place of the checkpoint
+     26      1  flags            as in an index entry
+     27      1  reserved
+     28      8  base offset
+     36      8  last offset
+     44      8  max timestamp
+     52      8  its offset       -1: some record of this batch
+     60      8  running max      largest max timestamp of the stretch up to this row
+     68
+
+Rows of one stretch lie in offset order, so both look-ups are binary searches over the packed bytes:
+by offset on last offset, by time on the running max (client timestamps need not rise). Pure.
+"""
+
+import struct
+from typing import NamedTuple
+
+ROW = struct.Struct(">QQIIHBxqqqqq")
+ROW_BYTES = ROW.size
+assert ROW_BYTES == 68
+
+_LAST_OFFSET = struct.Struct(">q")
+_LAST_OFFSET_AT = 36
+_RUNNING_MAX_AT = 60
+_SEQ = struct.Struct(">Q")
+
+Rows = bytes | bytearray | memoryview
+
+
+class IndexRow(NamedTuple):
+    seq: int
+    position: int
+    length: int
+    record_count: int
+    place: int
+    flags: int
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    running_max: int
+
+
+def row_count(rows: Rows) -> int:
+    return len(rows) // ROW_BYTES
+
+
+def row_at(rows: Rows, number: int) -> IndexRow:
+    return IndexRow(*ROW.unpack_from(rows, number * ROW_BYTES))
+
+
+def first_row_for_offset(rows: Rows, offset: int) -> int:
+    """Number of the first row whose last offset is >= `offset`; the row count if there is none."""
+    return _first_at_least(rows, offset, _LAST_OFFSET_AT)
+
+
+def first_row_for_time(rows: Rows, timestamp: int) -> int:
+    """Number of the first row with a record at or after `timestamp`; the row count if none."""
+    return _first_at_least(rows, timestamp, _RUNNING_MAX_AT)
+
+
+def first_row_for_seq(rows: Rows, seq: int) -> int:
+    """Number of the first row of segment `seq` or a later one."""
+    low, high = 0, row_count(rows)
+    unpack = _SEQ.unpack_from
+    while low < high:
+        middle = (low + high) // 2
+        if unpack(rows, middle * ROW_BYTES)[0] < seq:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _first_at_least(rows: Rows, wanted: int, field_at: int) -> int:
+    low, high = 0, row_count(rows)
+    unpack = _LAST_OFFSET.unpack_from
+    while low < high:
+        middle = (low + high) // 2
+        if unpack(rows, middle * ROW_BYTES + field_at)[0] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low

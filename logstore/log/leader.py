@@ -1,0 +1,269 @@
+"""One partition that this broker leads: gives offsets, keeps its index, knows what is committed.
+
+`append` is the hot path of produce: decide, copy the batch into the open segment, stamp it, note it
+in the index. Nothing waits here; `ChainWriter.when_committed` tells when the batch is safe.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from logstore.chains.producers import Refusal, judge
+from logstore.chains.replay import Stretch, StretchKey
+from logstore.chains.state import PartitionState, ProducedBatch
+from logstore.chains.writer import ChainWriter
+from logstore.errors import Invalid
+from logstore.index.rows import (
+    ROW,
+    Rows,
+    first_row_for_offset,
+    first_row_for_time,
+    row_at,
+    row_count,
+)
+from logstore.records.batch import (
+    LOG_APPEND_TIME_BIT,
+    SEQUENCE_MAX,
+    BatchHeader,
+    stamp,
+    stamp_log_append_time,
+)
+from logstore.rows import PartitionRow, StretchRef
+
+FLAGS_SHIFT = 3
+"""Index flags are bits 3 to 5 of a batch's attributes."""
+
+
+class Appended(NamedTuple):
+    """What a batch got; it is safe once segment `seq` is committed."""
+
+    base_offset: int
+    timestamp: int
+    """-1 unless the topic stamps append time."""
+    seq: int
+
+
+class ProducerRefused(Invalid):
+    """An idempotent producer's batch breaks its sequence."""
+
+    def __init__(self, refusal: Refusal, detail: str) -> None:
+        super().__init__(f"{refusal.value}: {detail}")
+        self.refusal = refusal
+
+
+@dataclass(slots=True)
+class _Window:
+    """Rows that went into a checkpoint which is not durable yet."""
+
+    checkpoint: int
+    rows: bytearray
+
+
+class Leader:
+    """Offsets, all half open: log start <= last stable <= high watermark <= log end."""
+
+    def __init__(
+        self, writer: ChainWriter, topic_id: bytes, partition: int, row: PartitionRow
+    ) -> None:
+        self.topic_id = topic_id
+        self.partition = partition
+        self.leader_epoch = row.leader_epoch
+        self.log_start = row.log_start
+        self.stretches: Sequence[StretchRef] = row.stretches
+        self.high_watermark = row.stretches[-1].start
+        self.is_taken = False
+        """Whether the take entry is committed: before that nothing of the stretch exists."""
+        self.is_retired = False
+        self._writer = writer
+        self._windows: deque[_Window] = deque()
+        self._watchers: set[Callable[[], None]] = set()
+        self._stretch: Stretch | None = None
+
+    def take(self, state: PartitionState) -> None:
+        """Begin the stretch in the writer's chain, with the state it inherits."""
+        self._stretch = self._writer.take(self.key, self, self.high_watermark, state)
+
+    def take_empty(self) -> None:
+        """Begin the first stretch of a new partition."""
+        self.take(PartitionState())
+
+    def retire(self) -> None:
+        """The partition is gone, or another's: whoever waits here is to look again."""
+        self.is_retired = True
+        for watcher in tuple(self._watchers):
+            watcher()
+
+    @property
+    def key(self) -> StretchKey:
+        return StretchKey(self.topic_id, self.partition, self.leader_epoch)
+
+    @property
+    def stretch(self) -> Stretch:
+        assert self._stretch is not None, "not taken yet"
+        return self._stretch
+
+    @property
+    def log_end(self) -> int:
+        """The next offset to be given, whether or not what is below is committed."""
+        return self.stretch.end
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset of the oldest open transaction, else the high watermark."""
+        opened = self.stretch.state.open_transactions
+        return (
+            min(self.high_watermark, *opened.values())
+            if opened
+            else self.high_watermark
+        )
+
+    # Appending
+
+    def append(
+        self, batch: memoryview, header: BatchHeader, append_time_ms: int | None = None
+    ) -> Appended:
+        """Append one checked batch; `append_time_ms` only on topics that stamp append time.
+
+        Raises `ProducerRefused`, or `Fenced` when the chain is. A repeat gets what the first got.
+        """
+        stretch, writer = self.stretch, self._writer
+        _, _, _, _, _, attributes, last_delta, _, max_timestamp, producer, *rest = (
+            header
+        )
+        epoch, sequence, count = rest
+        if producer >= 0 and sequence >= 0:
+            known = judge(stretch.state, producer, epoch, sequence, count)
+            if known is not None:
+                return self._repeated(known, header, append_time_ms is not None)
+        length = len(batch)
+        builder = writer.open_segment(length)
+        position = builder.body_bytes
+        copy = builder.add_bytes(batch)
+        base = stretch.end
+        last = base + last_delta
+        stamp(copy, 0, base, self.leader_epoch)
+        largest_at = base if count == 1 else -1
+        if append_time_ms is not None:
+            stamp_log_append_time(copy, 0, length, append_time_ms)
+            max_timestamp, attributes = append_time_ms, attributes | LOG_APPEND_TIME_BIT
+            largest_at = base
+        flags = attributes >> FLAGS_SHIFT & 7
+        builder.add_batch_entry(
+            flags,
+            self.partition,
+            self.topic_id,
+            self.leader_epoch,
+            length,
+            position,
+            base,
+            last,
+            producer,
+            epoch,
+            sequence,
+            max_timestamp,
+            largest_at,
+            count,
+        )
+        seq = writer.open_seq
+        stretch.end = last + 1
+        if max_timestamp > stretch.max_timestamp:
+            stretch.max_timestamp = max_timestamp
+            stretch.max_timestamp_offset = base
+        stretch.rows += ROW.pack(
+            seq,
+            position,
+            length,
+            count,
+            0,
+            flags,
+            base,
+            last,
+            max_timestamp,
+            largest_at,
+            stretch.max_timestamp,
+        )
+        if producer >= 0 and sequence >= 0:
+            stretch.state.apply_batch(
+                producer, epoch, sequence, base, last, max_timestamp, builder.created_ms
+            )
+        writer.appended(self, last + 1)
+        return Appended(base, -1 if append_time_ms is None else append_time_ms, seq)
+
+    def _repeated(
+        self, known: ProducedBatch | Refusal, header: BatchHeader, stamped: bool
+    ) -> Appended:
+        """A batch that was appended before, or may not be appended at all."""
+        if isinstance(known, Refusal):
+            producer = self.stretch.state.producers[header.producer_id]
+            last = producer.batches[-1].last_sequence if producer.batches else -1
+            raise ProducerRefused(
+                known,
+                f"producer_id={header.producer_id} epoch={header.producer_epoch} "
+                f"sequence={header.base_sequence} known_epoch={producer.epoch} "
+                f"expected={(last + 1) & SEQUENCE_MAX}",
+            )
+        base, timestamp = known.base_offset, known.timestamp if stamped else -1
+        if base < self.high_watermark:
+            return Appended(base, timestamp, -1)
+        rows, number = self.rows_for_offset(base)
+        return Appended(base, timestamp, row_at(rows, number).seq)
+
+    # What the chain's writer tells
+
+    def commit(self, end: int) -> None:
+        self.is_taken = True
+        if end > self.high_watermark:
+            self.high_watermark = end
+            for watcher in tuple(self._watchers):
+                watcher()
+
+    def checkpoint(self, seq: int, rows: bytearray) -> None:
+        self._windows.append(_Window(seq, rows))
+
+    def checkpoint_stored(self, seq: int) -> None:
+        while self._windows and self._windows[0].checkpoint <= seq:
+            self._windows.popleft()
+
+    # Reading
+
+    def watch(self, watcher: Callable[[], None]) -> Callable[[], None]:
+        """Call `watcher` whenever more is committed; the answer ends that."""
+        self._watchers.add(watcher)
+        return lambda: self._watchers.discard(watcher)
+
+    @property
+    def first_offset_in_memory(self) -> int:
+        """The index of offsets from here on is in memory; older ones are in checkpoints."""
+        for rows in (*(window.rows for window in self._windows), self.stretch.rows):
+            if rows:
+                return row_at(rows, 0).base_offset
+        return self.stretch.end
+
+    def rows_for_offset(self, offset: int) -> tuple[Rows, int]:
+        """Rows in memory and the number of the one that holds `offset`, which must be there."""
+        for rows in self._row_runs():
+            if row_at(rows, row_count(rows) - 1).last_offset >= offset:
+                return rows, first_row_for_offset(rows, offset)
+        raise AssertionError(f"offset is not in memory: offset={offset}")
+
+    def rows_for_time(self, timestamp: int) -> tuple[Rows, int] | None:
+        """Rows in memory and the number of the first with a record at or after `timestamp`."""
+        for rows in self._row_runs():
+            if row_at(rows, row_count(rows) - 1).running_max >= timestamp:
+                return rows, first_row_for_time(rows, timestamp)
+        return None
+
+    def max_timestamp_below(self, offset: int) -> tuple[int, int]:
+        """Largest timestamp in memory below `offset`, and an offset in its batch, or (-1, -1)."""
+        best = (-1, -1)
+        for rows in self._row_runs():
+            for number in range(row_count(rows)):
+                row = row_at(rows, number)
+                if row.base_offset < offset and row.max_timestamp > best[0]:
+                    best = (row.max_timestamp, row.base_offset)
+        return best
+
+    def _row_runs(self) -> list[bytearray]:
+        runs = [window.rows for window in self._windows]
+        return [rows for rows in (*runs, self.stretch.rows) if rows]

@@ -1,0 +1,156 @@
+"""What a broker does before it leads: safety rule 3, and the takeover of its own predecessor.
+
+    watch the predecessor → open a chain → broker row → take over every chain of this broker id that
+    is not sealed → clear away what died half done → topics
+
+A live twin is refused. Every step may be repeated by the next start, wherever this one dies.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from logstore.chains.opening import Opened, open_chain
+from logstore.errors import ConditionFailed, Refused
+from logstore.log.topics import delete_partition_rows, delete_topic, read_topics
+from logstore.registry.store import Condition, RowAbsent, Term
+from logstore.rows import (
+    BROKER,
+    CHAIN,
+    BrokerRow,
+    ChainRow,
+    ChainStatus,
+    TopicRow,
+    TopicStatus,
+    partition_pk,
+    partition_sk,
+)
+from logstore.steps import DeleteRow, GetRow, PutRow, QueryRows, Steps, Wait
+from logstore.takeover import Heir, Inheritance, read_partition_rows, take_over
+
+LEASE_S = 3.0
+WATCHES_PER_LEASE = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Self:
+    """Who starts: what goes into its broker row."""
+
+    broker: int
+    host: str
+    port: int
+    rack: str
+    lock: str
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    opened: Opened
+    inheritances: Sequence[Inheritance]
+    topics: Mapping[str, TopicRow]
+    heartbeat: int
+
+
+def start(cluster_id: bytes, me: Self) -> Steps[Started]:
+    """Raises `Refused`: a live twin, or a registry older than the log."""
+    predecessor = yield from _watch_predecessor(me)
+    opened = yield from open_chain(cluster_id, me.broker, lease_s=LEASE_S)
+    heartbeat = yield from _put_broker_row(me, opened.epoch, predecessor)
+    heir = Heir(me.broker, opened.epoch)
+    inherited: dict[tuple[bytes, int], Inheritance] = {}
+    for epoch in (yield from _chains_to_take(me.broker, opened.epoch)):
+        for taken in (yield from take_over(cluster_id, epoch, heir, cold=True)):
+            inherited[taken.topic_id, taken.partition] = taken
+    topics = yield from _clear_away(inherited)
+    yield from _check_sole_leader(me.broker)
+    return Started(opened, list(inherited.values()), topics, heartbeat)
+
+
+def _watch_predecessor(me: Self) -> Steps[BrokerRow | None]:
+    """The row of this broker's last start, once that is known to be dead."""
+    row = yield GetRow(BROKER, str(me.broker))
+    if row is None:
+        return None
+    seen = BrokerRow.of(row)
+    if seen.lock == me.lock:
+        return seen  # we hold the lock that it held
+    for _ in range(WATCHES_PER_LEASE):
+        yield Wait(LEASE_S / WATCHES_PER_LEASE)
+        now = BrokerRow.of((yield GetRow(BROKER, str(me.broker))) or row)
+        if (now.epoch, now.heartbeat) != (seen.epoch, seen.heartbeat):
+            raise Refused(
+                f"broker {me.broker} is alive elsewhere: address={now.host}:{now.port}; "
+                "stop it, or choose another --broker"
+            )
+    return seen
+
+
+def _put_broker_row(me: Self, epoch: int, predecessor: BrokerRow | None) -> Steps[int]:
+    heartbeat = 0 if predecessor is None else predecessor.heartbeat + 1
+    row = BrokerRow(
+        epoch=epoch,
+        heartbeat=heartbeat,
+        host=me.host,
+        port=me.port,
+        rack=me.rack,
+        lock=me.lock,
+    ).row()
+    terms: list[Term] = [RowAbsent()]
+    if predecessor is not None:
+        terms = [
+            Condition("epoch", "=", predecessor.epoch),
+            Condition("heartbeat", "=", predecessor.heartbeat),
+        ]
+    try:
+        yield PutRow(BROKER, str(me.broker), row, terms)
+    except ConditionFailed as failed:
+        raise Refused(
+            f"broker {me.broker} was started twice at once; stop one, or choose another --broker"
+        ) from failed
+    return heartbeat
+
+
+def _chains_to_take(broker: int, mine: int) -> Steps[list[int]]:
+    """Chains of this broker id that are not sealed, and sealed ones that rows still name."""
+    found = set()
+    for sk, row in (yield QueryRows(CHAIN)):
+        chain = ChainRow.of(row)
+        if chain.broker == broker and chain.status is not ChainStatus.SEALED:
+            found.add(int(sk))
+    for _, partition in (yield from read_partition_rows()):
+        if partition.broker == broker:
+            found.add(partition.chain)
+    return sorted(found - {mine})
+
+
+def _check_sole_leader(broker: int) -> Steps[None]:
+    """One broker leads all partitions in this version; another's are not to be hidden silently."""
+    for (topic_id, partition), row in (yield from read_partition_rows()):
+        if row.broker != broker:
+            raise Refused(
+                f"broker {row.broker} leads partitions of this log: topic={topic_id.hex()} "
+                f"partition={partition}; start it as --broker {row.broker}"
+            )
+
+
+def _clear_away(
+    inherited: dict[tuple[bytes, int], Inheritance],
+) -> Steps[dict[str, TopicRow]]:
+    """Finish deletions, drop partitions whose topic was never created; the topics that live."""
+    topics: dict[str, TopicRow] = yield from read_topics()
+    for name, topic in list(topics.items()):
+        if topic.status is TopicStatus.DELETING:
+            yield from delete_partition_rows(topic.topic_id, topic.partitions)
+            yield from delete_topic(name, topic.topic_id)
+            del topics[name]
+    live = {topic.topic_id for topic in topics.values()}
+    for topic_id, partition in [key for key in inherited if key[0] not in live]:
+        del inherited[topic_id, partition]
+        try:
+            pk, sk = (
+                partition_pk(topic_id, partition),
+                partition_sk(topic_id, partition),
+            )
+            yield DeleteRow(pk, sk, [])
+        except ConditionFailed:
+            pass  # deleted just above
+    return topics

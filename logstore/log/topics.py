@@ -1,0 +1,156 @@
+"""Create and delete topics: steps on the registry, each with one outcome wherever it dies.
+
+The topic row is the commit point: written last on creation, changed first on deletion. Partition
+rows without a topic row, and topics half deleted, are cleared away at the next start.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from logstore.errors import ConditionFailed, Invalid, LogstoreError
+from logstore.registry.store import Condition, RowAbsent, RowExists
+from logstore.rows import (
+    TOPIC,
+    PartitionRow,
+    StretchRef,
+    TopicRow,
+    TopicStatus,
+    partition_pk,
+    partition_sk,
+)
+from logstore.steps import (
+    DeleteRow,
+    DrawNonce,
+    GetRow,
+    PutRow,
+    QueryRows,
+    Steps,
+    Together,
+    UpdateRow,
+)
+
+NAME_LENGTH_MAX = 249
+PARTITIONS_MAX = 10_000
+_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
+
+
+class TopicExists(Invalid): ...
+
+
+class UnknownTopic(Invalid): ...
+
+
+class BadTopicName(Invalid): ...
+
+
+class BadPartitionCount(Invalid): ...
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    row: TopicRow
+    partitions: Sequence[PartitionRow]
+
+
+def check_topic_name(name: str) -> None:
+    """Kafka's rule (org.apache.kafka.common.internals.Topic). Raises `BadTopicName`."""
+    if (
+        not name
+        or len(name) > NAME_LENGTH_MAX
+        or name in (".", "..")
+        or not _NAME.match(name)
+    ):
+        raise BadTopicName(
+            f"bad topic name: name={name[:NAME_LENGTH_MAX]!r}; use 1 to {NAME_LENGTH_MAX} of "
+            "letters, digits, '.', '_' and '-'"
+        )
+
+
+def check_partition_count(partitions: int) -> None:
+    if not 1 <= partitions <= PARTITIONS_MAX:
+        raise BadPartitionCount(
+            f"bad number of partitions: {partitions}; use 1 to {PARTITIONS_MAX}"
+        )
+
+
+def create_topic(
+    name: str, partitions: int, configs: Mapping[str, str], *, broker: int, chain: int
+) -> Steps[NewTopic]:
+    """All partitions led by `broker` through its open `chain`. Raises `TopicExists`."""
+    check_topic_name(name)
+    check_partition_count(partitions)
+    if (yield GetRow(TOPIC, name)) is not None:
+        raise TopicExists(f"topic exists: name={name}")
+    topic_id = yield from _draw_topic_id()
+    row = PartitionRow(
+        broker=broker,
+        chain=chain,
+        leader_epoch=0,
+        log_start=0,
+        stretches=(StretchRef(0, chain, 0),),
+    )
+    yield from _all_of(
+        [_put_partition(topic_id, number, row) for number in range(partitions)]
+    )
+    topic = TopicRow(topic_id, TopicStatus.LIVE, partitions, dict(configs))
+    try:
+        yield PutRow(TOPIC, name, topic.row(), [RowAbsent()])
+    except ConditionFailed as failed:
+        yield from delete_partition_rows(topic_id, partitions)
+        raise TopicExists(f"topic exists: name={name}") from failed
+    return NewTopic(topic, [row] * partitions)
+
+
+def delete_topic(name: str, topic_id: bytes) -> Steps[None]:
+    """Raises `UnknownTopic` when that life of the topic is over already."""
+    row = yield GetRow(TOPIC, name)
+    topic = None if row is None else TopicRow.of(row)
+    same_life = [Condition("topic_id", "=", topic_id.hex())]
+    if topic is None or topic.topic_id != topic_id:
+        raise UnknownTopic(f"no such topic: name={name} topic_id={topic_id.hex()}")
+    try:
+        yield UpdateRow(TOPIC, name, {"status": TopicStatus.DELETING.value}, same_life)
+        yield from delete_partition_rows(topic_id, topic.partitions)
+        yield DeleteRow(TOPIC, name, same_life)
+    except ConditionFailed:
+        pass  # somebody else is deleting it, or has: that is what was asked for
+
+
+def delete_partition_rows(topic_id: bytes, partitions: int) -> Steps[None]:
+    yield from _all_of(
+        [_delete_partition(topic_id, number) for number in range(partitions)]
+    )
+
+
+def read_topics() -> Steps[dict[str, TopicRow]]:
+    rows = yield QueryRows(TOPIC)
+    return {name: TopicRow.of(row) for name, row in rows}
+
+
+def _draw_topic_id() -> Steps[bytes]:
+    """A random id whose Base64 form, which Kafka's tools show, does not begin with a dash."""
+    while True:
+        topic_id: bytes = yield DrawNonce()
+        if topic_id[0] >> 2 != 62:
+            return topic_id
+
+
+def _put_partition(topic_id: bytes, number: int, row: PartitionRow) -> Steps[None]:
+    pk, sk = partition_pk(topic_id, number), partition_sk(topic_id, number)
+    yield PutRow(pk, sk, row.row(), [RowAbsent()])
+
+
+def _delete_partition(topic_id: bytes, number: int) -> Steps[None]:
+    pk, sk = partition_pk(topic_id, number), partition_sk(topic_id, number)
+    try:
+        yield DeleteRow(pk, sk, [RowExists()])
+    except ConditionFailed:
+        pass  # gone already
+
+
+def _all_of(steps: Sequence[Steps[None]]) -> Steps[None]:
+    results: Sequence[None | LogstoreError] = yield Together(steps)
+    for result in results:
+        if isinstance(result, LogstoreError):
+            raise result

@@ -1,0 +1,132 @@
+"""What the directory store asks of the operating system: write, sync, link, read.
+
+A name can be given to a finished file in two ways. An unnamed file (Linux, O_TMPFILE) vanishes by
+itself if the process dies before; a named one stays behind under its temporary name. Either way
+link(2) is atomic and fails when the final name is taken, which rename(2) would not.
+"""
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from logstore.errors import OutcomeUnknown
+from logstore.objects.store import Buffer
+
+FILE_MODE = 0o444  # objects never change
+
+_BUFFERS_MAX = os.sysconf("SC_IOV_MAX")
+
+# link(2) has done nothing when it answers one of these; of any other, nobody knows (NFS, EIO).
+_LINK_REFUSED = frozenset(
+    {
+        errno.EEXIST,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.EXDEV,
+        errno.EMLINK,
+        errno.EOPNOTSUPP,
+        errno.ENAMETOOLONG,
+    }
+)
+
+if sys.platform == "darwin":
+    import fcntl
+
+    CAN_LINK_UNNAMED = False
+
+    def sync_data(descriptor: int) -> None:
+        # fsync(2) of macOS leaves the bytes in the drive's cache.
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+
+    def open_unnamed(folder: Path) -> int:
+        raise OSError(errno.EOPNOTSUPP, "no unnamed files on this system", str(folder))
+
+else:
+    # An unnamed file gets its name through /proc, which a bare container may lack.
+    CAN_LINK_UNNAMED = Path("/proc/self/fd").is_dir()
+
+    def sync_data(descriptor: int) -> None:
+        os.fdatasync(descriptor)
+
+    def open_unnamed(folder: Path) -> int:
+        return os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, FILE_MODE)
+
+
+def write_parts(
+    descriptor: int,
+    parts: Sequence[Buffer],
+    writev: Callable[[int, Sequence[Buffer]], int] = os.writev,
+) -> None:
+    """Writes all `parts`, however little the system takes at a time."""
+    views = [memoryview(part).cast("B") for part in parts if len(part)]
+    at = 0
+    while at < len(views):
+        written = writev(descriptor, views[at : at + _BUFFERS_MAX])
+        if written <= 0:
+            raise OSError(errno.EIO, "nothing was written")
+        while at < len(views) and written >= len(views[at]):
+            written -= len(views[at])
+            at += 1
+        if written:
+            views[at] = views[at][written:]
+
+
+def read_at(descriptor: int, start: int, length: int) -> bytes:
+    """Bytes [start, start + length), fewer where the file ends."""
+    size_bytes = os.fstat(descriptor).st_size
+    length = max(0, min(length, size_bytes - start))
+    if length == 0:
+        return b""
+    data = os.pread(descriptor, length, start)
+    if len(data) == length:
+        return data
+    pieces = [data]  # Linux gives at most 2 GiB at a time
+    while pieces[-1]:
+        length -= len(pieces[-1])
+        start += len(pieces[-1])
+        pieces.append(os.pread(descriptor, length, start))
+    return b"".join(pieces)
+
+
+def link_unnamed(descriptor: int, path: Path) -> None:
+    # Without a directory descriptor Python calls link(2), which would link the /proc entry itself;
+    # with one (of no account, since the path is absolute) linkat(2) with AT_SYMLINK_FOLLOW.
+    source = Path(f"/proc/self/fd/{descriptor}")
+    _link(source, path, lambda: os.link(source, path, src_dir_fd=0, follow_symlinks=True))
+
+
+def link_named(temporary: Path, path: Path) -> None:
+    _link(temporary, path, lambda: os.link(temporary, path))
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in `folder` durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def free_space(folder: Path) -> str:
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return "free_bytes=unknown"
+    return f"free_bytes={found.f_bavail * found.f_frsize} free_files={found.f_favail}"
+
+
+def _link(source: Path, path: Path, call: Callable[[], None]) -> None:
+    try:
+        call()
+    except OSError as error:
+        if error.errno in _LINK_REFUSED:
+            raise
+        raise OutcomeUnknown(f"link may have been made from={source} to={path}") from error

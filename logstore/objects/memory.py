@@ -1,0 +1,103 @@
+"""An object store in memory: the simplest thing that keeps the port's promises.
+
+`MemoryObjects` is the data and the blocking port, for any number of threads. `MemoryStore` is an
+asynchronous view of it: no thread, no wait, so each call is one step of the event loop and the same
+on a loop with virtual time. Views of one `MemoryObjects` are clients of one store.
+
+Unlike S3 it refuses a key that is a path prefix of another, as a directory must.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+
+from logstore.clock import Clock
+from logstore.errors import AlreadyExists, Invalid, NotFound
+from logstore.objects.keys import check_key, check_prefix, check_range, folders_of
+from logstore.objects.store import Buffer, ObjectInfo
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    data: bytes
+    modified_ms: int
+
+
+class MemoryObjects:
+    """The stored objects, and a `BlockingObjectStore` on them."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._objects: dict[str, _Stored] = {}
+        self._folders: Counter[str] = Counter()  # how many keys lie below each path prefix
+
+    def create(self, key: str, parts: Sequence[Buffer]) -> None:
+        check_key(key)
+        stored = _Stored(b"".join(parts), self._clock.now_ms())
+        folders = folders_of(key)
+        with self._lock:
+            if key in self._objects:
+                raise AlreadyExists(f"object exists key={key}")
+            if key in self._folders or any(folder in self._objects for folder in folders):
+                raise Invalid(f"key is a path prefix of another, or another of it key={key}")
+            self._objects[key] = stored
+            self._folders.update(folders)
+
+    def get(self, key: str) -> bytes:
+        check_key(key)
+        with self._lock:
+            stored = self._objects.get(key)
+        if stored is None:
+            raise NotFound(f"no object key={key}")
+        return stored.data
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        check_range(start, length)
+        return self.get(key)[start : start + length]
+
+    def delete(self, key: str) -> None:
+        check_key(key)
+        with self._lock:
+            if self._objects.pop(key, None) is not None:
+                self._folders -= Counter(folders_of(key))  # forgets a folder that fell to zero
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """As of the moment of the call; later changes do not show."""
+        check_prefix(prefix)
+        with self._lock:
+            found = [
+                (key, stored) for key, stored in self._objects.items() if key.startswith(prefix)
+            ]
+        found.sort(key=lambda item: item[0])
+        return iter([ObjectInfo(key, len(s.data), s.modified_ms) for key, s in found])
+
+    def close(self) -> None:
+        """Keeps the objects: another view may hold them."""
+
+
+class MemoryStore:
+    """An asynchronous client of a `MemoryObjects`."""
+
+    def __init__(self, objects: MemoryObjects) -> None:
+        self._objects = objects
+
+    async def create(self, key: str, parts: Sequence[Buffer]) -> None:
+        self._objects.create(key, parts)
+
+    async def get(self, key: str) -> bytes:
+        return self._objects.get(key)
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self._objects.get_range(key, start, length)
+
+    async def delete(self, key: str) -> None:
+        self._objects.delete(key)
+
+    async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
+        for info in self._objects.list(prefix):
+            yield info
+
+    async def close(self) -> None:
+        self._objects.close()

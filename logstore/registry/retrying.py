@@ -1,0 +1,152 @@
+"""A registry made of a row store: write ids, retries, and what a lost answer means.
+
+One call is up to several attempts, all with one fresh write id. After an attempt whose answer was
+lost, the next one finds out:
+
+    put_if, update_if   condition holds            written (again: the same values, the same id)
+                        row bears my write id      written by the lost attempt: success
+                        row bears another id       ConditionFailed: the caller decides from the row
+    delete_if           no row                     removed by the lost attempt: success
+                        a row                      removed now, or ConditionFailed
+
+When the deadline passes after a lost answer, the outcome stays unknown, whatever came later.
+Not covered: an attempt given up as lost that lands after the call has ended. It changes nothing
+unless its conditions hold then, so callers put an epoch or a version in their conditions.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+from typing import TypeVar
+
+from logstore.clock import Clock
+from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Retryable
+from logstore.registry.store import WRITE_ID, Row, RowStore, Term
+
+_PAGE_ROWS = 1000
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How a call waits between attempts: longer gives a slow back end rest, and callers delay."""
+
+    first_s: float = 0.05
+    longest_s: float = 2.0
+    deadline_s: float = 15.0  # no wait starts that would end later than this after the call began
+
+    def __post_init__(self) -> None:
+        assert 0 < self.first_s <= self.longest_s <= self.deadline_s
+
+    def wait_s(self, failures: int, random: Random) -> float:
+        """The wait after so many failed attempts (1, 2, …), half of it jitter."""
+        doublings = min(failures - 1, 32)
+        longest_s = min(self.longest_s, self.first_s * 2.0**doublings)
+        return random.uniform(longest_s / 2, longest_s)
+
+
+class RetryingRegistry:
+    """A `Registry` on `rows`. `ids` gives a string never given before, in any process."""
+
+    def __init__(
+        self,
+        rows: RowStore,
+        ids: Callable[[], str],
+        clock: Clock,
+        random: Random,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self._rows = rows
+        self._ids = ids
+        self._clock = clock
+        self._random = random
+        self._backoff = backoff or Backoff()
+
+    async def get(self, pk: str, sk: str) -> Row | None:
+        return await self._read(lambda: self._rows.get(pk, sk))
+
+    async def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
+        """Every row of `pk` whose sk starts with `prefix`: read page by page, not at one moment."""
+        found: list[tuple[str, Row]] = []
+        while True:
+            after = found[-1][0] if found else None
+            page = await self._read_page(pk, prefix, after)
+            found += page
+            if len(page) < _PAGE_ROWS:
+                return found
+
+    async def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None:
+        write_id = self._ids()
+        await self._write(
+            lambda: self._rows.put_if(pk, sk, row, terms, write_id),
+            lambda current, _: _bears(current, write_id),
+        )
+
+    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Term) -> None:
+        write_id = self._ids()
+        await self._write(
+            lambda: self._rows.update_if(pk, sk, sets, terms, write_id),
+            lambda current, _: _bears(current, write_id),
+        )
+
+    async def delete_if(self, pk: str, sk: str, *terms: Term) -> None:
+        write_id = self._ids()
+        await self._write(
+            lambda: self._rows.delete_if(pk, sk, terms, write_id),
+            lambda current, lost: lost and current is None,
+        )
+
+    async def close(self) -> None:
+        await self._rows.close()
+
+    async def _read_page(
+        self, pk: str, prefix: str, after: str | None
+    ) -> Sequence[tuple[str, Row]]:
+        return await self._read(lambda: self._rows.query(pk, prefix, after=after, limit=_PAGE_ROWS))
+
+    async def _read(self, attempt: Callable[[], Awaitable[_Answer]]) -> _Answer:
+        started_s = self._clock.monotonic_s()
+        for failures in count(1):
+            try:
+                return await attempt()
+            except (Retryable, OutcomeUnknown) as error:
+                if not await self._wait(started_s, failures):
+                    raise error
+        raise AssertionError("unreachable")
+
+    async def _write(
+        self,
+        attempt: Callable[[], Awaitable[None]],
+        is_done: Callable[[Row | None, bool], bool],
+    ) -> None:
+        started_s = self._clock.monotonic_s()
+        lost: OutcomeUnknown | None = None
+        for failures in count(1):
+            try:
+                return await attempt()
+            except ConditionFailed as failed:
+                if is_done(failed.current, lost is not None):
+                    return None
+                raise
+            except OutcomeUnknown as error:
+                lost = lost or error
+                last: LogstoreError = error
+            except Retryable as error:
+                last = error
+            if not await self._wait(started_s, failures):
+                raise lost or last
+        raise AssertionError("unreachable")
+
+    async def _wait(self, started_s: float, failures: int) -> bool:
+        """Waits before the next attempt, or answers that there is no time for one."""
+        wait_s = self._backoff.wait_s(failures, self._random)
+        if self._clock.monotonic_s() + wait_s > started_s + self._backoff.deadline_s:
+            return False
+        await self._clock.sleep_s(wait_s)
+        return True
+
+
+def _bears(current: Row | None, write_id: str) -> bool:
+    return current is not None and current.get(WRITE_ID) == write_id

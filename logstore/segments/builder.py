@@ -1,0 +1,233 @@
+"""The open segment: batches and index entries gather here until it is frozen.
+
+The body lies in an `Arena`, a large buffer that successive segments share, so that a small segment
+costs no allocation and a large one no copy. An arena is never written twice: whoever still holds a
+view of an old segment (the cache, an answer on its way to a client) keeps it alive and unchanged.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from logstore.records.crc32c import crc32c
+from logstore.segments.format import (
+    ENTRY,
+    ENTRY_BYTES,
+    EntryKind,
+    Header,
+    Place,
+    SegmentKind,
+    encode_front,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenSegment:
+    """A segment whose bytes will never change again, whatever becomes of its put."""
+
+    seq: int
+    nonce: bytes
+    created_ms: int
+    front: bytes
+    body: memoryview
+    entry_count: int
+
+    @property
+    def parts(self) -> tuple[bytes, memoryview]:
+        return (self.front, self.body)
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.front) + len(self.body)
+
+
+class Arena:
+    """Memory that segment bodies are cut from, one after the other."""
+
+    __slots__ = ("_view", "used")
+
+    def __init__(self, size_bytes: int) -> None:
+        self._view = memoryview(bytearray(size_bytes))
+        self.used = 0
+
+    @property
+    def free_bytes(self) -> int:
+        return len(self._view) - self.used
+
+    def take(self, start: int, end: int) -> memoryview:
+        return self._view[start:end]
+
+
+class SegmentBuilder:
+    """Gathers one segment of one chain. `start` is where its body begins in the arena."""
+
+    __slots__ = (
+        "_arena",
+        "_entries",
+        "_places",
+        "_start",
+        "_view",
+        "created_ms",
+        "entry_count",
+    )
+
+    def __init__(self, arena: Arena, created_ms: int) -> None:
+        self._arena = arena
+        self._start = arena.used
+        self._view = arena.take(arena.used, arena.used + arena.free_bytes)
+        self._entries = bytearray()
+        self._places: list[Place] = []
+        self.entry_count = 0
+        self.created_ms = created_ms
+
+    @property
+    def body_bytes(self) -> int:
+        return self._arena.used - self._start
+
+    def has_room(self, length: int) -> bool:
+        return length <= self._arena.free_bytes
+
+    def add_bytes(self, data: bytes | memoryview) -> memoryview:
+        """Copy `data` to the end of the body; the answer is the copy, at `body_bytes` before."""
+        at = self.body_bytes
+        end = at + len(data)
+        place = self._view[at:end]
+        place[:] = data
+        self._arena.used += len(data)
+        return place
+
+    def add_batch_entry(
+        self,
+        flags: int,
+        partition: int,
+        topic_id: bytes,
+        leader_epoch: int,
+        length: int,
+        position: int,
+        base_offset: int,
+        last_offset: int,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        max_timestamp: int,
+        max_timestamp_offset: int,
+        record_count: int,
+    ) -> None:
+        """The index entry of a batch that `add_bytes` placed at `position` of this body."""
+        self._entries += ENTRY.pack(
+            EntryKind.BATCH,
+            flags,
+            0,
+            partition,
+            topic_id,
+            leader_epoch,
+            length,
+            position,
+            base_offset,
+            last_offset,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            max_timestamp,
+            max_timestamp_offset,
+            record_count,
+            0,
+        )
+        self.entry_count += 1
+
+    def add_state_entry(
+        self,
+        kind: EntryKind,
+        *,
+        topic_id: bytes,
+        partition: int,
+        leader_epoch: int,
+        offset: int,
+        payload: bytes,
+    ) -> None:
+        """A take, release or state entry; `payload` goes into the body."""
+        position = self.body_bytes
+        self.add_bytes(payload)
+        self._entries += ENTRY.pack(
+            kind,
+            0,
+            0,
+            partition,
+            topic_id,
+            leader_epoch,
+            len(payload),
+            position,
+            offset,
+            offset - 1,
+            -1,
+            -1,
+            -1,
+            -1,
+            -1,
+            0,
+            crc32c(payload),
+        )
+        self.entry_count += 1
+
+    def freeze(
+        self,
+        *,
+        cluster_id: bytes,
+        epoch: int,
+        seq: int,
+        broker: int,
+        nonce: bytes,
+        previous_nonce: bytes,
+    ) -> FrozenSegment:
+        body = self._view[: self.body_bytes].toreadonly()
+        header = bare_header(
+            SegmentKind.DATA,
+            cluster_id=cluster_id,
+            epoch=epoch,
+            seq=seq,
+            broker=broker,
+            nonce=nonce,
+            previous_nonce=previous_nonce,
+            created_ms=self.created_ms,
+            body_bytes=len(body),
+        )
+        assert len(self._entries) == self.entry_count * ENTRY_BYTES
+        front = encode_front(header, bytes(self._entries), self._places)
+        return FrozenSegment(seq, nonce, self.created_ms, front, body, self.entry_count)
+
+
+def bare_header(
+    kind: SegmentKind,
+    *,
+    cluster_id: bytes,
+    epoch: int,
+    seq: int,
+    broker: int,
+    nonce: bytes,
+    previous_nonce: bytes,
+    created_ms: int,
+    body_bytes: int = 0,
+) -> Header:
+    """A header whose counts are left for `encode_front` to fill in."""
+    return Header(
+        kind=kind,
+        cluster_id=cluster_id,
+        epoch=epoch,
+        seq=seq,
+        broker=broker,
+        entry_count=0,
+        nonce=nonce,
+        previous_nonce=previous_nonce,
+        created_ms=created_ms,
+        index_bytes=0,
+        place_count=0,
+        body_bytes=body_bytes,
+    )
+
+
+def freeze_bare(header: Header) -> FrozenSegment:
+    """An opening or a seal: a header and nothing else."""
+    no_entries: Sequence[Place] = ()
+    front = encode_front(header, b"", no_entries)
+    return FrozenSegment(
+        header.seq, header.nonce, header.created_ms, front, memoryview(b""), 0
+    )

@@ -1,0 +1,262 @@
+"""Bytes of a segment, format 1: fixed header, index, then batches as they came.
+
+    at    size  header field (big-endian)
+      0      4  magic            b"LGSG"
+      4      2  format           1
+      6      1  kind             0 opening, 1 data, 2 seal, 3 staged
+      7      1  reserved         0
+      8     16  cluster id
+     24      8  epoch            broker epoch: the chain this segment belongs to
+     32      8  seq              place in the chain; 0 is the opening, the last is the seal
+     40      4  broker           who wrote it (a seal: who sealed)
+     44      4  entry count
+     48     16  nonce            random, drawn once per segment
+     64     16  previous nonce   that of seq - 1; zeros in an opening
+     80      8  created ms       when its first batch came; never falls along a chain
+     88      4  index bytes      entries and the table of places
+     92      4  place count      staged objects that adopted batches lie in
+     96      8  body bytes
+    104      4  reserved         0
+    108      4  CRC32C           of header [0, 108) and the index
+    112         index            entry count x 96 bytes, then the places: length u16, nonce 16, key
+    112 + index bytes            body: batches, and the state that take and release entries carry
+
+Bytes [0, 80) are the identity: whoever finds its own identity under a key knows that its put won.
+The index comes first so that one ranged read of the front gives identity and index; the body needs no
+checksum of its own, since batches and states carry theirs.
+
+    at    size  index entry
+      0      1  kind             1 batch, 2 take, 3 release, 4 adopted batch, 5 state
+      1      1  flags            1 log append time, 2 transactional, 4 control: a batch's attributes >> 3
+      2      2  place            0 this object, n the n-th place
+      4      4  partition
+      8     16  topic id
+     24      4  leader epoch
+     28      4  length           bytes at `position`
+     32      8  position         from the start of the body of its place
+     40      8  base offset      take: where the stretch starts; release: where it ends
+     48      8  last offset      take, release, state: base offset - 1
+     56      8  producer id      -1 none
+     64      2  producer epoch
+     66      2  reserved
+     68      4  base sequence
+     72      8  max timestamp
+     80      8  its offset       -1: some record of this batch, a look-up decodes it
+     88      4  record count
+     92      4  CRC32C           of the state at `position`; 0 for batches
+     96
+
+Pure. A reader refuses an unknown kind or a newer format; changing a line above is a format change,
+and docs/formats/segment.md says how.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from logstore.errors import Corrupt, Refused
+from logstore.records.crc32c import crc32c
+
+MAGIC = b"LGSG"
+FORMAT = 1
+HEADER = struct.Struct(">4sHBx16sQQiI16s16sqIIQ4xI")
+HEADER_BYTES = HEADER.size
+IDENTITY_BYTES = 80
+ENTRY = struct.Struct(">BBHi16siIQqqqh2xiqqII")
+ENTRY_BYTES = ENTRY.size
+PLACE = struct.Struct(">H16s")
+
+NO_NONCE = bytes(16)
+LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 1, 2, 4
+
+assert HEADER_BYTES == 112
+assert ENTRY_BYTES == 96
+
+
+class SegmentKind(IntEnum):
+    OPENING = 0
+    DATA = 1
+    SEAL = 2
+    STAGED = 3
+
+
+class EntryKind(IntEnum):
+    BATCH = 1
+    TAKE = 2
+    RELEASE = 3
+    ADOPTED = 4
+    STATE = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    kind: SegmentKind
+    cluster_id: bytes
+    epoch: int
+    seq: int
+    broker: int
+    entry_count: int
+    nonce: bytes
+    previous_nonce: bytes
+    created_ms: int
+    index_bytes: int
+    place_count: int
+    body_bytes: int
+
+    @property
+    def body_at(self) -> int:
+        return HEADER_BYTES + self.index_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A staged object that adopted batches lie in; `nonce` is that object's own."""
+
+    key: str
+    nonce: bytes
+
+
+class Entry(NamedTuple):
+    """One line of the index, fields in stored order."""
+
+    kind: int
+    flags: int
+    place: int
+    partition: int
+    topic_id: bytes
+    leader_epoch: int
+    length: int
+    position: int
+    base_offset: int
+    last_offset: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    record_count: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    header: Header
+    entries: Sequence[Entry]
+    places: Sequence[Place]
+
+
+def encode_front(header: Header, entries: bytes, places: Sequence[Place]) -> bytes:
+    """Header and index as they are stored; `entries` are packed already.
+
+    `entry_count`, `index_bytes` and `place_count` of `header` are ignored and computed here.
+    """
+    table = b"".join(PLACE.pack(len(p.key), p.nonce) + p.key.encode() for p in places)
+    index = entries + table
+    packed = HEADER.pack(
+        MAGIC,
+        FORMAT,
+        header.kind,
+        header.cluster_id,
+        header.epoch,
+        header.seq,
+        header.broker,
+        len(entries) // ENTRY_BYTES,
+        header.nonce,
+        header.previous_nonce,
+        header.created_ms,
+        len(index),
+        len(places),
+        header.body_bytes,
+        0,
+    )[:-4]
+    return packed + struct.pack(">I", crc32c(index, crc32c(packed))) + index
+
+
+def decode_header(front: bytes | memoryview) -> Header:
+    """The header at the start of `front`; its checksum is `decode_front`'s to check.
+
+    Raises `Corrupt`, or `Refused` for a format this version does not know.
+    """
+    if len(front) < HEADER_BYTES:
+        raise Corrupt(
+            f"segment too short for its header: bytes={len(front)} need={HEADER_BYTES}"
+        )
+    magic, form, kind, *fields = HEADER.unpack_from(front)
+    if magic != MAGIC:
+        raise Corrupt(f"not a segment: magic={bytes(magic)!r}")
+    if form != FORMAT:
+        raise Refused(
+            f"segment of an unknown format: format={form} known={FORMAT}; upgrade"
+        )
+    if kind not in SegmentKind._value2member_map_:
+        raise Refused(f"segment of an unknown kind: kind={kind}; upgrade")
+    cluster_id, epoch, seq, broker, entry_count, nonce, previous_nonce = fields[:7]
+    created_ms, index_bytes, place_count, body_bytes, _crc = fields[7:]
+    if index_bytes < entry_count * ENTRY_BYTES + place_count * PLACE.size:
+        raise Corrupt(f"index too short: bytes={index_bytes} entries={entry_count}")
+    return Header(
+        kind=SegmentKind(kind),
+        cluster_id=cluster_id,
+        epoch=epoch,
+        seq=seq,
+        broker=broker,
+        entry_count=entry_count,
+        nonce=nonce,
+        previous_nonce=previous_nonce,
+        created_ms=created_ms,
+        index_bytes=index_bytes,
+        place_count=place_count,
+        body_bytes=body_bytes,
+    )
+
+
+def decode_front(front: bytes | memoryview) -> Index:
+    """Header and index of a segment whose first `header.body_at` bytes are in `front`."""
+    header = decode_header(front)
+    view = memoryview(front)
+    if len(view) < header.body_at:
+        raise Corrupt(f"index cut short: bytes={len(view)} need={header.body_at}")
+    index = view[HEADER_BYTES : header.body_at]
+    (stored,) = struct.unpack_from(">I", view, HEADER_BYTES - 4)
+    if crc32c(index, crc32c(view[: HEADER_BYTES - 4])) != stored:
+        raise Corrupt(
+            f"segment index fails its checksum: epoch={header.epoch} seq={header.seq}"
+        )
+    entries_end = header.entry_count * ENTRY_BYTES
+    entries = [Entry(*fields) for fields in ENTRY.iter_unpack(index[:entries_end])]
+    places = _decode_places(index[entries_end:], header.place_count)
+    _check_entries(header, entries)
+    return Index(header, entries, places)
+
+
+def _decode_places(table: memoryview, count: int) -> list[Place]:
+    places, at = [], 0
+    for _ in range(count):
+        if at + PLACE.size > len(table):
+            raise Corrupt(f"table of places cut short: at={at} bytes={len(table)}")
+        key_bytes, nonce = PLACE.unpack_from(table, at)
+        at += PLACE.size
+        key = bytes(table[at : at + key_bytes])
+        at += key_bytes
+        if at > len(table) or not key.isascii():
+            raise Corrupt(f"bad key in the table of places: at={at}")
+        places.append(Place(key.decode("ascii"), nonce))
+    if at != len(table):
+        raise Corrupt(f"bytes left over in the index: at={at} bytes={len(table)}")
+    return places
+
+
+def _check_entries(header: Header, entries: Sequence[Entry]) -> None:
+    known = EntryKind._value2member_map_
+    for entry in entries:
+        if entry.kind not in known:
+            raise Refused(f"index entry of an unknown kind: kind={entry.kind}; upgrade")
+        if entry.place > header.place_count:
+            raise Corrupt(f"index entry names no place: place={entry.place}")
+        if entry.place == 0 and entry.position + entry.length > header.body_bytes:
+            raise Corrupt(
+                f"index entry points past the body: position={entry.position} "
+                f"length={entry.length} body={header.body_bytes}"
+            )

@@ -1,0 +1,143 @@
+"""What a protocol asks for: pure generators that yield requests and are sent the answers.
+
+A protocol (put an object once, seal a chain, find an offset) is written top-down as a generator. It
+yields one of the requests below; whoever drives it performs the request and sends the answer back,
+or throws the error that came of it. So the protocol has no I/O, clock or randomness of its own, one
+text serves asynchronous brokers and blocking readers (`logstore.perform`), and a simulation can
+play any answer, in any order, with a crash between any two of them.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from logstore.objects.store import Buffer
+from logstore.registry.store import Row, Term
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Put an object if its key is free. One attempt."""
+
+    key: str
+    parts: Sequence[Buffer]
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """A whole object, as bytes."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class GetRange:
+    """Bytes [start, start + length) of an object, fewer at its end."""
+
+    key: str
+    start: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class GetRow:
+    pk: str
+    sk: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRows:
+    """All rows of `pk` whose sk starts with `prefix`: a sequence of (sk, row)."""
+
+    pk: str
+    prefix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PutRow:
+    pk: str
+    sk: str
+    row: Row
+    terms: Sequence[Term]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRow:
+    pk: str
+    sk: str
+    sets: Row
+    terms: Sequence[Term]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRow:
+    pk: str
+    sk: str
+    terms: Sequence[Term]
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """Wait before attempt number `attempt` (1 is the first repeat): exponential, with jitter."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait this long. For watching a lease, never for hoping."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class NowMs:
+    """Wall-clock milliseconds, to stamp what is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawNonce:
+    """16 random bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Drive all of these, at once where the driver can.
+
+    The answer has one item for each, in order: its result, or the `LogstoreError` that ended it.
+    """
+
+    steps: Sequence["Generator[Any, Any, Any]"]
+
+
+Request = (
+    Create
+    | Get
+    | GetRange
+    | GetRow
+    | QueryRows
+    | PutRow
+    | UpdateRow
+    | DeleteRow
+    | BackOff
+    | Wait
+    | NowMs
+    | DrawNonce
+    | Together
+)
+
+Steps = Generator[Request, Any, T]
+
+
+def get(key: str) -> Steps[bytes]:
+    """One whole object, as steps, for `Together`."""
+    data: bytes = yield Get(key)
+    return data
+
+
+def get_range(key: str, start: int, length: int) -> Steps[bytes]:
+    """Bytes [start, start + length) of an object, as steps, for `Together`."""
+    data: bytes = yield GetRange(key, start, length)
+    return data

@@ -1,0 +1,284 @@
+"""The implementations that each port's contract suite runs on.
+
+A back end joins by one entry in `OBJECT_STORES`, `ROW_STORES` or `REGISTRIES`: its name, and a
+function from an empty directory to a context with the store. All are driven through blocking calls
+from threads; asynchronous ones run on a loop in a thread of its own.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+
+from logstore.clock import SystemClock
+from logstore.objects.directory import DirectoryStore
+from logstore.objects.memory import MemoryObjects, MemoryStore
+from logstore.objects.metered import MeteredBlockingStore, MeteredStore, StoreCounts
+from logstore.objects.store import BlockingObjectStore, Buffer, ObjectInfo, ObjectStore
+from logstore.objects.threaded import ThreadedStore
+from logstore.registry.memory import MemoryRows
+from logstore.registry.retrying import RetryingRegistry
+from logstore.registry.sqlite import SqliteRows
+from logstore.registry.store import BlockingRowStore, Registry, Row, RowStore, Term
+
+Answer = TypeVar("Answer")
+
+DEADLINE_S = 30
+RACERS = 8
+
+
+class LoopThread:
+    """An event loop in a thread, to which other threads hand coroutines."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(DEADLINE_S)
+
+    def close(self) -> None:
+        self.run(self._loop.shutdown_asyncgens())
+        self.run(self._loop.shutdown_default_executor())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(DEADLINE_S)
+        self._loop.close()
+
+
+@contextmanager
+def loop_thread() -> Iterator[LoopThread]:
+    loop = LoopThread()
+    try:
+        yield loop
+    finally:
+        loop.close()
+
+
+class BlockingObjects:
+    """An asynchronous store as a blocking one."""
+
+    def __init__(self, store: ObjectStore, loop: LoopThread) -> None:
+        self._store = store
+        self._loop = loop
+
+    def create(self, key: str, parts: Sequence[Buffer]) -> None:
+        self._loop.run(self._store.create(key, parts))
+
+    def get(self, key: str) -> bytes:
+        return self._loop.run(self._store.get(key))
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self._loop.run(self._store.get_range(key, start, length))
+
+    def delete(self, key: str) -> None:
+        self._loop.run(self._store.delete(key))
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        async def collect() -> Sequence[ObjectInfo]:
+            return [info async for info in self._store.list(prefix)]
+
+        return iter(self._loop.run(collect()))
+
+    def close(self) -> None:
+        self._loop.run(self._store.close())
+
+
+class RowsRegistry:
+    """A blocking row store called like a registry, with an id of its own for each write."""
+
+    def __init__(self, rows: BlockingRowStore) -> None:
+        self._rows = rows
+        self._ids = count()
+
+    def get(self, pk: str, sk: str) -> Row | None:
+        return self._rows.get(pk, sk)
+
+    def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
+        return self._rows.query(pk, prefix)
+
+    def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None:
+        self._rows.put_if(pk, sk, row, terms, f"write-{next(self._ids)}")
+
+    def update_if(self, pk: str, sk: str, sets: Row, *terms: Term) -> None:
+        self._rows.update_if(pk, sk, sets, terms, f"write-{next(self._ids)}")
+
+    def delete_if(self, pk: str, sk: str, *terms: Term) -> None:
+        self._rows.delete_if(pk, sk, terms, f"write-{next(self._ids)}")
+
+
+class BlockingRows:
+    """An asynchronous row store as a blocking one."""
+
+    def __init__(self, rows: RowStore, loop: LoopThread) -> None:
+        self._rows = rows
+        self._loop = loop
+
+    def get(self, pk: str, sk: str) -> Row | None:
+        return self._loop.run(self._rows.get(pk, sk))
+
+    def query(
+        self, pk: str, prefix: str = "", *, after: str | None = None, limit: int = 1000
+    ) -> Sequence[tuple[str, Row]]:
+        return self._loop.run(self._rows.query(pk, prefix, after=after, limit=limit))
+
+    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> None:
+        self._loop.run(self._rows.put_if(pk, sk, row, terms, write_id))
+
+    def update_if(self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str) -> None:
+        self._loop.run(self._rows.update_if(pk, sk, sets, terms, write_id))
+
+    def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+        self._loop.run(self._rows.delete_if(pk, sk, terms, write_id))
+
+    def close(self) -> None:
+        self._loop.run(self._rows.close())
+
+
+class BlockingRegistry:
+    """An asynchronous registry as a blocking one."""
+
+    def __init__(self, registry: Registry, loop: LoopThread) -> None:
+        self._registry = registry
+        self._loop = loop
+
+    def get(self, pk: str, sk: str) -> Row | None:
+        return self._loop.run(self._registry.get(pk, sk))
+
+    def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
+        return self._loop.run(self._registry.query(pk, prefix))
+
+    def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None:
+        self._loop.run(self._registry.put_if(pk, sk, row, *terms))
+
+    def update_if(self, pk: str, sk: str, sets: Row, *terms: Term) -> None:
+        self._loop.run(self._registry.update_if(pk, sk, sets, *terms))
+
+    def delete_if(self, pk: str, sk: str, *terms: Term) -> None:
+        self._loop.run(self._registry.delete_if(pk, sk, *terms))
+
+
+@contextmanager
+def _on_loop(make: Callable[[Path], ObjectStore], folder: Path) -> Iterator[BlockingObjectStore]:
+    with loop_thread() as loop:
+        store = BlockingObjects(make(folder), loop)
+        yield store
+        store.close()
+
+
+@contextmanager
+def _blocking(store: BlockingObjectStore) -> Iterator[BlockingObjectStore]:
+    yield store
+    store.close()
+
+
+def _memory() -> MemoryObjects:
+    return MemoryObjects(SystemClock())
+
+
+OBJECT_STORES: dict[str, Callable[[Path], AbstractContextManager[BlockingObjectStore]]] = {
+    "memory": lambda folder: _on_loop(lambda _: MemoryStore(_memory()), folder),
+    "memory-blocking": lambda _: _blocking(_memory()),
+    "directory": lambda folder: _blocking(DirectoryStore(folder / "objects")),
+    "directory-named-files": lambda folder: _blocking(
+        DirectoryStore(folder / "objects", unnamed_files=False)
+    ),
+    "threaded-directory": lambda folder: _on_loop(
+        lambda folder: ThreadedStore(DirectoryStore(folder / "objects"), threads=4), folder
+    ),
+    "metered-memory": lambda folder: _on_loop(
+        lambda _: MeteredStore(MemoryStore(_memory()), StoreCounts()), folder
+    ),
+    "metered-memory-blocking": lambda _: _blocking(MeteredBlockingStore(_memory(), StoreCounts())),
+}
+
+
+@contextmanager
+def _rows_on_loop(rows: RowStore) -> Iterator[BlockingRowStore]:
+    with loop_thread() as loop:
+        view = BlockingRows(rows, loop)
+        yield view
+        view.close()
+
+
+@contextmanager
+def _sqlite_blocking(folder: Path) -> Iterator[BlockingRowStore]:
+    rows = SqliteRows(folder / "registry.db").blocking()
+    yield rows
+    rows.close()
+
+
+@contextmanager
+def _retrying(rows: RowStore) -> Iterator[BlockingRegistry]:
+    ids = count()
+    with loop_thread() as loop:
+        registry = RetryingRegistry(rows, lambda: f"id-{next(ids)}", SystemClock(), Random(1))
+        yield BlockingRegistry(registry, loop)
+        loop.run(registry.close())
+
+
+@contextmanager
+def _like_registry(rows: AbstractContextManager[BlockingRowStore]) -> Iterator[RowsRegistry]:
+    with rows as opened:
+        yield RowsRegistry(opened)
+
+
+ROW_STORES: dict[str, Callable[[Path], AbstractContextManager[BlockingRowStore]]] = {
+    "memory": lambda _: _rows_on_loop(MemoryRows()),
+    "sqlite": lambda folder: _rows_on_loop(SqliteRows(folder / "registry.db")),
+    "sqlite-blocking": _sqlite_blocking,
+}
+
+REGISTRIES: dict[str, Callable[[Path], AbstractContextManager[BlockingRegistry]]] = {
+    "retrying-memory": lambda _: _retrying(MemoryRows()),
+    "retrying-sqlite": lambda folder: _retrying(SqliteRows(folder / "registry.db")),
+}
+
+
+@pytest.fixture
+def race() -> Callable[[Callable[[int], Any]], Sequence[Any]]:
+    """Answers `run(0)` to `run(7)`, called at the same moment by a thread each."""
+
+    def run_all(run: Callable[[int], Any]) -> Sequence[Any]:
+        start = threading.Barrier(RACERS, timeout=DEADLINE_S)
+
+        def racer(number: int) -> Any:
+            start.wait()
+            return run(number)
+
+        with ThreadPoolExecutor(RACERS) as pool:
+            return list(pool.map(racer, range(RACERS)))
+
+    return run_all
+
+
+@pytest.fixture(params=OBJECT_STORES)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingObjectStore]:
+    with OBJECT_STORES[request.param](tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(params=ROW_STORES)
+def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingRowStore]:
+    with ROW_STORES[request.param](tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(params=[*ROW_STORES, *REGISTRIES])
+def registry(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[RowsRegistry | BlockingRegistry]:
+    """Row stores and registries alike: the meaning of the calls is the same."""
+    if request.param in REGISTRIES:
+        with REGISTRIES[request.param](tmp_path) as opened:
+            yield opened
+    else:
+        with _like_registry(ROW_STORES[request.param](tmp_path)) as view:
+            yield view

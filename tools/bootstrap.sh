@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Sets up .venv on a fresh machine: a Python, uv, what requirements.lock names, and this project.
+#
+# Needs Python 3.11 or newer and a package index; no compiler, no home directory, no cache. PYTHON
+# names another interpreter. uv takes its index from the environment; what pip is told there counts
+# for it too. Two set-ups at once wait for each other.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly STAMP=.venv/.stamp
+readonly BUILD_LOCK=requirements-build.lock  # uv, and the back end that builds this project
+
+main() {
+  take_turns
+  if up_to_date; then return; fi
+  local python uv
+  python=$(find_python)
+  echo "set-up: $("$python" --version) at $python" >&2
+  index_settings
+  uv=$(find_uv "$python")
+  if ! usable .venv/bin/python; then
+    "$uv" venv --quiet --clear --no-python-downloads --python "$python" .venv
+  fi
+  "$uv" pip sync --python .venv/bin/python --require-hashes requirements.lock
+  "$uv" pip install --quiet --python .venv/bin/python --no-deps \
+    --build-constraints "$BUILD_LOCK" --editable .
+  touch "$STAMP"
+  echo "set-up: done in $SECONDS s" >&2
+}
+
+take_turns() {
+  if command -v flock >/dev/null; then
+    exec 9>.bootstrap.lock
+    flock 9
+  fi
+}
+
+up_to_date() {
+  [ -f "$STAMP" ] && [ "$STAMP" -nt requirements.lock ] && [ "$STAMP" -nt pyproject.toml ] &&
+    [ "$STAMP" -nt "$BUILD_LOCK" ] && usable .venv/bin/python
+}
+
+# Runs it, since a version manager's shim may be on PATH without a Python behind it.
+usable() {
+  "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
+}
+
+find_python() {
+  local name
+  for name in "${PYTHON:-python3.11}" python3.11 python3.12 python3.13 python3.14 python3 python; do
+    if usable "$name"; then
+      # The interpreter itself: a shim may lead elsewhere from another folder.
+      "$name" -c 'import sys; print(sys.executable)'
+      return
+    fi
+  done
+  stop "no Python 3.11 or newer found: install one (Debian, Ubuntu: apt-get install python3.11" \
+    "python3.11-venv) or name one: make venv PYTHON=/path/to/python3"
+}
+
+index_settings() {
+  if [ -z "${UV_DEFAULT_INDEX:-}${UV_INDEX_URL:-}" ] && [ -n "${PIP_INDEX_URL:-}" ]; then
+    export UV_DEFAULT_INDEX=$PIP_INDEX_URL
+  fi
+  if [ -z "${UV_INDEX:-}${UV_EXTRA_INDEX_URL:-}" ] && [ -n "${PIP_EXTRA_INDEX_URL:-}" ]; then
+    export UV_INDEX=$PIP_EXTRA_INDEX_URL
+  fi
+  if [ -z "${SSL_CERT_FILE:-}" ] && [ -n "${PIP_CERT:-}" ]; then
+    export SSL_CERT_FILE=$PIP_CERT
+  fi
+}
+
+# An existing uv, else the locked one in .uv/: in a venv of its own, or, where Python came without
+# ensurepip, in a plain folder by pip.
+find_uv() {
+  local uv python=$1
+  for uv in "${UV:-uv}" .uv/bin/uv .uv/lib/bin/uv; do
+    if "$uv" --version >/dev/null 2>&1; then
+      echo "$uv"
+      return
+    fi
+  done
+  local pip_install=(-m pip install --quiet --disable-pip-version-check --require-hashes --no-deps)
+  if "$python" -m venv --clear .uv >/dev/null 2>&1; then
+    .uv/bin/python "${pip_install[@]}" --requirement "$BUILD_LOCK" >&2
+    echo .uv/bin/uv
+  elif "$python" -m pip --version >/dev/null 2>&1; then
+    "$python" "${pip_install[@]}" --target .uv/lib --requirement "$BUILD_LOCK" >&2
+    echo .uv/lib/bin/uv
+  else
+    stop "$python has neither ensurepip nor pip: install them (Debian, Ubuntu: apt-get install" \
+      "python3-venv) or install uv, then run this again"
+  fi
+}
+
+stop() {
+  echo "set-up: $*" >&2
+  exit 1
+}
+
+main
