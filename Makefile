@@ -8,8 +8,10 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 STAMP := .venv/.stamp
 JOBS ?= 2
+SEEDS ?= 2000
+FIRST_SEED ?= 0
 
-.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign fmt lock clean
+.PHONY: help venv check format lint types imports fast test bench campaign fmt lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -34,16 +36,29 @@ types: $(STAMP)
 	@$(BIN)/mypy
 
 imports: $(STAMP)
-	@$(BIN)/python -m tools.imports
+	@$(BIN)/lint-imports --no-logo
 
 fast: $(STAMP)
 	@$(BIN)/python -m pytest -q -n $(JOBS)
+
+java: $(STAMP)
+	@$(BIN)/python -m tools.java
+
+bench: $(STAMP) ## measure what benchmarks/ measures; ONLY=name for one of them
+	@for file in benchmarks/bench_$(or $(ONLY),*).py; do \
+	  [ -e "$$file" ] || { echo "bench: there is no $$file" >&2; exit 1; }; \
+	  name=$${file%.py}; $(BIN)/python -m "$${name////.}"; \
+	done
+
+campaign: $(STAMP) ## the simulations over many seeds: SEEDS=2000 FIRST_SEED=0
+	@$(BIN)/python -m pytest -q -n $(JOBS) -m "" --timeout=0 tests/simulation \
+	  --hypothesis-profile=campaign --seeds $(SEEDS) --first-seed $(FIRST_SEED)
 
 fmt: $(STAMP) ## format the code, and repair what the linter can
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
 
-lock: ## resolve pyproject.toml again into requirements.lock; set-up follows it
+lock: ## write requirements*.lock again from pyproject.toml; ARGS=--upgrade to move the pins
 	@tools/lock.sh
 
 clean: ## remove what was built, measured and installed, .venv too

@@ -15,6 +15,11 @@ class Clock(Protocol):
     async def sleep_s(self, seconds: float) -> None: ...
 
 
+def blocking_sleep_s(seconds: float) -> None:
+    """For readers and tools that have no event loop."""
+    time.sleep(seconds)
+
+
 class SystemClock:
     def monotonic_s(self) -> float:
         return time.monotonic()

@@ -3,7 +3,7 @@
     LogstoreError
     ├── Retryable            nothing happened; the same call may work later
     │   └── Throttled        the store asked for fewer requests
-    ├── OutcomeUnknown       it may or may not have happened, or may happen yet: look before you leap
+    ├── OutcomeUnknown       it may or may not have happened, or may happen yet: look first
     ├── NotFound             no object has this key (now: an absent object settles nothing)
     ├── AlreadyExists        an object has this key already, or (a store's 409) may have: look
     ├── ConditionFailed      the row is not what the caller thought: decide again from `current`
@@ -41,9 +41,7 @@ class AlreadyExists(LogstoreError): ...
 class ConditionFailed(LogstoreError):
     """A conditional write did nothing; `current` is the row as it stood, None if there is none."""
 
-    def __init__(
-        self, message: str, current: Mapping[str, str | int | bytes] | None
-    ) -> None:
+    def __init__(self, message: str, current: Mapping[str, str | int | bytes] | None) -> None:
         super().__init__(message)
         self.current = current
 

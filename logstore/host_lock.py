@@ -20,19 +20,13 @@ class HostLock:
     def __init__(self, path: Path) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(
-                path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
-            )
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise Refused(
-                f"cannot open the lock file: {error}; check --state-dir"
-            ) from error
+            raise Refused(f"cannot open the lock file: {error}; check --state-dir") from error
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            holder = (
-                os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
-            )
+            holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
             os.close(self._descriptor)
             raise Refused(
                 f"this broker is running already: pid={holder or 'unknown'} lock={path}; "

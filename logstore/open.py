@@ -102,9 +102,7 @@ async def open_log(url: str, *, clock: Clock, chance: random.Random) -> OpenLog:
         registry_url = EMBEDDED_REGISTRY if known is None else known.registry
         rows = SqliteRows(_sqlite_path(location, registry_url))
         registry = RetryingRegistry(rows, lambda: secrets.token_hex(8), clock, chance)
-        performer = Performer(
-            store, registry, clock, chance, lambda: secrets.token_bytes(16)
-        )
+        performer = Performer(store, registry, clock, chance, lambda: secrets.token_bytes(16))
         identity = await performer.run(ensure_identity(registry_url))
     except BaseException:
         await store.close()
@@ -135,9 +133,7 @@ def _make_directory(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Refused(
-            f"cannot make the directory of the log: {error}; check --url"
-        ) from error
+        raise Refused(f"cannot make the directory of the log: {error}; check --url") from error
 
 
 def _identity_of(store: BlockingObjectStore) -> Identity | None:
@@ -147,9 +143,7 @@ def _identity_of(store: BlockingObjectStore) -> Identity | None:
 def _sqlite_path(location: Location, registry_url: str) -> Path:
     scheme, _, path = registry_url.partition(":")
     if scheme != "sqlite" or not path:
-        raise Refused(
-            f"unknown kind of registry: {registry_url}; this version knows sqlite:PATH"
-        )
+        raise Refused(f"unknown kind of registry: {registry_url}; this version knows sqlite:PATH")
     return location.directory / path
 
 

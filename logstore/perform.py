@@ -1,17 +1,16 @@
-"""Drives the generators of `logstore.steps` against real ports: one driver asynchronous, one blocking.
+"""Drives the generators of `logstore.steps` against real ports: on an event loop, or blocking.
 
 Each holds no rule of its own: a request is one call of a port.
 """
 
 import asyncio
 import random
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from logstore.clock import Clock
+from logstore.clock import Clock, blocking_sleep_s
 from logstore.errors import LogstoreError
 from logstore.objects.store import BlockingObjectStore, ObjectStore
 from logstore.registry.store import Registry, Row
@@ -89,7 +88,8 @@ class Performer:
                 return self.draw_nonce()
             case Together(steps):
                 return await self._together(steps)
-        return await self._perform_row(request)
+            case _:
+                return await self._perform_row(request)
 
     async def _perform_row(self, request: Request) -> Any:
         match request:
@@ -103,7 +103,8 @@ class Performer:
                 return await self.registry.update_if(pk, sk, sets, *terms)
             case DeleteRow(pk, sk, terms):
                 return await self.registry.delete_if(pk, sk, *terms)
-        raise AssertionError(f"unknown request {request}")
+            case _:
+                raise AssertionError(f"unknown request {request}")
 
     async def _together(self, steps: Sequence[Steps[Any]]) -> list[Any]:
         results: list[Any] = []
@@ -141,7 +142,7 @@ class BlockingPerformer:
     registry: RegistryReads | None
     chance: random.Random
     threads: ThreadPoolExecutor | None = None
-    sleep_s: Callable[[float], None] = time.sleep
+    sleep_s: Callable[[float], None] = blocking_sleep_s
 
     def run(self, steps: Steps[T]) -> T:
         answer: Any = None
@@ -175,12 +176,15 @@ class BlockingPerformer:
             case Wait(seconds):
                 return self.sleep_s(seconds)
             case Together(steps):
-                if self.threads is None:
-                    return [self._outcome(one) for one in steps]
-                return list(self.threads.map(self._outcome, steps))
-        raise AssertionError(f"a reader does not {type(request).__name__}")
+                # In the pool's threads nothing waits for the pool, or all of them might.
+                inner = replace(self, threads=None)
+                run_all = map if self.threads is None else self.threads.map
+                return list(run_all(inner.outcome, steps))
+            case _:
+                raise AssertionError(f"a reader does not {type(request).__name__}")
 
-    def _outcome(self, steps: Steps[T]) -> T | LogstoreError:
+    def outcome(self, steps: Steps[T]) -> T | LogstoreError:
+        """The result of `steps`, or the `LogstoreError` that ended them."""
         try:
             return self.run(steps)
         except LogstoreError as error:

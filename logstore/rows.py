@@ -195,9 +195,7 @@ class PartitionRow:
     @staticmethod
     def of(row: Row) -> "PartitionRow":
         try:
-            stretches = tuple(
-                StretchRef(*map(int, item)) for item in _json(row, "stretches")
-            )
+            stretches = tuple(StretchRef(*map(int, item)) for item in _json(row, "stretches"))
         except (TypeError, ValueError) as error:
             raise Corrupt(f"partition row: bad stretches: {error}") from error
         found = PartitionRow(
@@ -257,9 +255,7 @@ def topic_partition_of(sk: str) -> tuple[bytes, int]:
 def _field(row: Row, name: str, kind: type[V]) -> V:
     value: Value | None = row.get(name)
     if not isinstance(value, kind):
-        raise Corrupt(
-            f"registry row lacks an attribute: name={name} type={kind.__name__}"
-        )
+        raise Corrupt(f"registry row lacks an attribute: name={name} type={kind.__name__}")
     return value
 
 

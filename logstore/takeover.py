@@ -1,8 +1,8 @@
 """Take over what a chain led: safety rule 4. Repeatable at every step, by anyone.
 
     a-c  fence and seal the chain, read its state (chains.seal)
-    d    each partition whose row names the chain: row → new leader, leader epoch + 1, starting where
-         the stretch ended
+    d    each partition whose row names the chain: row → new leader, leader epoch + 1, starting
+         where the stretch ended
     e    checkpoint at the seal, then chain row → sealed
 
 A stretch whose take entry was never committed is empty: it ends where its row says it starts, and
@@ -21,16 +21,15 @@ from logstore.chains.seal import SealedChain, mark_sealed, read_chain_row, seal_
 from logstore.chains.state import PartitionState
 from logstore.chains.walk import read_chain_at
 from logstore.errors import ConditionFailed, LogstoreError, Refused
+from logstore.metadata import read_partition_rows
 from logstore.registry.store import Condition
 from logstore.rows import (
     ChainStatus,
     PartitionRow,
     partition_pk,
-    partition_pks,
     partition_sk,
-    topic_partition_of,
 )
-from logstore.steps import GetRow, QueryRows, Steps, Together, UpdateRow
+from logstore.steps import Steps, Together, UpdateRow
 
 PUT_ATTEMPTS_MAX = 60
 
@@ -53,9 +52,7 @@ class Inheritance:
     state: PartitionState
 
 
-def take_over(
-    cluster_id: bytes, epoch: int, heir: Heir, *, cold: bool
-) -> Steps[list[Inheritance]]:
+def take_over(cluster_id: bytes, epoch: int, heir: Heir, *, cold: bool) -> Steps[list[Inheritance]]:
     """Take over chain `epoch`. `cold`: no broker is alive, so the registry may be an old copy.
 
     Raises `Refused` when the chain knows more than the registry.
@@ -65,7 +62,7 @@ def take_over(
     if cold:
         yield from _check_not_older(sealed.state)
     mine = [(key, row) for key, row in rows if row.chain == epoch]
-    results: Sequence[Inheritance | None | LogstoreError] = yield Together(
+    results: Sequence[Inheritance | LogstoreError | None] = yield Together(
         [_take_partition(cluster_id, key, row, sealed, heir) for key, row in mine]
     )
     taken = []
@@ -77,24 +74,6 @@ def take_over(
     yield from _put_checkpoint(sealed.state)
     yield from mark_sealed(epoch, sealed.seal)
     return taken
-
-
-def read_partition_rows() -> Steps[list[tuple[tuple[bytes, int], PartitionRow]]]:
-    """Every partition row there is, by (topic id, partition)."""
-    found: Sequence[
-        Sequence[tuple[str, dict[str, str]]] | LogstoreError
-    ] = yield Together([_query(pk) for pk in partition_pks()])
-    rows = []
-    for part in found:
-        if isinstance(part, LogstoreError):
-            raise part
-        rows += [(topic_partition_of(sk), PartitionRow.of(row)) for sk, row in part]
-    return sorted(rows, key=lambda item: item[0])
-
-
-def _query(pk: str) -> Steps[Sequence[tuple[str, dict[str, str]]]]:
-    rows: Sequence[tuple[str, dict[str, str]]] = yield QueryRows(pk)
-    return rows
 
 
 def _check_not_older(chain: ChainState) -> Steps[None]:
@@ -121,9 +100,7 @@ def _take_partition(
     heir: Heir,
 ) -> Steps[Inheritance | None]:
     topic_id, partition = key
-    stretch = sealed.state.stretches.get(
-        StretchKey(topic_id, partition, row.leader_epoch)
-    )
+    stretch = sealed.state.stretches.get(StretchKey(topic_id, partition, row.leader_epoch))
     if stretch is not None:
         start, state = stretch.end, stretch.state
     else:
@@ -172,13 +149,4 @@ def _put_checkpoint(chain: ChainState) -> Steps[None]:
     if chain.checkpoint == chain.next_seq:
         return
     key = checkpoint_key(chain.epoch, chain.next_seq)
-    yield from create_settled(
-        key, encode_checkpoint(chain), attempts_max=PUT_ATTEMPTS_MAX
-    )
-
-
-def read_partition_row(topic_id: bytes, partition: int) -> Steps[PartitionRow | None]:
-    row = yield GetRow(
-        partition_pk(topic_id, partition), partition_sk(topic_id, partition)
-    )
-    return None if row is None else PartitionRow.of(row)
+    yield from create_settled(key, encode_checkpoint(chain), attempts_max=PUT_ATTEMPTS_MAX)

@@ -1,0 +1,1 @@
+"""Spark on logstore: `format("logstore")`, read from the log's objects."""

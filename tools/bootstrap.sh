@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Sets up .venv on a fresh machine: a Python, uv, what requirements.lock names, and this project.
+# `bootstrap.sh lock` resolves the lock files again; pins stay unless `--upgrade` is given.
 #
 # Needs Python 3.11 or newer and a package index; no compiler, no home directory, no cache. PYTHON
 # names another interpreter. uv takes its index from the environment; what pip is told there counts
@@ -11,21 +12,42 @@ readonly STAMP=.venv/.stamp
 readonly BUILD_LOCK=requirements-build.lock  # uv, and the back end that builds this project
 
 main() {
-  take_turns
-  if up_to_date; then return; fi
   local python uv
+  take_turns
+  case "${1:-venv}" in
+    venv) if ! up_to_date; then find_tools; set_up; fi ;;
+    lock) find_tools; shift; lock "$@" ;;
+    *) stop "usage: bootstrap.sh [lock [--upgrade]]" ;;
+  esac
+}
+
+find_tools() {
   python=$(find_python)
   echo "set-up: $("$python" --version) at $python" >&2
   index_settings
   uv=$(find_uv "$python")
+}
+
+set_up() {
   if ! usable .venv/bin/python; then
     "$uv" venv --quiet --clear --no-python-downloads --python "$python" .venv
   fi
-  "$uv" pip sync --python .venv/bin/python --require-hashes requirements.lock
+  local quiet=()
+  [ -t 2 ] || quiet=(--quiet)  # progress is for people
+  echo "set-up: installing requirements.lock, 1.3 GB unpacked" >&2
+  "$uv" pip sync "${quiet[@]}" --python .venv/bin/python --require-hashes requirements.lock
   "$uv" pip install --quiet --python .venv/bin/python --no-deps \
     --build-constraints "$BUILD_LOCK" --editable .
   touch "$STAMP"
   echo "set-up: done in $SECONDS s" >&2
+}
+
+lock() {
+  local compile=("$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes
+    --no-emit-index-url --custom-compile-command "make lock")
+  "${compile[@]}" "$@" --all-extras pyproject.toml --output-file requirements.lock
+  printf 'setuptools>=77\nuv\n' |
+    "${compile[@]}" "$@" --no-annotate - --output-file "$BUILD_LOCK"
 }
 
 take_turns() {
@@ -80,7 +102,8 @@ find_uv() {
       return
     fi
   done
-  local pip_install=(-m pip install --quiet --disable-pip-version-check --require-hashes --no-deps)
+  export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+  local pip_install=(-m pip install --quiet --require-hashes --no-deps)
   if "$python" -m venv --clear .uv >/dev/null 2>&1; then
     .uv/bin/python "${pip_install[@]}" --requirement "$BUILD_LOCK" >&2
     echo .uv/bin/uv
@@ -98,4 +121,4 @@ stop() {
   exit 1
 }
 
-main
+main "$@"

@@ -140,9 +140,7 @@ def encode_checkpoint(chain: ChainState) -> bytes:
             pages += page
             page_count += 1
     spans = b"".join(SPAN.pack(*span) for span in chain.spans)
-    places = b"".join(
-        PLACE.pack(len(p.key), p.nonce) + p.key.encode() for p in chain.places
-    )
+    places = b"".join(PLACE.pack(len(p.key), p.nonce) + p.key.encode() for p in chain.places)
     earlier = b"".join(SEQ.pack(seq) for seq in chain.checkpoints)
     tables = bytes(page_table) + earlier + bytes(stretch_table) + spans + places
     header = HEADER.pack(
@@ -211,9 +209,7 @@ def front_bytes_of(data: bytes) -> int:
     if magic != MAGIC:
         raise Corrupt(f"not a checkpoint: magic={magic!r}")
     if form != FORMAT:
-        raise Refused(
-            f"checkpoint of an unknown format: format={form} known={FORMAT}; upgrade"
-        )
+        raise Refused(f"checkpoint of an unknown format: format={form} known={FORMAT}; upgrade")
     return int(front_bytes)
 
 
@@ -228,9 +224,7 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
         raise Corrupt(f"checkpoint fails its checksum: bytes={front_bytes}")
     fields = HEADER.unpack_from(view)
     cluster_id, epoch, seq, from_seq, broker, last_nonce, created_ms = fields[2:9]
-    page_count, earlier_count, stretch_count, place_count, _front, states_bytes = (
-        fields[9:]
-    )
+    page_count, earlier_count, stretch_count, place_count, _front, states_bytes = fields[9:]
     tables = _Tables(view)
     pages = [Page(*page) for page in tables.take(PAGE, page_count)]
     earlier = [item[0] for item in tables.take(SEQ, earlier_count)]
@@ -273,9 +267,7 @@ class _Tables:
         for _ in range(count):
             ((key_bytes, nonce),) = self.take(PLACE, 1)
             start, self._at = self._at, self._at + key_bytes
-            places.append(
-                Place(bytes(self._view[start : self._at]).decode("ascii"), nonce)
-            )
+            places.append(Place(bytes(self._view[start : self._at]).decode("ascii"), nonce))
         return places
 
 

@@ -10,9 +10,9 @@ class FlushSettings:
     """A flush starts at whichever comes first: the size, or the interval if anything waits."""
 
     interval_s: float = 0.1
-    """`logstore.flush.interval.ms`: counted from when the last flush began, so the first batch after
-    idle leaves at once. The floor of produce latency under load, and the bill: 100 ms is at most ten
-    puts a second, $4.32 a day at $5 per million when never idle."""
+    """`logstore.flush.interval.ms`: counted from when the last flush began, so the first batch
+    after idle leaves at once. The floor of produce latency under load, and the bill: 100 ms is at
+    most ten puts a second, $4.32 a day at $5 per million when never idle."""
 
     segment_bytes_max: int = 8 * MiB
     """Size at which a segment leaves early. Larger means fewer, better packed objects."""

@@ -7,6 +7,7 @@ that the registry was lost: nothing is created then.
 """
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 
 from logstore.chains.keys import CLUSTER_KEY, segment_key
@@ -42,13 +43,9 @@ def decode_identity(data: bytes) -> Identity:
     try:
         fields = json.loads(data)
         level = int(fields["format"])
-        identity = Identity(
-            bytes.fromhex(fields["cluster_id"]), str(fields["registry"])
-        )
+        identity = Identity(bytes.fromhex(fields["cluster_id"]), str(fields["registry"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(
-            f"{CLUSTER_KEY} cannot be read: {error}; is this a log's URL?"
-        ) from error
+        raise Corrupt(f"{CLUSTER_KEY} cannot be read: {error}; is this a log's URL?") from error
     if level > FORMAT_LEVEL:
         raise Refused(
             f"the log was written by a newer logstore: format={level} known={FORMAT_LEVEL}; "
@@ -82,9 +79,7 @@ def ensure_identity(registry: str) -> Steps[Identity]:
         except AlreadyExists:
             found = yield from read_identity()
             if found is None:
-                raise Refused(
-                    f"{CLUSTER_KEY} comes and goes; is the store conditional?"
-                ) from None
+                raise Refused(f"{CLUSTER_KEY} comes and goes; is the store conditional?") from None
             identity = found
     if (yield GetRow(CLUSTER, CLUSTER)) is None:
         yield from _put_row(identity)
@@ -105,7 +100,5 @@ def _put_row(identity: Identity) -> Steps[None]:
     else:
         raise Refused(f"the log has chains and the registry is empty: {OLD_REGISTRY}")
     row = ClusterRow(identity.cluster_id, FIRST_EPOCH, FORMAT_LEVEL).row()
-    try:
+    with suppress(ConditionFailed):  # somebody else was first; the caller reads whose cluster it is
         yield PutRow(CLUSTER, CLUSTER, row, [RowAbsent()])
-    except ConditionFailed:
-        pass  # somebody else was first; the caller reads whose cluster it is

@@ -42,9 +42,7 @@ def open_chain(cluster_id: bytes, broker: int, *, lease_s: float) -> Steps[Opene
     for _ in range(DRAWS_MAX):
         cluster = yield from read_cluster(cluster_id)
         epoch = cluster.next_epoch
-        opening = yield from _bare(
-            SegmentKind.OPENING, cluster_id, broker, epoch, 0, NO_NONCE
-        )
+        opening = yield from _bare(SegmentKind.OPENING, cluster_id, broker, epoch, 0, NO_NONCE)
         put = yield from put_once(epoch, opening)
         if isinstance(put, Stored):
             if not (yield from _raise_row(epoch)):
@@ -95,21 +93,13 @@ def _put_chain_row(epoch: int, broker: int) -> Steps[None]:
 def _bury(cluster_id: bytes, broker: int, epoch: int, opening: Taken) -> Steps[None]:
     """Seal the chain of an opening whose maker is gone, and raise the row past it."""
     header = opening.header
-    if (
-        header is None
-        or header.cluster_id != cluster_id
-        or header.kind is not SegmentKind.OPENING
-    ):
+    if header is None or header.cluster_id != cluster_id or header.kind is not SegmentKind.OPENING:
         raise Refused(
             f"chain {epoch} does not begin with an opening of this cluster; {OLD_REGISTRY}"
         )
-    seal = yield from _bare(
-        SegmentKind.SEAL, cluster_id, broker, epoch, 1, header.nonce
-    )
+    seal = yield from _bare(SegmentKind.SEAL, cluster_id, broker, epoch, 1, header.nonce)
     put = yield from put_once(epoch, seal)
-    if isinstance(put, Taken) and (
-        put.header is None or put.header.kind is not SegmentKind.SEAL
-    ):
+    if isinstance(put, Taken) and (put.header is None or put.header.kind is not SegmentKind.SEAL):
         raise Refused(
             f"chain {epoch} holds segments that the registry does not know: {OLD_REGISTRY}"
         )

@@ -2,9 +2,10 @@
 
     frozen ──▶ waiting ──▶ in flight ──▶ stored ──▶ committed, in order of seq
 
-commit(seq) = every seq up to it is stored and none is a seal. Puts end in any order; acknowledgements,
-high watermarks and readers follow commits, so nothing beyond a gap is ever promised. Once a seq is
-found taken nothing at or above it will be committed, while what lies below still may. Pure.
+commit(seq) = every seq up to it is stored and none is a seal. Puts end in any order; answers to
+producers, high watermarks and readers follow commits, so nothing beyond a gap is ever promised.
+Once a seq is found taken nothing at or above it will be committed, while what lies below still may.
+Pure.
 """
 
 from collections import deque
@@ -46,14 +47,10 @@ class Pipeline:
 
     def has_slot(self, *, by_size: bool) -> bool:
         """Whether a segment frozen now could leave at once."""
-        return self.busy_count < (
-            self._window.by_size if by_size else self._window.by_interval
-        )
+        return self.busy_count < (self._window.by_size if by_size else self._window.by_interval)
 
     def freeze(self, segment: FrozenSegment) -> None:
-        assert segment.seq == self._next_frozen, (
-            f"{segment.seq} is not {self._next_frozen}"
-        )
+        assert segment.seq == self._next_frozen, f"{segment.seq} is not {self._next_frozen}"
         self._next_frozen += 1
         self._waiting.append(segment)
         self.backlog_bytes += segment.size_bytes

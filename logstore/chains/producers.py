@@ -28,7 +28,7 @@ def judge(
     producer_epoch: int,
     base_sequence: int,
     record_count: int,
-) -> None | ProducedBatch | Refusal:
+) -> ProducedBatch | Refusal | None:
     """None: append it. A `ProducedBatch`: it was appended before, as that. Else why not."""
     producer = state.producers.get(producer_id)
     if producer is None:
@@ -39,10 +39,7 @@ def judge(
         return None if base_sequence == 0 else Refusal.OUT_OF_ORDER
     last_sequence = (base_sequence + record_count - 1) & 0x7FFFFFFF
     for batch in producer.batches:
-        if (
-            batch.base_sequence == base_sequence
-            and batch.last_sequence == last_sequence
-        ):
+        if batch.base_sequence == base_sequence and batch.last_sequence == last_sequence:
             return batch
     if not producer.batches:
         return None if base_sequence == 0 else Refusal.OUT_OF_ORDER

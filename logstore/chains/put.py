@@ -92,6 +92,4 @@ def create_settled(key: str, data: Buffer, *, attempts_max: int) -> Steps[None]:
             if attempt == attempts_max:
                 raise
         yield BackOff(attempt)
-    raise OutcomeUnknown(
-        f"could not create an object: key={key} attempts={attempts_max}"
-    )
+    raise OutcomeUnknown(f"could not create an object: key={key} attempts={attempts_max}")

@@ -78,18 +78,14 @@ class ChainState:
     def apply_segment(self, index: Index, states: Mapping[int, bytes]) -> None:
         """Apply the segment at `next_seq`. `states` holds take and release states by position."""
         header = index.header
-        check_follows(
-            header, self.cluster_id, self.epoch, self.next_seq, self.last_nonce
-        )
+        check_follows(header, self.cluster_id, self.epoch, self.next_seq, self.last_nonce)
         if header.kind is SegmentKind.OPENING:
             self.broker = header.broker
         first_place = len(self.places)
         self.places += index.places
         for entry in index.entries:
             self._apply_entry(entry, header, first_place, states)
-        self.spans.append(
-            SegmentSpan(header.body_at, header.body_at + header.body_bytes)
-        )
+        self.spans.append(SegmentSpan(header.body_at, header.body_at + header.body_bytes))
         self.entry_count += len(index.entries)
         self.created_ms = max(self.created_ms, header.created_ms)
         self.last_nonce = header.nonce
@@ -108,9 +104,7 @@ class ChainState:
                 if key in self.stretches:
                     raise Corrupt(f"stretch taken twice: {_where(key, header)}")
                 state = decode_state(states[entry.position])
-                self.stretches[key] = Stretch(
-                    entry.base_offset, entry.base_offset, state
-                )
+                self.stretches[key] = Stretch(entry.base_offset, entry.base_offset, state)
             case EntryKind.RELEASE:
                 stretch = self._stretch(key, header)
                 if stretch.end != entry.base_offset:
@@ -119,6 +113,8 @@ class ChainState:
             case EntryKind.BATCH | EntryKind.ADOPTED:
                 place = entry.place + first_place if entry.place else 0
                 apply_batch(self._stretch(key, header), entry, header, place)
+            case _:
+                pass  # a piece of a state: its take entry names it
 
     def _stretch(self, key: StretchKey, header: Header) -> Stretch:
         stretch = self.stretches.get(key)
@@ -137,9 +133,7 @@ def apply_batch(stretch: Stretch, entry: Entry, header: Header, place: int) -> N
     if entry.max_timestamp > stretch.max_timestamp:
         stretch.max_timestamp = entry.max_timestamp
         known = entry.max_timestamp_offset >= 0
-        stretch.max_timestamp_offset = (
-            entry.max_timestamp_offset if known else entry.base_offset
-        )
+        stretch.max_timestamp_offset = entry.max_timestamp_offset if known else entry.base_offset
     if entry.producer_id >= 0 and entry.base_sequence >= 0:
         stretch.state.apply_batch(
             entry.producer_id,
@@ -179,9 +173,7 @@ def check_follows(
     if (header.kind is SegmentKind.OPENING) != (seq == 0):
         raise Corrupt(f"opening out of place: epoch={epoch} seq={seq}")
     if header.previous_nonce != previous_nonce:
-        raise Corrupt(
-            f"chain is spliced: epoch={epoch} seq={seq}: previous nonce differs"
-        )
+        raise Corrupt(f"chain is spliced: epoch={epoch} seq={seq}: previous nonce differs")
 
 
 def _where(key: StretchKey, header: Header) -> str:

@@ -9,6 +9,7 @@ The owner's next put meets the seal and stops. Every seq below the seal was read
 placed, and segments never change, so the state is that of everything the chain will ever hold.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from logstore.chains.put import Taken, put_once
@@ -61,21 +62,17 @@ def mark_sealed(epoch: int, seal: int) -> Steps[None]:
         yield UpdateRow(CHAIN, chain_sk(epoch), sets, [Condition("seal", "<", seal)])
     except ConditionFailed as failed:
         if failed.current is None or ChainRow.of(failed.current).seal != seal:
-            raise Corrupt(
-                f"chain is sealed elsewhere: epoch={epoch} seal={seal}"
-            ) from failed
+            raise Corrupt(f"chain is sealed elsewhere: epoch={epoch} seal={seal}") from failed
 
 
 def _fence(epoch: int) -> Steps[None]:
-    try:
+    with suppress(ConditionFailed):  # fenced or sealed already: both are what we want
         yield UpdateRow(
             CHAIN,
             chain_sk(epoch),
             {"status": ChainStatus.FENCED.value},
             [Condition("status", "=", ChainStatus.OPEN.value)],
         )
-    except ConditionFailed:
-        pass  # fenced or sealed already: both are what we want
 
 
 def _seal_at_end(chain: ChainState, sealer: int) -> Steps[None]:

@@ -80,15 +80,11 @@ class PartitionState:
         """A batch of an idempotent producer was appended; `created_ms` is its segment's."""
         producer = self.producers.get(producer_id)
         if producer is None or producer.epoch != producer_epoch:
-            producer = self.producers[producer_id] = Producer(
-                producer_epoch, created_ms
-            )
+            producer = self.producers[producer_id] = Producer(producer_epoch, created_ms)
         last_sequence = (base_sequence + last_offset - base_offset) & 0x7FFFFFFF
         producer.last_ms = created_ms
         producer.batches.append(
-            ProducedBatch(
-                base_sequence, last_sequence, base_offset, last_offset, max_timestamp
-            )
+            ProducedBatch(base_sequence, last_sequence, base_offset, last_offset, max_timestamp)
         )
         if len(producer.batches) > BATCHES_KEPT:
             del producer.batches[0]
@@ -109,9 +105,7 @@ def encode_state(state: PartitionState) -> bytes:
     """Deterministic: equal states give equal bytes."""
     out = bytearray(_HEAD.pack(STATE_VERSION, len(state.producers)))
     for producer_id, producer in sorted(state.producers.items()):
-        out += _PRODUCER.pack(
-            producer_id, producer.epoch, producer.last_ms, len(producer.batches)
-        )
+        out += _PRODUCER.pack(producer_id, producer.epoch, producer.last_ms, len(producer.batches))
         for batch in producer.batches:
             out += _BATCH.pack(*batch)
     out += _COUNT.pack(len(state.sinks))
@@ -137,9 +131,7 @@ def decode_state(data: bytes | memoryview) -> PartitionState:
 def _decode(view: memoryview) -> PartitionState:
     version, producer_count = _HEAD.unpack_from(view)
     if version != STATE_VERSION:
-        raise Refused(
-            f"partition state of an unknown version: version={version}; upgrade"
-        )
+        raise Refused(f"partition state of an unknown version: version={version}; upgrade")
     at = _HEAD.size
     state = PartitionState()
     for _ in range(producer_count):
@@ -150,9 +142,9 @@ def _decode(view: memoryview) -> PartitionState:
         state.producers[producer_id] = Producer(epoch, last_ms, batches)
         at = end
     sinks, at = _items(view, at, _SINK)
-    state.sinks = {sink: batch_id for sink, batch_id in sinks}
+    state.sinks = dict(sinks)
     opened, at = _items(view, at, _OPEN)
-    state.open_transactions = {producer_id: first for producer_id, first in opened}
+    state.open_transactions = dict(opened)
     aborted, at = _items(view, at, _ABORTED)
     state.aborted = [AbortedTransaction(*fields) for fields in aborted]
     if at != len(view):
@@ -160,9 +152,7 @@ def _decode(view: memoryview) -> PartitionState:
     return state
 
 
-def _items(
-    view: memoryview, at: int, layout: struct.Struct
-) -> tuple[Iterator[Any], int]:
+def _items(view: memoryview, at: int, layout: struct.Struct) -> tuple[Iterator[Any], int]:
     """A counted run of fixed-size items, and where it ends."""
     (count,) = _COUNT.unpack_from(view, at)
     start = at + _COUNT.size

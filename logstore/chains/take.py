@@ -6,8 +6,8 @@
        4  piece count
           each: seq 8, position in the object 8, length 4, CRC32C 4
 
-A state above 64 KiB goes ahead in `state` entries of earlier segments of the same chain, and the take
-entry, which comes last, names them; so no segment is swollen by one partition. Pure.
+A state above 64 KiB goes ahead in `state` entries of earlier segments of the same chain, and the
+take entry, which comes last, names them; so no segment is swollen by one partition. Pure.
 """
 
 import struct
@@ -43,11 +43,7 @@ def encode_inline(state: bytes) -> bytes:
 
 
 def encode_pieces(pieces: Sequence[Piece]) -> bytes:
-    return (
-        _PIECES
-        + _COUNT.pack(len(pieces))
-        + b"".join(_PIECE.pack(*piece) for piece in pieces)
-    )
+    return _PIECES + _COUNT.pack(len(pieces)) + b"".join(_PIECE.pack(*piece) for piece in pieces)
 
 
 def read_state(epoch: int, payload: bytes) -> Steps[bytes]:
@@ -68,8 +64,6 @@ def read_state(epoch: int, payload: bytes) -> Steps[bytes]:
         if isinstance(part, LogstoreError):
             raise part
         if len(part) != piece.length or crc32c(part) != piece.crc:
-            raise Corrupt(
-                f"piece of a state fails its checksum: epoch={epoch} seq={piece.seq}"
-            )
+            raise Corrupt(f"piece of a state fails its checksum: epoch={epoch} seq={piece.seq}")
         out += part
     return bytes(out)

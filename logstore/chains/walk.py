@@ -81,9 +81,7 @@ def read_front(epoch: int, seq: int) -> Steps[Front]:
     states: dict[int, bytes] = {}
     for entry in index.entries:
         if entry.kind in (EntryKind.TAKE, EntryKind.RELEASE):
-            payload = yield from _payload(
-                key, data, header.body_at + entry.position, entry
-            )
+            payload = yield from _payload(key, data, header.body_at + entry.position, entry)
             states[entry.position] = yield from read_state(epoch, payload)
     return Front(index, states)
 
@@ -106,26 +104,20 @@ def read_checkpoint(epoch: int, seq: int) -> Steps[Checkpoint]:
         if len(data) < front_bytes:
             data += yield from get_patiently(key, len(data), front_bytes - len(data))
     except NotFound as error:
-        raise Corrupt(
-            f"a checkpoint that the registry names is missing: key={key}"
-        ) from error
+        raise Corrupt(f"a checkpoint that the registry names is missing: key={key}") from error
     checkpoint = decode_checkpoint(data)
     if checkpoint.epoch != epoch or checkpoint.seq != seq:
         raise Corrupt(f"checkpoint is not what its key says: key={key}")
     return checkpoint
 
 
-def read_chain_at(
-    cluster_id: bytes, epoch: int, checkpoint_seq: int
-) -> Steps[ChainState]:
+def read_chain_at(cluster_id: bytes, epoch: int, checkpoint_seq: int) -> Steps[ChainState]:
     """The chain as it stood at `checkpoint_seq`; 0 is its beginning."""
     if checkpoint_seq == 0:
         return ChainState(cluster_id, epoch)
     checkpoint = yield from read_checkpoint(epoch, checkpoint_seq)
     if checkpoint.cluster_id != cluster_id:
-        raise Corrupt(
-            f"checkpoint of another cluster: epoch={epoch} seq={checkpoint_seq}"
-        )
+        raise Corrupt(f"checkpoint of another cluster: epoch={epoch} seq={checkpoint_seq}")
     states = yield from get_patiently(
         checkpoint_key(epoch, checkpoint_seq),
         checkpoint.front_bytes,
@@ -135,10 +127,13 @@ def read_chain_at(
 
 
 def read_on(
-    chain: ChainState, *, segments_max: int | None = None
+    chain: ChainState, *, width: int = WIDTH_FIRST, segments_max: int | None = None
 ) -> Steps[Gap | Sealed]:
-    """Apply what follows, up to a seal, a gap, or `segments_max` segments (then a `Gap` there)."""
-    width, left = WIDTH_FIRST, segments_max
+    """Apply what follows, up to a seal, a gap, or `segments_max` segments (then a `Gap` there).
+
+    `width` seqs are asked for at first: one where little is expected, each 404 is paid for.
+    """
+    left = segments_max
     while left is None or left > 0:
         count = width if left is None else min(width, left)
         seqs = range(chain.next_seq, chain.next_seq + count)
@@ -166,6 +161,4 @@ def _check_seal(header: Header, chain: ChainState) -> None:
         chain.epoch,
         chain.next_seq,
     ):
-        raise Corrupt(
-            f"seal is not what its key says: epoch={chain.epoch} seq={chain.next_seq}"
-        )
+        raise Corrupt(f"seal is not what its key says: epoch={chain.epoch} seq={chain.next_seq}")

@@ -10,6 +10,7 @@ worthless and so is this object: `fenced` is set, every waiter gets the error, n
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,12 +37,24 @@ from logstore.segments.builder import Arena, FrozenSegment, SegmentBuilder
 from logstore.segments.format import EntryKind
 from logstore.steps import Steps, UpdateRow
 
-ARENA_BYTES = 16 * MiB
-CHECKPOINT_SEGMENTS = 256
-CHECKPOINT_ENTRIES = 100_000
 CHECKPOINT_ATTEMPTS_MAX = 1000
 
 Waiter = Callable[[LogstoreError | None], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainLimits:
+    """Sizes that no user sets; simulations make them small, so that rare paths become common."""
+
+    checkpoint_segments: int = 256
+    """A takeover reads at most about this many segments; each checkpoint is one more put."""
+
+    checkpoint_entries: int = 100_000
+    """Bounds the index that a leader keeps in memory, about 7 MB."""
+
+    inline_bytes_max: int = INLINE_BYTES_MAX
+    piece_bytes_max: int = PIECE_BYTES_MAX
+    arena_bytes: int = 16 * MiB
 
 
 class Appender(Protocol):
@@ -83,6 +96,7 @@ class ChainWriter:
         tasks: asyncio.TaskGroup,
         sink: SegmentSink,
         window: Window | None = None,
+        limits: ChainLimits | None = None,
     ) -> None:
         self.chain = chain
         self.appenders: dict[StretchKey, Appender] = {}
@@ -97,7 +111,8 @@ class ChainWriter:
         self._sink = sink
         self._pipeline = Pipeline(chain.next_seq, window or Window())
         self._builder: SegmentBuilder | None = None
-        self._arena = Arena(ARENA_BYTES)
+        self._limits = limits or ChainLimits()
+        self._arena = Arena(self._limits.arena_bytes)
         self._ends: dict[Appender, int] = {}
         self._on_their_way: dict[int, _OnItsWay] = {}
         self._open_waiters: list[Waiter] = []
@@ -142,9 +157,8 @@ class ChainWriter:
         if self.fenced.is_set():
             raise Fenced(f"chain {self.chain.epoch} is fenced")
         if self._arena.free_bytes < max(length, self._settings.segment_bytes_max):
-            self._arena = Arena(
-                max(ARENA_BYTES, length, 2 * self._settings.segment_bytes_max)
-            )
+            largest = max(length, 2 * self._settings.segment_bytes_max)
+            self._arena = Arena(max(self._limits.arena_bytes, largest))
         now_ms = max(self._performer.clock.now_ms(), self.chain.created_ms)
         self._builder = SegmentBuilder(self._arena, now_ms)
         self._wake.set()
@@ -170,7 +184,7 @@ class ChainWriter:
     ) -> Stretch:
         """Begin a stretch: its take entry goes into the open segment, before any batch of it."""
         data = encode_state(state)
-        if len(data) <= INLINE_BYTES_MAX:
+        if len(data) <= self._limits.inline_bytes_max:
             payload = encode_inline(data)
         else:
             payload = self._put_ahead(key, start, data)
@@ -183,8 +197,9 @@ class ChainWriter:
     def _put_ahead(self, key: StretchKey, start: int, state: bytes) -> bytes:
         """A large state goes into segments of its own, ahead of the take entry that names it."""
         pieces = []
-        for at in range(0, len(state), PIECE_BYTES_MAX):
-            chunk = state[at : at + PIECE_BYTES_MAX]
+        piece_bytes_max = self._limits.piece_bytes_max
+        for at in range(0, len(state), piece_bytes_max):
+            chunk = state[at : at + piece_bytes_max]
             position = self._add_state(EntryKind.STATE, key, start, chunk)
             segment = self._freeze()
             pieces.append(
@@ -197,9 +212,7 @@ class ChainWriter:
             )
         return encode_pieces(pieces)
 
-    def _add_state(
-        self, kind: EntryKind, key: StretchKey, offset: int, payload: bytes
-    ) -> int:
+    def _add_state(self, kind: EntryKind, key: StretchKey, offset: int, payload: bytes) -> int:
         builder = self.open_segment(len(payload))
         position = builder.body_bytes
         builder.add_state_entry(
@@ -248,9 +261,7 @@ class ChainWriter:
         self._wake.set()
         try:
             async with asyncio.timeout(timeout_s):
-                await self._until(
-                    lambda: self._pipeline.is_idle and self._is_checkpointed()
-                )
+                await self._until(lambda: self._pipeline.is_idle and self._is_checkpointed())
                 if self.chain.spans and not self.fenced.is_set():
                     self._begin_checkpoint()
                     await self._until(self._is_checkpointed)
@@ -288,9 +299,10 @@ class ChainWriter:
         chain.next_seq += 1
         self._sink.keep(chain.epoch, segment.seq, segment.body)
         self._pipeline.freeze(segment)
+        limits = self._limits
         if (
-            len(chain.spans) >= CHECKPOINT_SEGMENTS
-            or chain.entry_count >= CHECKPOINT_ENTRIES
+            len(chain.spans) >= limits.checkpoint_segments
+            or chain.entry_count >= limits.checkpoint_entries
         ):
             self._begin_checkpoint()
         self._start_puts()
@@ -326,9 +338,7 @@ class ChainWriter:
         """Fenced: what is committed stays, everything else never will be."""
         self.fenced.set()
         error = self._fenced_error()
-        waiters = [
-            w for waiting in self._on_their_way.values() for w in waiting.waiters
-        ]
+        waiters = [w for waiting in self._on_their_way.values() for w in waiting.waiters]
         waiters += self._open_waiters
         self._on_their_way.clear()
         self._open_waiters = []
@@ -385,7 +395,5 @@ def _store_checkpoint(epoch: int, seq: int, data: bytes) -> Steps[None]:
         Condition("checkpoint", "<", seq),
         Condition("status", "=", ChainStatus.OPEN.value),
     ]
-    try:
+    with suppress(ConditionFailed):  # fenced meanwhile: the sealer sums up by itself
         yield UpdateRow(CHAIN, chain_sk(epoch), {"checkpoint": seq}, terms)
-    except ConditionFailed:
-        pass  # fenced meanwhile: the sealer sums up from the checkpoint before, as well

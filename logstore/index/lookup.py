@@ -48,9 +48,7 @@ class FoundRows:
 class IndexCache:
     """Fronts and pages of checkpoints, least recently used first out."""
 
-    def __init__(
-        self, *, fronts_max: int = 64, pages_bytes_max: int = 32 * 1024 * 1024
-    ) -> None:
+    def __init__(self, *, fronts_max: int = 64, pages_bytes_max: int = 32 * 1024 * 1024) -> None:
         self._fronts: OrderedDict[tuple[int, int], Checkpoint] = OrderedDict()
         self._pages: OrderedDict[tuple[int, int, int], bytes] = OrderedDict()
         self._fronts_max = fronts_max
@@ -78,9 +76,7 @@ class IndexCache:
         start = checkpoint.pages_at + page.position
         found = yield from get_patiently(key, start, page.byte_count)
         if len(found) != page.byte_count or crc32c(found) != page.crc:
-            raise Corrupt(
-                f"index page fails its checksum: key={key} position={page.position}"
-            )
+            raise Corrupt(f"index page fails its checksum: key={key} position={page.position}")
         if name not in self._pages:
             self._pages[name] = found
             self._pages_bytes += len(found)

@@ -61,9 +61,7 @@ def locate_offset(
     ref = stretch_of(stretches, offset)
     key = StretchKey(topic_id, partition, ref.leader_epoch)
     known = yield from checkpoints.of(ref.chain)
-    return (
-        yield from rows_for_offset(checkpoints.cache, ref.chain, known, key, offset)
-    )
+    return (yield from rows_for_offset(checkpoints.cache, ref.chain, known, key, offset))
 
 
 def locate_time(
@@ -77,9 +75,7 @@ def locate_time(
     for ref in stretches:
         key = StretchKey(topic_id, partition, ref.leader_epoch)
         known = yield from checkpoints.of(ref.chain)
-        found = yield from rows_for_time(
-            checkpoints.cache, ref.chain, known, key, timestamp
-        )
+        found = yield from rows_for_time(checkpoints.cache, ref.chain, known, key, timestamp)
         if found is not None:
             return found
     return None

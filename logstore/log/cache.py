@@ -1,8 +1,8 @@
 """Segment bodies in memory: the tail as it was written, and what was fetched from the store.
 
-First in, first out: consumers at the tail read each body soon after it came, those further back read
-forward and do not come again. Bodies of own segments are views of shared arenas, which are freed as
-their segments leave, in the order they came.
+First in, first out: consumers at the tail read each body soon after it came, those further back
+read forward and do not come again. Bodies of own segments are views of shared arenas, which are
+freed as their segments leave, in the order they came.
 """
 
 import asyncio

@@ -112,11 +112,7 @@ class Leader:
     def last_stable_offset(self) -> int:
         """First offset of the oldest open transaction, else the high watermark."""
         opened = self.stretch.state.open_transactions
-        return (
-            min(self.high_watermark, *opened.values())
-            if opened
-            else self.high_watermark
-        )
+        return min(self.high_watermark, *opened.values()) if opened else self.high_watermark
 
     # Appending
 
@@ -128,9 +124,7 @@ class Leader:
         Raises `ProducerRefused`, or `Fenced` when the chain is. A repeat gets what the first got.
         """
         stretch, writer = self.stretch, self._writer
-        _, _, _, _, _, attributes, last_delta, _, max_timestamp, producer, *rest = (
-            header
-        )
+        _, _, _, _, _, attributes, last_delta, _, max_timestamp, producer, *rest = header
         epoch, sequence, count = rest
         if producer >= 0 and sequence >= 0:
             known = judge(stretch.state, producer, epoch, sequence, count)

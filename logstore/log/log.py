@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from logstore.chains.flush import FlushSettings, MiB
 from logstore.chains.replay import ChainState, SegmentSpan
-from logstore.chains.writer import ChainWriter, Waiter
+from logstore.chains.writer import ChainLimits, ChainWriter, Waiter
 from logstore.errors import ConditionFailed, LogstoreError
 from logstore.index.lookup import FoundRows, IndexCache
 from logstore.index.partition import ChainCheckpoints, locate_max_timestamp, locate_time
@@ -38,6 +38,7 @@ PRODUCER_ID_SHIFT = 32
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
     flush: FlushSettings = field(default_factory=FlushSettings)
+    limits: ChainLimits = field(default_factory=ChainLimits)
     cache_bytes_max: int = 256 * MiB
     """Segment bodies kept in memory: the tail, and what lagging consumers read. At 100 MB/s the
     default covers 2.5 s of tail; consumers further back cost one GET per segment and broker."""
@@ -81,6 +82,7 @@ class Log:
             settings=settings.flush,
             tasks=tasks,
             sink=self.cache,
+            limits=settings.limits,
         )
         self._checkpoints = ChainCheckpoints(IndexCache(), live={self.epoch: ()})
         self._reader = Reader(performer, self.cache, self._checkpoints)
@@ -105,14 +107,10 @@ class Log:
 
     # Topics
 
-    async def create_topic(
-        self, name: str, partitions: int, configs: Mapping[str, str]
-    ) -> Topic:
+    async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         """Raises `TopicExists`, `BadTopicName`, `BadPartitionCount`, or as the registry does."""
         new = await self._performer.run(
-            create_topic(
-                name, partitions, configs, broker=self.me.broker, chain=self.epoch
-            )
+            create_topic(name, partitions, configs, broker=self.me.broker, chain=self.epoch)
         )
         known = self.topics.get(name)
         if known is not None and known.topic_id == new.row.topic_id:
@@ -135,9 +133,7 @@ class Log:
         for leader in topic.leaders:
             leader.retire()
 
-    def _add_topic(
-        self, name: str, row: TopicRow, partitions: Mapping[int, PartitionRow]
-    ) -> Topic:
+    def _add_topic(self, name: str, row: TopicRow, partitions: Mapping[int, PartitionRow]) -> Topic:
         leaders = [
             Leader(self.writer, row.topic_id, number, partitions[number])
             for number in sorted(partitions)
@@ -150,9 +146,7 @@ class Log:
         taken: dict[bytes, dict[int, PartitionRow]] = {}
         for one in started.inheritances:
             taken.setdefault(one.topic_id, {})[one.partition] = one.row
-        states = {
-            (one.topic_id, one.partition): one.state for one in started.inheritances
-        }
+        states = {(one.topic_id, one.partition): one.state for one in started.inheritances}
         for name, row in started.topics.items():
             topic = self._add_topic(name, row, taken.get(row.topic_id, {}))
             for leader in topic.leaders:
@@ -191,9 +185,7 @@ class Log:
         """Batches from the one that holds `offset`, below `up_to`; None: use `read`."""
         return read_in_memory(leader, self.cache, self.epoch, offset, up_to, bytes_max)
 
-    async def read(
-        self, leader: Leader, offset: int, up_to: int, bytes_max: int
-    ) -> Chunk:
+    async def read(self, leader: Leader, offset: int, up_to: int, bytes_max: int) -> Chunk:
         self._note_checkpoints()
         return await self._reader.read(leader, self.epoch, offset, up_to, bytes_max)
 
@@ -271,6 +263,7 @@ def _opened_chain(cluster_id: bytes, started: Started) -> ChainState:
     return ChainState(
         cluster_id=cluster_id,
         epoch=started.opened.epoch,
+        broker=started.broker,
         next_seq=1,
         last_nonce=opening.nonce,
         created_ms=opening.created_ms,

@@ -86,9 +86,7 @@ class Reader:
         bodies: dict[int, memoryview] = {}
         for first in range(0, len(seqs), LOADS_AT_ONCE):
             wanted = seqs[first : first + LOADS_AT_ONCE]
-            loaded = await asyncio.gather(
-                *(self._cache.body(found.chain, seq) for seq in wanted)
-            )
+            loaded = await asyncio.gather(*(self._cache.body(found.chain, seq) for seq in wanted))
             bodies.update(zip(wanted, loaded, strict=True))
         return _chunk(plan, bodies)
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from logstore.chains.opening import Opened, open_chain
 from logstore.errors import ConditionFailed, Refused
-from logstore.log.topics import delete_partition_rows, delete_topic, read_topics
+from logstore.log.topics import delete_partition_rows, delete_topic
+from logstore.metadata import read_partition_rows, read_topics
 from logstore.registry.store import Condition, RowAbsent, Term
 from logstore.rows import (
     BROKER,
@@ -25,7 +26,7 @@ from logstore.rows import (
     partition_sk,
 )
 from logstore.steps import DeleteRow, GetRow, PutRow, QueryRows, Steps, Wait
-from logstore.takeover import Heir, Inheritance, read_partition_rows, take_over
+from logstore.takeover import Heir, Inheritance, take_over
 
 LEASE_S = 3.0
 WATCHES_PER_LEASE = 6
@@ -44,6 +45,7 @@ class Self:
 
 @dataclass(frozen=True, slots=True)
 class Started:
+    broker: int
     opened: Opened
     inheritances: Sequence[Inheritance]
     topics: Mapping[str, TopicRow]
@@ -62,7 +64,7 @@ def start(cluster_id: bytes, me: Self) -> Steps[Started]:
             inherited[taken.topic_id, taken.partition] = taken
     topics = yield from _clear_away(inherited)
     yield from _check_sole_leader(me.broker)
-    return Started(opened, list(inherited.values()), topics, heartbeat)
+    return Started(me.broker, opened, list(inherited.values()), topics, heartbeat)
 
 
 def _watch_predecessor(me: Self) -> Steps[BrokerRow | None]:

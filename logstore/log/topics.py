@@ -6,6 +6,7 @@ rows without a topic row, and topics half deleted, are cleared away at the next 
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from logstore.errors import ConditionFailed, Invalid, LogstoreError
@@ -24,7 +25,6 @@ from logstore.steps import (
     DrawNonce,
     GetRow,
     PutRow,
-    QueryRows,
     Steps,
     Together,
     UpdateRow,
@@ -55,12 +55,7 @@ class NewTopic:
 
 def check_topic_name(name: str) -> None:
     """Kafka's rule (org.apache.kafka.common.internals.Topic). Raises `BadTopicName`."""
-    if (
-        not name
-        or len(name) > NAME_LENGTH_MAX
-        or name in (".", "..")
-        or not _NAME.match(name)
-    ):
+    if not name or len(name) > NAME_LENGTH_MAX or name in (".", "..") or not _NAME.match(name):
         raise BadTopicName(
             f"bad topic name: name={name[:NAME_LENGTH_MAX]!r}; use 1 to {NAME_LENGTH_MAX} of "
             "letters, digits, '.', '_' and '-'"
@@ -90,9 +85,7 @@ def create_topic(
         log_start=0,
         stretches=(StretchRef(0, chain, 0),),
     )
-    yield from _all_of(
-        [_put_partition(topic_id, number, row) for number in range(partitions)]
-    )
+    yield from _all_of([_put_partition(topic_id, number, row) for number in range(partitions)])
     topic = TopicRow(topic_id, TopicStatus.LIVE, partitions, dict(configs))
     try:
         yield PutRow(TOPIC, name, topic.row(), [RowAbsent()])
@@ -118,14 +111,7 @@ def delete_topic(name: str, topic_id: bytes) -> Steps[None]:
 
 
 def delete_partition_rows(topic_id: bytes, partitions: int) -> Steps[None]:
-    yield from _all_of(
-        [_delete_partition(topic_id, number) for number in range(partitions)]
-    )
-
-
-def read_topics() -> Steps[dict[str, TopicRow]]:
-    rows = yield QueryRows(TOPIC)
-    return {name: TopicRow.of(row) for name, row in rows}
+    yield from _all_of([_delete_partition(topic_id, number) for number in range(partitions)])
 
 
 def _draw_topic_id() -> Steps[bytes]:
@@ -143,14 +129,12 @@ def _put_partition(topic_id: bytes, number: int, row: PartitionRow) -> Steps[Non
 
 def _delete_partition(topic_id: bytes, number: int) -> Steps[None]:
     pk, sk = partition_pk(topic_id, number), partition_sk(topic_id, number)
-    try:
+    with suppress(ConditionFailed):  # gone already
         yield DeleteRow(pk, sk, [RowExists()])
-    except ConditionFailed:
-        pass  # gone already
 
 
 def _all_of(steps: Sequence[Steps[None]]) -> Steps[None]:
-    results: Sequence[None | LogstoreError] = yield Together(steps)
+    results: Sequence[LogstoreError | None] = yield Together(steps)
     for result in results:
         if isinstance(result, LogstoreError):
             raise result

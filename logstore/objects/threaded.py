@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from logstore.errors import Invalid, Throttled
 from logstore.objects.store import BlockingObjectStore, Buffer, ObjectInfo
@@ -66,4 +66,12 @@ class ThreadedStore:
         future.add_done_callback(lambda _: self._room.release())
         # Shielded, so that even a call that has not begun keeps its place until it has ended:
         # callers that time out on a hanging disk and try again cannot pile up calls.
-        return await asyncio.shield(asyncio.wrap_future(future))
+        outcome = asyncio.wrap_future(future)
+        outcome.add_done_callback(_drop)
+        return await asyncio.shield(outcome)
+
+
+def _drop(outcome: asyncio.Future[Any]) -> None:
+    """Keeps asyncio from complaining about an error whose caller has gone."""
+    if not outcome.cancelled():
+        outcome.exception()

@@ -184,7 +184,7 @@ def check_batch(buf: memoryview, at: int, length: int) -> BatchHeader:
 def read_header(buf: Buffer, at: int, length: int) -> BatchHeader:
     """Header of the stored batch at `at`, which must be whole within `length` bytes.
 
-    Does not look at the CRC. Raises `CorruptBatch` (TRUNCATED, BAD_MAGIC, UNKNOWN_CODEC, BAD_COUNT).
+    Does not look at the CRC. Raises `CorruptBatch`: TRUNCATED, BAD_MAGIC, UNKNOWN_CODEC, BAD_COUNT.
     """
     if length < HEADER_BYTES:
         raise CorruptBatch(Reason.TRUNCATED, at, f"bytes={length} need={HEADER_BYTES}")

@@ -1,208 +1,240 @@
-"""Positions of many batches' records, as columns: the fast half of decoding for Spark.
+"""Records of many batches as Arrow columns: the fast half of decoding, for Spark and history.
 
-Keys and values are not copied out one by one. Each record leaves four positions in `spans`,
+Only the step from record to record is walked in Python, since each one's place depends on the one
+before. All else is done on all records at once by Arrow's kernels (`records.fields`): the first
+varint of every record, then the second, and so on; keys and values are copied out in C.
 
-    key start, key end, value start, value end        of the data that all batches lie in;
-
-null is an empty span whose row is in `null_keys` or `null_values`. `records.arrow` hands all of
-them to Arrow at once, which copies in C.
-
-The loop checks no length by itself: positions only rise, and a record must end where its length
-says, the last one where the payload ends. So whatever lies between was inside, and anything else is
-a fault, which `records.decode` then finds again, slowly, and names.
+It is an optimist. Whatever is odd (damage, varints above 63 bits, dozens of headers on a record)
+ends the attempt, and `records.decode` reads the same bytes with care: it names the fault, or
+finds that there is none. Positions are int64 arrays of places in `data`, the payloads joined.
 """
 
-from array import array
-from typing import NoReturn
+from __future__ import annotations
 
-from logstore.records.batch import BatchHeader, CorruptBatch, Reason
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from logstore.errors import Invalid
+from logstore.records.batch import BatchHeader, CorruptBatch
+from logstore.records.crc32c import Buffer
 from logstore.records.decode import decode_payload
+from logstore.records.fields import FieldReader, Odd, as_arrow, require, unzigzag
+from logstore.records.record import Record
 from logstore.records.varint import decode_varint
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
+Payload = tuple[BatchHeader, Buffer]  # the buffer is decompressed
+
+_PADDING = bytes(64)  # above six varints: they are read first and then checked
+_HEADERS_MAX = 32  # on one record, before the careful decoder is the faster one
+_DATA_BYTES_MAX = 2**31 - 1  # Arrow's offsets are 32 bits
+
+
+@dataclass(frozen=True, slots=True)
 class Columns:
-    """Rows of the batches appended so far; all arrays grow together or not at all."""
+    """Arrow arrays of one length, a row per record."""
 
-    __slots__ = (
-        "header_counts",
-        "header_spans",
-        "leader_epochs",
-        "null_header_values",
-        "null_keys",
-        "null_values",
-        "offsets",
-        "spans",
-        "timestamp_types",
-        "timestamps",
+    batches: pa.Array  # int32: number of the batch a row came from
+    offsets: pa.Array  # int64
+    timestamps: pa.Array  # int64, ms
+    keys: pa.Array  # binary
+    values: pa.Array  # binary
+    headers: pa.Array | None  # list<struct<key: string, value: binary>>, if they were asked for
+
+
+def decode_columns(payloads: Sequence[Payload], *, headers: bool) -> Columns:
+    """Decode batches of one partition, in offset order, under 2 GiB together.
+
+    Raises `CorruptBatch` as `decode_records` does, `Invalid` for batches out of order.
+    """
+    import pyarrow as pa
+
+    end = -(2**63)
+    for header, _ in payloads:
+        if header.base_offset < end:
+            raise Invalid(f"batches out of order: base_offset={header.base_offset} after={end}")
+        end = header.next_offset
+    if sum(len(payload) for _, payload in payloads) + len(_PADDING) > _DATA_BYTES_MAX:
+        raise Invalid(f"too many bytes for one call: max={_DATA_BYTES_MAX}")
+    try:
+        return _decode_at_once(payloads, headers)
+    except (Odd, CorruptBatch, IndexError, pa.ArrowException):
+        return _decode_with_care(payloads, headers)
+
+
+def _decode_at_once(payloads: Sequence[Payload], with_headers: bool) -> Columns:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    data = b"".join([*(payload for _, payload in payloads), _PADDING])
+    reader = FieldReader(data)
+    starts, stops = _walk(payloads, data)
+    stop = as_arrow(stops)
+    batches = as_arrow(_batch_of_rows(payloads))
+    at = pc.add(as_arrow(starts), 1)  # past the attributes
+    times, at = reader.varints(at)
+    deltas, at = reader.lengths(at)
+    offsets = _offsets(payloads, batches, deltas)
+    key_bytes, at = reader.varints(at)
+    keys, at = reader.slices(key_bytes, at, stop)
+    value_bytes, at = reader.varints(at)
+    values, at = reader.slices(value_bytes, at, stop)
+    header_counts, at = reader.lengths(at)
+    headers = None
+    if pc.max(header_counts).as_py():
+        headers = _headers(reader, header_counts, at, stop)
+    else:
+        require(pc.equal(at, stop))
+        if with_headers:
+            headers = _no_headers(len(at))
+    return Columns(
+        batches=batches.cast(pa.int32()),
+        offsets=offsets,
+        timestamps=_timestamps(payloads, batches, times),
+        keys=keys,
+        values=values,
+        headers=headers if with_headers else None,
     )
 
-    def __init__(self) -> None:
-        self.offsets = array("q")
-        self.timestamps = array("q")  # ms
-        self.timestamp_types = array("i")  # 0 create time, 1 log append time
-        self.leader_epochs = array("i")
-        self.spans = array("i")  # 4 per row
-        self.null_keys: list[int] = []  # rows
-        self.null_values: list[int] = []  # rows
-        self.header_counts = array("i")  # 1 per row
-        self.header_spans = array("i")  # 4 per header: of its name and its value
-        self.null_header_values: list[int] = []  # headers, counted over all rows
 
-    def __len__(self) -> int:
-        return len(self.offsets)
-
-    def append(self, header: BatchHeader, data: bytes, at: int, end: int) -> None:
-        """Add the records of a batch whose decompressed payload is data[at:end], under 2 GiB.
-
-        Raises `CorruptBatch` as `decode_records` does, and then adds nothing.
-        """
-        scan = _Scan(len(self.offsets), len(self.header_spans) // 4)
-        try:
-            scan.run(header, data, at, end)
-            timestamps = array("q", scan.timestamps)
-            spans, header_spans = array("i", scan.spans), array("i", scan.header_spans)
-        except (IndexError, OverflowError, CorruptBatch, UnicodeDecodeError, _Fault) as fault:
-            _explain(header, data[at:end], fault)
-        count = header.record_count
-        if header.is_log_append_time:
-            timestamps = array("q", (header.max_timestamp,)) * count
-        if count == header.last_offset_delta + 1:  # no gaps
-            self.offsets.extend(range(header.base_offset, header.base_offset + count))
-        else:
-            self.offsets.extend([header.base_offset + delta for delta in scan.deltas])
-        self.timestamps.extend(timestamps)
-        self.timestamp_types.extend(array("i", (int(header.is_log_append_time),)) * count)
-        self.leader_epochs.extend(array("i", (header.leader_epoch,)) * count)
-        self.spans.extend(spans)
-        self.null_keys += scan.null_keys
-        self.null_values += scan.null_values
-        self.header_counts.extend(array("i", (0,)) * count)
-        for row, headers in scan.header_counts:
-            self.header_counts[row] = headers
-        self.header_spans.extend(header_spans)
-        self.null_header_values += scan.null_header_values
-
-
-class _Fault(Exception):
-    """Something is wrong with a record; `records.decode` says what."""
-
-
-class _Scan:
-    """Columns of one batch; `row` and `header` are the numbers of its first."""
-
-    def __init__(self, row: int, header: int) -> None:
-        self.row = row
-        self.header = header
-        self.deltas: list[int] = []
-        self.timestamps: list[int] = []
-        self.spans: list[int] = []
-        self.null_keys: list[int] = []
-        self.null_values: list[int] = []
-        self.header_counts: list[tuple[int, int]] = []  # row, headers
-        self.header_spans: list[int] = []
-        self.null_header_values: list[int] = []
-
-    def run(self, header: BatchHeader, data: bytes, at: int, end: int) -> None:
-        """One pass. Varints of one and two bytes are read in place: that is most of the speed."""
-        base_timestamp, last_delta = header.base_timestamp, -1
-        deltas, timestamps, spans = self.deltas, self.timestamps, self.spans
+def _walk(payloads: Sequence[Payload], data: bytes) -> tuple[array[int], array[int]]:
+    """Where the body of each record starts and stops."""
+    starts: list[int] = []
+    stops: list[int] = []
+    at = end = 0
+    for header, payload in payloads:
+        end += len(payload)
         for _ in range(header.record_count):
-            if (size := data[at]) < 128:
+            size = data[at]
+            if size < 128:
                 at += 1
-            elif (next_ := data[at + 1]) < 128:
-                size += (next_ << 7) - 128
+            elif (high := data[at + 1]) < 128:
+                size += (high << 7) - 128
                 at += 2
             else:
-                size, at = _zigzag(data, at, end)
-            stop = at + (size >> 1)
-            at += 1  # attributes
-            if (time := data[at]) < 128:
-                at += 1
-            elif (next_ := data[at + 1]) < 128:
-                time += (next_ << 7) - 128
-                at += 2
-            else:
-                time, at = _zigzag(data, at, end)
-            timestamps.append(base_timestamp + (time >> 1 ^ -(time & 1)))
-            if (delta := data[at]) < 128:
-                at += 1
-            elif (next_ := data[at + 1]) < 128:
-                delta += (next_ << 7) - 128
-                at += 2
-            else:
-                delta, at = _zigzag(data, at, end)
-            if delta <= last_delta:
-                raise _Fault
-            deltas.append(delta)
-            last_delta = delta
-            if (key := data[at]) < 128:
-                at += 1
-            elif (next_ := data[at + 1]) < 128:
-                key += (next_ << 7) - 128
-                at += 2
-            else:
-                key, at = _zigzag(data, at, end)
-            if key & 1:
-                self._null(key, self.null_keys)
-                key = 0
-            key_start = at
-            at += key >> 1
-            key_end = at
-            if (value := data[at]) < 128:
-                at += 1
-            elif (next_ := data[at + 1]) < 128:
-                value += (next_ << 7) - 128
-                at += 2
-            else:
-                value, at = _zigzag(data, at, end)
-            if value & 1:
-                self._null(value, self.null_values)
-                value = 0
-            value_start = at
-            at += value >> 1
-            spans += (key_start, key_end, value_start, at)
-            if headers := data[at]:
-                at = self._scan_headers(data, at, stop)
-            else:
-                at += 1
-            if at != stop or (size | delta ) & 1:
-                raise _Fault
-        if at != end or last_delta >> 1 > header.last_offset_delta:
-            raise _Fault
-
-    def _null(self, size: int, rows: list[int]) -> None:
-        if size != 1:
-            raise _Fault
-        rows.append(self.row + len(self.deltas) - 1)
-
-    def _scan_headers(self, data: bytes, at: int, stop: int) -> int:
-        count, at = decode_varint(data, at, stop)
-        if not 0 < count <= stop - at:
-            raise _Fault
-        self.header_counts.append((self.row + len(self.deltas) - 1, count))
-        for _ in range(count):
-            name, at = decode_varint(data, at, stop)
-            if name < 0: raise _Fault
-            start=at
-            at += name
-            if not data[start:at].isascii():
-                data[start:at].decode()
-            end = at
-            value, at = decode_varint(data, at, stop)
-            if value < 0:
-                if value != -1: raise _Fault
-                self.null_header_values.append(self.header + len(self.header_spans)//4)
-                value=0
-            self.header_spans += (start, end, at, at+value)
-            at += value
-        return at
-
-def _zigzag(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A varint of three bytes or more, as it is written."""
-    value, at = decode_varint(data, at, end)
-    return value << 1 if value >= 0 else ~(value << 1), at
+                length, at = decode_varint(data, at, end)
+                size = length << 1 if length >= 0 else 1
+            if size & 1:
+                raise Odd
+            starts.append(at)
+            at += size >> 1
+            stops.append(at)
+        if at != end:
+            raise Odd
+    return array("q", starts), array("q", stops)
 
 
-def _explain(header: BatchHeader, payload: bytes, fault: Exception) -> NoReturn:
-    decode_payload(header, payload)
-    raise CorruptBatch(Reason.BAD_RECORD, 0, "records were refused, then read") from fault
+def _batch_of_rows(payloads: Sequence[Payload]) -> array[int]:
+    numbers = array("q")
+    for number, (header, _) in enumerate(payloads):
+        numbers.extend(array("q", (number,)) * header.record_count)
+    return numbers
+
+
+def _offsets(payloads: Sequence[Payload], batches: pa.Array, deltas: pa.Array) -> pa.Array:
+    """Rising over all batches means rising in each, since the batches are in order."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    last_deltas = pa.array([header.last_offset_delta for header, _ in payloads], pa.int64())
+    require(pc.less_equal(deltas, last_deltas.take(batches)))
+    bases = pa.array([header.base_offset for header, _ in payloads], pa.int64())
+    offsets = pc.add_checked(bases.take(batches), deltas)
+    require(pc.greater(offsets[1:], offsets[:-1]))
+    return offsets
+
+
+def _timestamps(payloads: Sequence[Payload], batches: pa.Array, times: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    bases = pa.array([header.base_timestamp for header, _ in payloads], pa.int64())
+    timestamps = pc.add_checked(bases.take(batches), unzigzag(times))
+    if any(header.is_log_append_time for header, _ in payloads):
+        fixed = [h.max_timestamp if h.is_log_append_time else None for h, _ in payloads]
+        timestamps = pc.coalesce(pa.array(fixed, pa.int64()).take(batches), timestamps)
+    return timestamps
+
+
+def _headers(reader: FieldReader, counts: pa.Array, at: pa.Array, stop: pa.Array) -> pa.Array:
+    """The first header of every record that has one, then the second, until none is left."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    require(pc.less_equal(counts, _HEADERS_MAX))
+    starts, names, values = [], [], []
+    left = counts
+    while True:
+        done = pc.equal(left, 0)
+        require(pc.equal(at.filter(done), stop.filter(done)))
+        more = pc.invert(done)
+        at, stop, left = at.filter(more), stop.filter(more), left.filter(more)
+        if not len(at):
+            break
+        starts.append(at)
+        name_bytes, at = reader.varints(at)
+        name, at = reader.slices(name_bytes, at, stop)
+        if name.null_count:
+            raise Odd
+        value_bytes, at = reader.varints(at)
+        value, at = reader.slices(value_bytes, at, stop)
+        names.append(name)
+        values.append(value)
+        left = pc.subtract(left, 1)
+    in_order = pc.sort_indices(pa.concat_arrays(starts))
+    name = pa.concat_arrays(names).take(in_order).cast(pa.string())  # checks that it is UTF-8
+    value = pa.concat_arrays(values).take(in_order)
+    return _header_lists(pc.cumulative_sum(counts).cast(pa.int32()), name, value)
+
+
+def _header_lists(ends: pa.Array, names: pa.Array, values: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    item = header_list_type().value_type
+    return pa.ListArray.from_arrays(
+        offsets, pa.StructArray.from_arrays([names, values], fields=list(item))
+    ).cast(header_list_type())
+
+
+def _no_headers(count: int) -> pa.Array:
+    import pyarrow as pa
+
+    ends = pa.repeat(pa.scalar(0, pa.int32()), count)
+    return _header_lists(ends, pa.array([], pa.string()), pa.array([], pa.binary()))
+
+
+def header_list_type() -> pa.DataType:
+    """Spark's type of Kafka headers."""
+    import pyarrow as pa
+
+    return pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def _decode_with_care(payloads: Sequence[Payload], with_headers: bool) -> Columns:
+    import pyarrow as pa
+
+    batches: list[int] = []
+    offsets: list[int] = []
+    records: list[Record] = []
+    for number, (header, payload) in enumerate(payloads):
+        decoded = decode_payload(header, payload)
+        batches += [number] * len(decoded)
+        offsets += [header.base_offset + record.offset_delta for record in decoded]
+        records += decoded
+    headers = None
+    if with_headers:
+        rows = [[{"key": k, "value": v} for k, v in record.headers] for record in records]
+        headers = pa.array(rows, header_list_type())
+    return Columns(
+        batches=pa.array(batches, pa.int32()),
+        offsets=pa.array(offsets, pa.int64()),
+        timestamps=pa.array([record.timestamp for record in records], pa.int64()),
+        keys=pa.array([record.key for record in records], pa.binary()),
+        values=pa.array([record.value for record in records], pa.binary()),
+        headers=headers,
+    )

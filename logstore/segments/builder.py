@@ -228,6 +228,4 @@ def freeze_bare(header: Header) -> FrozenSegment:
     """An opening or a seal: a header and nothing else."""
     no_entries: Sequence[Place] = ()
     front = encode_front(header, b"", no_entries)
-    return FrozenSegment(
-        header.seq, header.nonce, header.created_ms, front, memoryview(b""), 0
-    )
+    return FrozenSegment(header.seq, header.nonce, header.created_ms, front, memoryview(b""), 0)

@@ -22,12 +22,12 @@
     112 + index bytes            body: batches, and the state that take and release entries carry
 
 Bytes [0, 80) are the identity: whoever finds its own identity under a key knows that its put won.
-The index comes first so that one ranged read of the front gives identity and index; the body needs no
-checksum of its own, since batches and states carry theirs.
+The index comes first so that one ranged read of the front gives identity and index; the body needs
+no checksum of its own, since batches and states carry theirs.
 
     at    size  index entry
       0      1  kind             1 batch, 2 take, 3 release, 4 adopted batch, 5 state
-      1      1  flags            1 log append time, 2 transactional, 4 control: a batch's attributes >> 3
+      1      1  flags            1 log append time, 2 transactional, 4 control: attributes >> 3
       2      2  place            0 this object, n the n-th place
       4      4  partition
       8     16  topic id
@@ -180,16 +180,12 @@ def decode_header(front: bytes | memoryview) -> Header:
     Raises `Corrupt`, or `Refused` for a format this version does not know.
     """
     if len(front) < HEADER_BYTES:
-        raise Corrupt(
-            f"segment too short for its header: bytes={len(front)} need={HEADER_BYTES}"
-        )
+        raise Corrupt(f"segment too short for its header: bytes={len(front)} need={HEADER_BYTES}")
     magic, form, kind, *fields = HEADER.unpack_from(front)
     if magic != MAGIC:
         raise Corrupt(f"not a segment: magic={bytes(magic)!r}")
     if form != FORMAT:
-        raise Refused(
-            f"segment of an unknown format: format={form} known={FORMAT}; upgrade"
-        )
+        raise Refused(f"segment of an unknown format: format={form} known={FORMAT}; upgrade")
     if kind not in SegmentKind._value2member_map_:
         raise Refused(f"segment of an unknown kind: kind={kind}; upgrade")
     cluster_id, epoch, seq, broker, entry_count, nonce, previous_nonce = fields[:7]
@@ -221,9 +217,7 @@ def decode_front(front: bytes | memoryview) -> Index:
     index = view[HEADER_BYTES : header.body_at]
     (stored,) = struct.unpack_from(">I", view, HEADER_BYTES - 4)
     if crc32c(index, crc32c(view[: HEADER_BYTES - 4])) != stored:
-        raise Corrupt(
-            f"segment index fails its checksum: epoch={header.epoch} seq={header.seq}"
-        )
+        raise Corrupt(f"segment index fails its checksum: epoch={header.epoch} seq={header.seq}")
     entries_end = header.entry_count * ENTRY_BYTES
     entries = [Entry(*fields) for fields in ENTRY.iter_unpack(index[:entries_end])]
     places = _decode_places(index[entries_end:], header.place_count)

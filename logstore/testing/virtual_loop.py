@@ -89,7 +89,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if self._failure_is_due:
             self.raise_failure()
         if timeout is None:
-            raise Deadlock(f"every task waits, no timer is set at_s={self._now_s:g}{self._waiting()}")
+            raise Deadlock(
+                f"every task waits, no timer is set at_s={self._now_s:g}{self._waiting()}"
+            )
         self._now_s += timeout
         if self._now_s > self._limit_s:
             text = f"virtual time is up limit_s={self._limit_s:g}{self._waiting()}"

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -96,7 +97,7 @@ def test_a_deadlock_is_an_error_that_says_where_each_task_waits() -> None:
 
 def test_a_program_that_only_ticks_meets_the_time_limit() -> None:
     async def ticks() -> None:
-        while True:
+        for _ in itertools.count():
             await asyncio.sleep(1)
 
     async def main() -> None:

@@ -1,0 +1,1 @@
+"""One harness, small cases: `python -m benchmarks --help`."""

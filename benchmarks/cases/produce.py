@@ -1,0 +1,25 @@
+"""Produce with librdkafka: MB per broker CPU-second at 1 KB and 100 B, default and large batches."""
+
+from benchmarks.load import Load, new_topic, produce
+from benchmarks.peers.server import Server
+
+PEERS = ("logstore", "kafka")
+_LARGE: dict[str, str | int] = {"linger.ms": 100, "batch.size": 1_048_576}
+LOADS = {
+    "1KB default": Load(1000, 400_000_000, {}),
+    "1KB large": Load(1000, 600_000_000, _LARGE),
+    "100B default": Load(100, 100_000_000, {}),
+    "100B large": Load(100, 100_000_000, _LARGE),
+}
+
+
+def run(server: Server) -> dict[str, float]:
+    figures = {}
+    for name, load in LOADS.items():
+        topic = new_topic(server.bootstrap)
+        cpu_s = server.cpu_s()
+        wall_s = produce(server.bootstrap, topic, load)
+        cpu_s = server.cpu_s() - cpu_s
+        figures[f"{name}: MB per broker CPU-s"] = load.total_bytes / 1e6 / cpu_s
+        figures[f"{name}: MB/s (wall)"] = load.total_bytes / 1e6 / wall_s
+    return figures

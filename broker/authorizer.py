@@ -1,0 +1,44 @@
+"""Who may do what. This version lets everybody do everything; every handler asks all the same.
+
+Operations and kinds of resource are Kafka's (`org.apache.kafka.common.acl`). What a refusal looks
+like on the wire is each handler's to say; denied topics are told as Kafka tells them, so that nobody
+learns whether a topic exists.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+
+class Operation(IntEnum):
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    DESCRIBE = 8
+    DESCRIBE_CONFIGS = 10
+    IDEMPOTENT_WRITE = 12
+
+
+class Kind(IntEnum):
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+
+
+class Resource(NamedTuple):
+    kind: Kind
+    name: str
+
+
+CLUSTER = Resource(Kind.CLUSTER, "kafka-cluster")
+ANONYMOUS = "User:ANONYMOUS"
+
+
+class Authorizer(Protocol):
+    def authorize(self, principal: str, operation: Operation, resource: Resource) -> bool: ...
+
+
+class AllowAll:
+    def authorize(self, principal: str, operation: Operation, resource: Resource) -> bool:
+        return True

@@ -1,0 +1,121 @@
+"""What handlers work with: the log, the settings, who may do what, deadlines, slow work.
+
+One per process; every handler gets it with each call.
+"""
+
+import asyncio
+import base64
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from broker.authorizer import Authorizer, Kind, Operation, Resource
+from broker.call import Call
+from broker.clients import Clients
+from broker.connection import Connection
+from broker.dispatch import dispatch
+from broker.timers import Timers
+from broker.topic_rules import TopicRules
+from logstore.clock import Clock
+from logstore.config.broker import BrokerSettings
+from logstore.errors import LogstoreError
+from logstore.log.log import Log, Topic
+
+COLD_TIMEOUT_S = 30.0
+"""Longest that slow work may take; clients give up about then."""
+
+CHANGES_MAX = 32
+"""Requests that change topics at once."""
+
+logger = logging.getLogger(__name__)
+
+
+class Broker:
+    def __init__(
+        self,
+        log: Log,
+        settings: BrokerSettings,
+        *,
+        authorizer: Authorizer,
+        clock: Clock,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self.log = log
+        self.settings = settings
+        self.clock = clock
+        self.node_id = log.me.broker
+        self.rack = log.me.rack or None
+        self.cluster_id = base64.urlsafe_b64encode(log.cluster_id).decode().rstrip("=")
+        """As Kafka shows it: 22 characters."""
+        self.fetch_bytes_max = settings.number("fetch.max.bytes")
+        self.loop = asyncio.get_running_loop()
+        self.clients = Clients(self.loop, settings, self._dispatch)
+        self.timers = Timers(self.loop)
+        self.cold_reads = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
+        self.changes = asyncio.Semaphore(CHANGES_MAX)
+        self.being_created: set[str] = set()
+        """Topics that somebody asked for and that are on their way."""
+        self._authorizer = authorizer
+        self._tasks = tasks
+        self._rules: dict[bytes, TopicRules] = {}
+
+    def _dispatch(self, connection: Connection, frame: memoryview) -> None:
+        dispatch(self, connection, frame)
+
+    def allows(self, call: Call, operation: Operation, kind: Kind, name: str) -> bool:
+        return self._authorizer.authorize(call.principal, operation, Resource(kind, name))
+
+    # Topics
+
+    def rules(self, topic: Topic) -> TopicRules:
+        rules = self._rules.get(topic.topic_id)
+        if rules is None:
+            rules = TopicRules.of(topic.configs, self.settings.topic_defaults)
+            self._rules[topic.topic_id] = rules
+        return rules
+
+    def forget_topic(self, topic: Topic) -> None:
+        self._rules.pop(topic.topic_id, None)
+
+    # Slow work
+
+    def start(
+        self, call: Call, work: Coroutine[Any, Any, None], turn: asyncio.Semaphore
+    ) -> None:
+        """Run what takes store or registry, which answers `call` itself when it is done."""
+        self._tasks.create_task(self._run(call, work, turn))
+
+    async def _run(
+        self, call: Call, work: Coroutine[Any, Any, None], turn: asyncio.Semaphore
+    ) -> None:
+        try:
+            async with turn:
+                await work
+        except LogstoreError as error:
+            call.fail(str(error))
+        except Exception as error:  # noqa: BLE001 - one request's fault must not end the others'
+            logger.exception("request failed: %s", call.describe())
+            call.fail(f"fault in the broker: {type(error).__name__}")
+        finally:
+            work.close()
+
+    # Holding producers back
+
+    def hold_producers(self) -> None:
+        """The log has too much on its way to the store: take no more until that is better."""
+        if not self.clients.is_log_full:
+            self.clients.is_log_full = True
+            self._wait_for_room()
+
+    def _wait_for_room(self, error: LogstoreError | None = None) -> None:
+        writer = self.log.writer
+        if error is None and writer.is_full:
+            self.log.when_committed(writer.committed_end, self._wait_for_room)
+        else:
+            self.clients.release()
+
+    # Ending
+
+    def stop(self) -> None:
+        self.clients.stop()
+        self.timers.close()

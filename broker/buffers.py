@@ -1,0 +1,187 @@
+"""Receive buffers: taken from a pool, cut into frames, given back.
+
+    frame     size int32 | size bytes, the first two of which are the API key
+
+Small frames arrive in a scratch buffer, many at once, and are handed out as views of it. A larger
+one gets a buffer of its own, which bytes are received into directly. That buffer grows with what has
+arrived, so a peer that announces 100 MiB and sends ten bytes costs no more than `FIRST_BYTES`.
+
+Memory that was never touched costs more than copying, so buffers are kept and used again. Nothing
+here reads a socket: `Connection` does.
+"""
+
+from struct import Struct
+
+from logstore.errors import Invalid
+
+SCRATCH_BYTES = 128 * 1024
+SMALL_FRAME_BYTES = SCRATCH_BYTES // 2
+FIRST_BYTES = 2 * 1024 * 1024
+KEPT_BYTES_MAX = 64 * 1024 * 1024
+PRODUCE_KEY = 0
+
+_SIZE = Struct(">i")
+_SIZE_AND_KEY = Struct(">ih")
+
+
+class BadFrame(Invalid):
+    """A size that no frame may have; the peer is not speaking Kafka, or not to us."""
+
+
+class BufferPool:
+    """Buffers of powers of two, the free ones kept up to a total."""
+
+    def __init__(self, kept_bytes_max: int = KEPT_BYTES_MAX) -> None:
+        self._free: dict[int, list[memoryview]] = {}
+        self._kept_bytes_max = kept_bytes_max
+        self.kept_bytes = 0
+
+    def take(self, size_bytes: int) -> memoryview:
+        """At least `size_bytes`; what is in it is left over from another use."""
+        size = 1 << (size_bytes - 1).bit_length()
+        free = self._free.get(size)
+        if free:
+            self.kept_bytes -= size
+            return free.pop()
+        return memoryview(bytearray(size))
+
+    def give_back(self, buffer: memoryview) -> None:
+        size = len(buffer)
+        if self.kept_bytes + size <= self._kept_bytes_max:
+            self.kept_bytes += size
+            self._free.setdefault(size, []).append(buffer)
+
+
+class Inbox:
+    """What one peer has sent and nobody has looked at yet.
+
+    A frame that `next` gave is a view of a pooled buffer: it is good until the next call of any
+    method here.
+    """
+
+    __slots__ = (
+        "_end",
+        "_frame_bytes_max",
+        "_large",
+        "_large_size",
+        "_pool",
+        "_produce_bytes_max",
+        "_received",
+        "_scratch",
+        "_start",
+        "_used_up",
+    )
+
+    def __init__(self, pool: BufferPool, *, produce_bytes_max: int, frame_bytes_max: int) -> None:
+        self._pool = pool
+        self._produce_bytes_max = produce_bytes_max
+        self._frame_bytes_max = frame_bytes_max
+        self._scratch: memoryview | None = None
+        self._start = self._end = 0
+        self._large: memoryview | None = None
+        self._large_size = self._received = 0
+        self._used_up = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no part of a frame is waiting."""
+        return self._start == self._end and (self._large is None or self._used_up)
+
+    def buffer(self) -> memoryview:
+        """Where to receive the next bytes; never empty."""
+        self._drop_used()
+        if self._large is not None:
+            return self._room_in_large(self._large)
+        scratch = self._scratch
+        if scratch is None:
+            scratch = self._scratch = self._pool.take(SCRATCH_BYTES)
+        elif self._start and self._end > SMALL_FRAME_BYTES:
+            left = self._end - self._start
+            scratch[:left] = scratch[self._start : self._end]
+            self._start, self._end = 0, left
+        return scratch[self._end :]
+
+    def received(self, count: int) -> None:
+        """The first `count` bytes of `buffer` came in."""
+        if self._large is not None:
+            self._received += count
+        else:
+            self._end += count
+
+    def next(self) -> memoryview | None:
+        """The next whole frame, without its size. Raises `BadFrame`."""
+        if self._used_up:
+            self._drop_used()
+        if self._large is not None:
+            if self._received < self._large_size:
+                return None
+            self._used_up = True
+            return self._large[: self._large_size]
+        left = self._end - self._start
+        if left < _SIZE.size:
+            if not left:
+                self.rest()
+            return None
+        assert self._scratch is not None
+        (size,) = _SIZE.unpack_from(self._scratch, self._start)
+        if not 0 <= size <= SMALL_FRAME_BYTES:
+            return self._begin_large(size, left)
+        if left < _SIZE.size + size:
+            return None
+        at = self._start + _SIZE.size
+        self._start = at + size
+        return self._scratch[at : self._start]
+
+    def put_back(self, frame: memoryview) -> None:
+        """`frame`, which `next` gave last, is to be given again."""
+        if self._used_up:
+            self._used_up = False
+        else:
+            self._start -= _SIZE.size + len(frame)
+
+    def rest(self) -> None:
+        """Give the scratch buffer back if nothing is in it."""
+        if self._scratch is not None and self._start == self._end:
+            self._pool.give_back(self._scratch)
+            self._scratch = None
+            self._start = self._end = 0
+
+    def close(self) -> None:
+        self._start = self._end
+        self.rest()
+        if self._large is not None:
+            self._pool.give_back(self._large)
+            self._large = None
+
+    def _begin_large(self, size: int, left: int) -> memoryview | None:
+        if not 0 <= size <= self._produce_bytes_max:
+            raise BadFrame(f"frame size={size} max={self._produce_bytes_max}")
+        assert self._scratch is not None
+        if left < _SIZE_AND_KEY.size:
+            return None
+        _, key = _SIZE_AND_KEY.unpack_from(self._scratch, self._start)
+        if key != PRODUCE_KEY and size > self._frame_bytes_max:
+            raise BadFrame(f"frame size={size} max={self._frame_bytes_max} api_key={key}")
+        self._large = self._pool.take(min(size, FIRST_BYTES))
+        self._large_size = size
+        at = self._start + _SIZE.size
+        count = min(size, self._end - at)
+        self._large[:count] = self._scratch[at : at + count]
+        self._received = count
+        self._start = at + count
+        return self.next()
+
+    def _room_in_large(self, large: memoryview) -> memoryview:
+        if self._received == len(large):
+            self._large = self._pool.take(min(2 * len(large), self._large_size))
+            self._large[: len(large)] = large
+            self._pool.give_back(large)
+            large = self._large
+        return large[self._received : self._large_size]
+
+    def _drop_used(self) -> None:
+        if self._used_up:
+            assert self._large is not None
+            self._pool.give_back(self._large)
+            self._large = None
+            self._used_up = False

@@ -1,0 +1,117 @@
+"""Everybody who is connected: who may come in, whose answers leave now, who is held back, who idles."""
+
+import asyncio
+from collections.abc import Callable
+
+from broker.buffers import BufferPool, Inbox
+from broker.connection import Connection, Pause
+from broker.timers import Timers
+from logstore.config.broker import BrokerSettings
+
+IDLE_CHECKS = 4
+"""How often, within the time a connection may be idle, it is looked at."""
+
+Dispatch = Callable[[Connection, memoryview], None]
+
+
+class Clients:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, settings: BrokerSettings, dispatch: Dispatch
+    ) -> None:
+        self.loop = loop
+        self.dispatch = dispatch
+        self.connections: set[Connection] = set()
+        self.is_log_full = False
+        """While it is, nothing more is taken from connections that produce."""
+        self.requests_max = settings.number("logstore.connection.requests.max")
+        self._connections_max = settings.number("max.connections")
+        self._produce_bytes_max = settings.number("socket.request.max.bytes")
+        self._frame_bytes_max = settings.number("logstore.request.max.bytes")
+        self._idle_s = settings.number("connections.max.idle.ms") / 1000
+        self._pool = BufferPool()
+        self._corked: list[Connection] = []
+        self._held: set[Connection] = set()
+        self._stopped = asyncio.Event()
+        self._is_stopping = False
+        self.timer_bucket = 0
+        self._timers = Timers(loop)
+        self._timers.set(self, self._idle_s / IDLE_CHECKS)
+
+    def new_inbox(self) -> Inbox:
+        return Inbox(
+            self._pool,
+            produce_bytes_max=self._produce_bytes_max,
+            frame_bytes_max=self._frame_bytes_max,
+        )
+
+    # Coming and going
+
+    def admit(self, connection: Connection) -> str | None:
+        """Why `connection` may not stay, if it may not."""
+        if self._is_stopping:
+            return "the broker stops"
+        if len(self.connections) >= self._connections_max:
+            return f"too many connections: max.connections={self._connections_max}"
+        self.connections.add(connection)
+        return None
+
+    def left(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        self._held.discard(connection)
+        if self._is_stopping and not self.connections:
+            self._stopped.set()
+
+    def time_out(self) -> None:
+        """Close connections on which nothing came for too long."""
+        oldest_s = self.loop.time() - self._idle_s
+        for connection in [c for c in self.connections if c.active_s < oldest_s]:
+            connection.abort()
+        self._timers.set(self, self._idle_s / IDLE_CHECKS)
+
+    # Answers
+
+    def cork(self, connection: Connection) -> None:
+        """Let `connection` write at the end of this wake-up."""
+        if not self._corked:
+            self.loop.call_soon(self._uncork)
+        self._corked.append(connection)
+
+    def _uncork(self) -> None:
+        corked, self._corked = self._corked, []
+        for connection in corked:
+            connection.uncork()
+
+    # Holding producers back
+
+    def hold(self, connection: Connection) -> None:
+        connection.pause(Pause.LOG_FULL)
+        self._held.add(connection)
+
+    def release(self) -> None:
+        """The log takes more."""
+        self.is_log_full = False
+        held, self._held = self._held, set()
+        for connection in held:
+            connection.resume(Pause.LOG_FULL)
+
+    # Ending
+
+    def stop(self) -> None:
+        """Read nothing more; answer what is held."""
+        self._is_stopping = True
+        self._timers.close()
+        for connection in tuple(self.connections):
+            connection.stop()
+
+    async def close(self, timeout_s: float) -> None:
+        """Let what was answered leave, then close every connection."""
+        for connection in tuple(self.connections):
+            connection.close()
+        if self.connections:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._stopped.wait()
+            except TimeoutError:
+                pass
+        for connection in tuple(self.connections):
+            connection.abort()

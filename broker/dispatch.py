@@ -1,0 +1,42 @@
+"""From a frame to its handler: decode the header, check the version, decode the body, call.
+
+Unknown keys and versions close the connection, as Kafka does: no error body exists that such a
+client could decode. The exception is ApiVersions, which is how clients find out (KIP-511).
+"""
+
+from typing import TYPE_CHECKING
+
+from broker.call import Call, guard
+from broker.connection import Connection
+from broker.handlers.api_versions import answer_unknown_version
+from broker.handlers.table import HANDLERS
+from logstore.errors import Invalid
+from logstore.wire.apis import API_VERSIONS_KEY, APIS, decode_request_header
+from logstore.wire.primitives import DecodeError
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+def dispatch(broker: "Broker", connection: Connection, frame: memoryview) -> None:
+    """Raises `Invalid`, with what is wrong where, for a frame that is not a request we know."""
+    key, version, correlation_id, client_id, at = decode_request_header(frame)
+    found = HANDLERS.get(key)
+    if found is None or not found.version_min <= version <= found.version_max:
+        if key != API_VERSIONS_KEY:
+            raise Invalid(
+                f"unknown request: api_key={key} version={version} client_id={client_id!r} byte=0"
+            )
+        call = Call(connection, APIS[key], 0, correlation_id, client_id)
+        connection.begin(call)
+        answer_unknown_version(call)
+        return
+    api, _, _, handle, items_max = found
+    try:
+        request = api.decode_request(version, frame, at, items_max)
+    except DecodeError as error:
+        raise Invalid(
+            f"bad request: api_key={key} version={version} client_id={client_id!r} {error}"
+        ) from error
+    call = Call(connection, api, version, correlation_id, client_id)
+    connection.begin(call)
+    guard(call, lambda: handle(broker, call, request))

@@ -1,0 +1,57 @@
+"""ApiVersions, versions 0 to 4: what this broker speaks.
+
+Produce is advertised from 0 though 0 to 2 are refused when used: librdkafka before 2.5 otherwise
+turns compression off (KAFKA-18659). No features are finalized, so no client begins transactions of
+version 2 or groups of KIP-848.
+
+An unknown version is answered with a version 0 body that says which versions there are (KIP-511);
+the client asks again.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from broker.call import Call
+from logstore.wire.apis import API_VERSIONS_KEY, APIS
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+PRODUCE_KEY = 0
+SOFTWARE_FROM = 3
+"""From this version on the client says who it is."""
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
+_RESPONSE = ApiVersionsResponse()
+
+
+def advertise(ranges: Iterable[tuple[int, int, int]]) -> None:
+    """Say what is to be answered: (key, first version, last version) of every API."""
+    _RESPONSE.api_keys = [
+        ApiVersion(key, 0 if key == PRODUCE_KEY else first, last)
+        for key, first, last in sorted(ranges)
+    ]
+
+
+def handle(broker: "Broker", call: Call, request: ApiVersionsRequest) -> None:
+    if call.version >= SOFTWARE_FROM and not (
+        _SOFTWARE.match(request.client_software_name)
+        and _SOFTWARE.match(request.client_software_version)
+    ):
+        call.answer(ApiVersionsResponse(ErrorCode.INVALID_REQUEST))
+    else:
+        call.answer(_RESPONSE)
+
+
+def answer_unknown_version(call: Call) -> None:
+    """`call` is of version 0, whatever was asked."""
+    api = APIS[API_VERSIONS_KEY]
+    ours = ApiVersion(api.key, api.version_min, api.version_max)
+    call.answer(ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [ours]))

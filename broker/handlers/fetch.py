@@ -1,0 +1,155 @@
+"""Fetch, versions 4 to 18: whole batches from the wanted offset on, or a wait for them.
+
+Answered at once when `min_bytes` are there, any partition has an error, or the consumer will not
+wait; else when enough is committed, a topic goes away, or `max_wait_ms` is over (DelayedFetch). The
+first batch of the first partition that has any comes whole, however large; after it, `max_bytes`
+(and `fetch.max.bytes`) bounds the whole answer in the order of the request, and
+`partition_max_bytes` each partition, but for its first batch (KIP-74). Only whole batches are
+served, beginning with the one that holds the offset.
+
+What is in memory is answered by plain calls. The rest is read in a task, a bounded number at once.
+
+Sessions (KIP-227) are declined: session id 0 and a full answer are always legal.
+Not done: transactions, so the list of aborted ones is empty; followers; throttling.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.call import Call, guard
+from broker.errors import code_of
+from broker.look import Cold, Look
+from logstore.errors import LogstoreError
+from logstore.log.leader import Leader
+from logstore.log.read import Chunk
+from logstore.perform import outcome_of
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.fetch import FetchRequest, FetchResponse, NodeEndpoint
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+ENDPOINTS_FROM = 16
+LOADS_AT_ONCE = 8
+COLD_TIMEOUT_S = 30.0
+UNSENT_BYTES_MAX = 8 * 1024 * 1024
+"""What a connection with answers that it has not taken yet may get more."""
+
+
+def handle(broker: "Broker", call: Call, request: FetchRequest) -> None:
+    if request.session_epoch > 0:
+        call.answer(FetchResponse(0, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+        return
+    unsent = call.connection.unsent_bytes
+    if unsent:
+        request.max_bytes = min(request.max_bytes, max(0, UNSENT_BYTES_MAX - unsent))
+    _Fetch(broker, call, request).look()
+
+
+class _Fetch:
+    """One request until it is answered."""
+
+    __slots__ = (
+        "_broker",
+        "_call",
+        "_is_due",
+        "_is_over",
+        "_request",
+        "_unwatch",
+        "_watched",
+        "timer_bucket",
+    )
+
+    def __init__(self, broker: "Broker", call: Call, request: FetchRequest) -> None:
+        self._broker = broker
+        self._call = call
+        self._request = request
+        self._is_over = request.max_wait_ms <= 0
+        """Whether the time to wait is."""
+        self._is_due = False
+        self._watched: set[Leader] = set()
+        self._unwatch: list[Callable[[], None]] = []
+        self.timer_bucket = 0
+
+    def look(self) -> None:
+        look = Look(self._broker, self._call, self._request, {})
+        if look.cold:
+            self.drop()
+            broker = self._broker
+            broker.start(self._call, self._load(), broker.cold_reads)
+        elif self._is_over or look.has_error or look.byte_count >= self._request.min_bytes:
+            self.drop()
+            self._answer(look)
+        else:
+            self._wait(look)
+
+    def _wait(self, look: Look) -> None:
+        if self._call.held is None:
+            self._call.held = self
+            self._broker.timers.set(self, self._request.max_wait_ms / 1000)
+        for leader in look.waited_for:
+            if leader not in self._watched:
+                self._watched.add(leader)
+                self._unwatch.append(leader.watch(self._wake))
+
+    def _wake(self) -> None:
+        """Something was committed, or a topic went: look, once all of this commit is known."""
+        if not self._is_due:
+            self._is_due = True
+            self._broker.loop.call_soon(self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_due = False
+        if self._call.held is self:
+            guard(self._call, self.look)
+
+    def time_out(self) -> None:
+        self._is_over = True
+        self._look_again()
+
+    def finish(self) -> None:
+        self.time_out()
+
+    def drop(self) -> None:
+        """Wait no longer."""
+        self._broker.timers.unset(self)
+        for unwatch in self._unwatch:
+            unwatch()
+        self._unwatch.clear()
+        self._watched.clear()
+        self._call.held = None
+
+    async def _load(self) -> None:
+        """Load what memory does not hold, partition by partition as long as there is room."""
+        loaded: dict[tuple[int, int], Chunk | ErrorCode] = {}
+        try:
+            async with asyncio.timeout(COLD_TIMEOUT_S):
+                while cold := (look := self._look_with(loaded)).cold:
+                    await self._load_some(cold[:LOADS_AT_ONCE], loaded)
+        except TimeoutError:
+            look = self._look_with(loaded)  # what there is; the consumer asks again
+        self._answer(look)
+
+    def _look_with(self, loaded: dict[tuple[int, int], Chunk | ErrorCode]) -> Look:
+        return Look(self._broker, self._call, self._request, loaded)
+
+    async def _load_some(
+        self, cold: list[Cold], loaded: dict[tuple[int, int], Chunk | ErrorCode]
+    ) -> None:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(outcome_of(self._read(one))) for one in cold]
+        for one, task in zip(cold, tasks, strict=True):
+            outcome = task.result()
+            loaded[one.key] = code_of(outcome) if isinstance(outcome, LogstoreError) else outcome
+
+    async def _read(self, one: Cold) -> Chunk:
+        return await self._broker.log.read(one.leader, one.offset, one.up_to, one.bytes_max)
+
+    def _answer(self, look: Look) -> None:
+        response = FetchResponse(0, 0, 0, look.topics)
+        if look.tells_leader and self._call.version >= ENDPOINTS_FROM:
+            host, port = self._call.connection.listener.address_for(self._call.connection)
+            broker = self._broker
+            response.node_endpoints = [NodeEndpoint(broker.node_id, host, port, broker.rack)]
+        self._call.answer(response)

@@ -1,0 +1,39 @@
+"""InitProducerId, versions 0 to 5: an id for an idempotent producer, fresh every time.
+
+Ids are (broker epoch << 32) + counter, so no two brokers and no two lives of one give the same.
+
+Not done: transactions. With a transactional id the answer is COORDINATOR_NOT_AVAILABLE, the same
+that FindCoordinator gives: clients look for a coordinator until their own timeout, and say so.
+"""
+
+from typing import TYPE_CHECKING
+
+from broker.authorizer import CLUSTER, Kind, Operation
+from broker.call import Call
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def handle(broker: "Broker", call: Call, request: InitProducerIdRequest) -> None:
+    code = _refusal(broker, call, request)
+    if code:
+        call.answer(InitProducerIdResponse(0, code, -1, -1))
+    else:
+        call.answer(InitProducerIdResponse(0, 0, broker.log.new_producer_id(), 0))
+
+
+def _refusal(broker: "Broker", call: Call, request: InitProducerIdRequest) -> ErrorCode:
+    transaction = request.transactional_id
+    if transaction == "":
+        return ErrorCode.INVALID_REQUEST
+    if transaction is not None:
+        if not broker.allows(call, Operation.WRITE, Kind.TRANSACTIONAL_ID, transaction):
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    may = broker.allows(call, Operation.IDEMPOTENT_WRITE, *CLUSTER) or any(
+        broker.allows(call, Operation.WRITE, Kind.TOPIC, name) for name in broker.log.topics
+    )
+    return ErrorCode.NONE if may else ErrorCode.CLUSTER_AUTHORIZATION_FAILED

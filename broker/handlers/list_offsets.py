@@ -1,0 +1,139 @@
+"""ListOffsets, versions 1 to 10: where a partition begins and ends, and what lies at a time.
+
+    -1  latest: the high watermark, for read_committed the last stable offset
+    -2  earliest; -4 earliest local (from version 8) is the same, nothing lies on brokers' disks
+    -3  the record with the largest timestamp (7)
+    -5  last offset in remote storage (9): -1, as Kafka without tiered storage
+    >=0 the first record at or after that time, found inside its batch
+
+Nothing found is offset -1 and no error. The leader epoch is that of the record (KIP-320). Look-ups
+by time read the store and run in a task.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from broker.authorizer import Kind, Operation
+from broker.call import Call
+from broker.errors import code_of
+from broker.partitions import check_epoch, epoch_at
+from logstore.errors import LogstoreError
+from logstore.log.leader import Leader
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_REMOTE = -1, -2, -3, -4, -5
+KNOWN_FROM = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_REMOTE: 9}
+READ_COMMITTED = 1
+COLD_TIMEOUT_S = 30.0
+
+_ByTime = tuple[Leader, ListOffsetsPartition, ListOffsetsPartitionResponse]
+
+
+def handle(broker: "Broker", call: Call, request: ListOffsetsRequest) -> None:
+    by_time: list[_ByTime] = []
+    topics = [_list_topic(broker, call, request, topic, by_time) for topic in request.topics]
+    response = ListOffsetsResponse(0, topics)
+    if by_time:
+        committed_only = request.isolation_level == READ_COMMITTED
+        work = _look_up(broker, call, by_time, committed_only, response)
+        broker.start(call, work, broker.cold_reads)
+    else:
+        call.answer(response)
+
+
+def _list_topic(
+    broker: "Broker",
+    call: Call,
+    request: ListOffsetsRequest,
+    asked: ListOffsetsTopic,
+    by_time: list[_ByTime],
+) -> ListOffsetsTopicResponse:
+    topic = broker.log.topics.get(asked.name)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, asked.name):
+        topic, unknown = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    answers = []
+    for wanted in asked.partitions:
+        number = wanted.partition_index
+        answer = ListOffsetsPartitionResponse(number)
+        answers.append(answer)
+        if topic is None or not 0 <= number < len(topic.leaders):
+            answer.error_code = unknown
+            continue
+        leader = topic.leaders[number]
+        answer.error_code = _check(call.version, leader, wanted)
+        if answer.error_code:
+            continue
+        if wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP:
+            by_time.append((leader, wanted, answer))
+        else:
+            _answer_end(leader, wanted.timestamp, request.isolation_level, answer)
+    return ListOffsetsTopicResponse(asked.name, answers)
+
+
+def _check(version: int, leader: Leader, wanted: ListOffsetsPartition) -> ErrorCode:
+    if wanted.timestamp < 0 and KNOWN_FROM.get(wanted.timestamp, version + 1) > version:
+        return ErrorCode.UNSUPPORTED_VERSION
+    return check_epoch(leader, wanted.current_leader_epoch)
+
+
+def _answer_end(
+    leader: Leader, timestamp: int, isolation_level: int, answer: ListOffsetsPartitionResponse
+) -> None:
+    if timestamp == LATEST:
+        stable, committed = leader.last_stable_offset, leader.high_watermark
+        answer.offset = stable if isolation_level == READ_COMMITTED else committed
+        answer.leader_epoch = leader.leader_epoch
+    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+        answer.offset = leader.log_start
+        answer.leader_epoch = epoch_at(leader, leader.log_start)
+
+
+async def _look_up(
+    broker: "Broker",
+    call: Call,
+    by_time: list[_ByTime],
+    committed_only: bool,
+    response: ListOffsetsResponse,
+) -> None:
+    left = list(by_time)
+    try:
+        async with asyncio.timeout(COLD_TIMEOUT_S):
+            while left:
+                await _look_up_one(broker, *left[-1], committed_only)
+                left.pop()
+    except TimeoutError:
+        for _, _, answer in left:
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+    call.answer(response)
+
+
+async def _look_up_one(
+    broker: "Broker",
+    leader: Leader,
+    wanted: ListOffsetsPartition,
+    answer: ListOffsetsPartitionResponse,
+    committed_only: bool,
+) -> None:
+    up_to = leader.last_stable_offset if committed_only else leader.high_watermark
+    try:
+        if wanted.timestamp == MAX_TIMESTAMP:
+            found = await broker.log.offset_of_max_timestamp(leader, up_to)
+        else:
+            found = await broker.log.offset_for_time(leader, wanted.timestamp, up_to)
+    except LogstoreError as error:
+        answer.error_code = code_of(error)
+        return
+    if found is not None and found[0] >= leader.log_start:
+        answer.offset, answer.timestamp, answer.leader_epoch = found

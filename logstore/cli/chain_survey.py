@@ -1,0 +1,211 @@
+"""One chain looked over, object by object: what is there, how far it is committed, what is damaged.
+
+Unlike a follower, which stops at damage, a survey names it and goes on. It reads the front of every
+segment; the batches themselves are looked at one segment at a time (`cli.segment_view`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from logstore.chains.keys import segment_key
+from logstore.chains.replay import ChainState
+from logstore.chains.walk import FRONT_GUESS_BYTES, Front, read_chain_at, read_front
+from logstore.cli.findings import (
+    Finding,
+    front_finding,
+    identity_finding,
+    size_finding,
+    splice_finding,
+)
+from logstore.cli.output import Advance
+from logstore.errors import LogstoreError, NotFound
+from logstore.objects.store import ObjectInfo
+from logstore.open import ReadableLog
+from logstore.perform import BlockingPerformer
+from logstore.rows import ChainRow, ChainStatus
+from logstore.segments.format import EntryKind, Header, SegmentKind
+from logstore.steps import Steps, Together
+
+FRONTS_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentLine:
+    """One segment, as its front tells."""
+
+    seq: int
+    kind: str
+    size_bytes: int
+    created_ms: int
+    entries: int
+    batches: int
+    records: int
+    is_committed: bool
+
+
+@dataclass(slots=True)
+class ChainSurvey:
+    """`committed_end` is the first seq that is not committed: the seal's, or the first gap's.
+
+    `objects_beyond` lie past it: puts under way, or what a broker that died left; they hold nothing
+    that was ever promised. `state` is the chain as far as it can be replayed, None if it cannot be
+    entered; it is whole only if `is_replayed`.
+    """
+
+    epoch: int
+    row: ChainRow | None
+    objects: int = 0
+    size_bytes: int = 0
+    committed_end: int = 0
+    seal: int | None = None
+    objects_beyond: int = 0
+    lines: list[SegmentLine] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    state: ChainState | None = None
+    is_replayed: bool = True
+
+
+def survey_chain(
+    log: ReadableLog,
+    epoch: int,
+    row: ChainRow | None,
+    objects: Mapping[int, ObjectInfo],
+    advance: Advance,
+) -> ChainSurvey:
+    """`objects` are those under the chain's keys, by seq."""
+    survey = ChainSurvey(epoch, row, len(objects), sum(o.size_bytes for o in objects.values()))
+    cluster_id = log.identity.cluster_id
+    try:
+        checkpoint = 0 if row is None else row.checkpoint
+        survey.state = log.performer.run(read_chain_at(cluster_id, epoch, checkpoint))
+    except LogstoreError:
+        survey.is_replayed = False  # the survey of checkpoints names the damage
+    walk = _Walk(survey, cluster_id, 0 if row is None else row.trim)
+    for seq, front in _fronts(log, epoch, sorted(objects), advance):
+        walk.visit(seq, objects[seq], front, log.performer)
+    walk.finish()
+    return survey
+
+
+def _fronts(
+    log: ReadableLog, epoch: int, seqs: Sequence[int], advance: Advance
+) -> Iterator[tuple[int, Front | LogstoreError]]:
+    for first in range(0, len(seqs), FRONTS_AT_ONCE):
+        some = seqs[first : first + FRONTS_AT_ONCE]
+        yield from zip(some, log.performer.run(_read_all(epoch, some)), strict=True)
+        advance(len(some))
+
+
+def _read_all(epoch: int, seqs: Sequence[int]) -> Steps[list[Front | LogstoreError]]:
+    fronts: list[Front | LogstoreError] = yield Together([read_front(epoch, seq) for seq in seqs])
+    return fronts
+
+
+class _Walk:
+    """Goes along one chain in the order of seqs and notes what it meets."""
+
+    def __init__(self, survey: ChainSurvey, cluster_id: bytes, trim: int) -> None:
+        self._survey = survey
+        self._cluster_id = cluster_id
+        self._trim = trim
+        self._previous: Header | None = None
+        self._next_seq = trim
+        self._is_over = False
+
+    def visit(
+        self, seq: int, info: ObjectInfo, front: Front | LogstoreError, performer: BlockingPerformer
+    ) -> None:
+        if isinstance(front, NotFound):
+            return  # trimmed since it was listed
+        survey = self._survey
+        if seq >= self._trim and seq != self._next_seq and not self._is_over:
+            self._end_at(self._next_seq)
+        header: Header | None = None
+        if isinstance(front, LogstoreError):
+            self._note_damage(info, front, performer)
+        else:
+            header = front.index.header
+            self._note(size_finding(info.key, header, info.size_bytes))
+            self._check_place(seq, info.key, header)
+            survey.lines.append(self._line(seq, info, front))
+        if seq < self._trim:
+            return
+        if self._is_over:
+            survey.objects_beyond += 1
+            return
+        if header is not None and header.kind is SegmentKind.SEAL:
+            survey.seal = seq
+            self._end_at(seq)
+            return
+        self._replay(seq, front)
+        self._previous = header
+        self._next_seq = seq + 1
+
+    def finish(self) -> None:
+        """What the row says must be there."""
+        survey, row = self._survey, self._survey.row
+        if not self._is_over:
+            self._end_at(self._next_seq)
+        key = segment_key(survey.epoch, survey.committed_end)
+        if row is None or survey.seal is not None:
+            return
+        if row.status is ChainStatus.SEALED:
+            self._note(Finding(key, None, f"segment is missing: the chain is sealed at {row.seal}"))
+            survey.is_replayed = False
+        elif survey.committed_end < row.checkpoint:
+            self._note(
+                Finding(key, None, f"segment is missing: a checkpoint is at {row.checkpoint}")
+            )
+
+    def _end_at(self, seq: int) -> None:
+        self._is_over = True
+        self._survey.committed_end = seq
+
+    def _note_damage(
+        self, info: ObjectInfo, error: LogstoreError, performer: BlockingPerformer
+    ) -> None:
+        try:
+            front = performer.store.get_range(info.key, 0, FRONT_GUESS_BYTES)
+        except LogstoreError:
+            self._note(Finding(info.key, None, str(error)))
+            return
+        self._note(front_finding(info.key, front, error))
+
+    def _check_place(self, seq: int, key: str, header: Header) -> None:
+        survey = self._survey
+        self._note(identity_finding(key, header, self._cluster_id, survey.epoch, seq))
+        if self._previous is not None and not self._is_over and seq == self._previous.seq + 1:
+            self._note(splice_finding(key, header, self._previous))
+
+    def _line(self, seq: int, info: ObjectInfo, front: Front) -> SegmentLine:
+        batches = [e for e in front.index.entries if e.kind in (EntryKind.BATCH, EntryKind.ADOPTED)]
+        header = front.index.header
+        return SegmentLine(
+            seq,
+            header.kind.name.lower(),
+            info.size_bytes,
+            header.created_ms,
+            header.entry_count,
+            len(batches),
+            sum(entry.record_count for entry in batches),
+            not self._is_over,
+        )
+
+    def _replay(self, seq: int, front: Front | LogstoreError) -> None:
+        survey = self._survey
+        state = survey.state
+        if state is None or not survey.is_replayed or seq < state.next_seq:
+            return
+        if isinstance(front, LogstoreError):
+            survey.is_replayed = False
+            return
+        try:
+            state.apply_segment(front.index, front.states)
+        except LogstoreError as error:
+            survey.is_replayed = False
+            if not survey.findings:
+                self._note(Finding(segment_key(survey.epoch, seq), None, str(error)))
+
+    def _note(self, finding: Finding | None) -> None:
+        if finding is not None:
+            self._survey.findings.append(finding)

@@ -1,0 +1,89 @@
+"""One chain on its own: `logstore inspect chain`, and its line in the survey of a whole log."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from logstore.chains.keys import chain_prefix
+from logstore.cli.chain_survey import ChainSurvey, SegmentLine, survey_chain
+from logstore.cli.findings import Finding
+from logstore.cli.output import progress
+from logstore.errors import NotFound
+from logstore.open import ReadableLog
+from logstore.rows import CHAIN, ChainRow, chain_sk
+from logstore.steps import GetRow, Steps
+
+NO_ROW = "no row"
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLine:
+    """`status` is the row's; `committed_end`, `seal_found` and the counts are what was found."""
+
+    epoch: int
+    broker: int | None
+    status: str
+    trim: int
+    checkpoint: int
+    seal: int | None
+    committed_end: int
+    seal_found: int | None
+    objects: int
+    objects_beyond: int
+    size_bytes: int
+    batches: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChainView:
+    chain: ChainLine
+    segments: Sequence[SegmentLine]
+    findings: Sequence[Finding]
+
+
+def view_chain(log: ReadableLog, epoch: int) -> ChainView:
+    """Raises `NotFound` for a chain that has neither a row nor an object."""
+    row = log.performer.run(_row(epoch))
+    objects = {
+        place[1]: info
+        for info in log.performer.store.list(chain_prefix(epoch))
+        if (place := parsed_key(info.key)) is not None
+    }
+    if row is None and not objects:
+        raise NotFound(f"no such chain: epoch={epoch}; see the chains there are with: inspect")
+    with progress("reading segments", len(objects)) as advance:
+        survey = survey_chain(log, epoch, row, objects, advance)
+    return ChainView(chain_line(survey), survey.lines, survey.findings)
+
+
+def _row(epoch: int) -> Steps[ChainRow | None]:
+    row = yield GetRow(CHAIN, chain_sk(epoch))
+    return None if row is None else ChainRow.of(row)
+
+
+def chain_line(survey: ChainSurvey) -> ChainLine:
+    row = survey.row
+    return ChainLine(
+        survey.epoch,
+        None if row is None else row.broker,
+        NO_ROW if row is None else row.status.value,
+        0 if row is None else row.trim,
+        0 if row is None else row.checkpoint,
+        None if row is None or row.seal < 0 else row.seal,
+        survey.committed_end,
+        survey.seal,
+        survey.objects,
+        survey.objects_beyond,
+        survey.size_bytes,
+        sum(line.batches for line in survey.lines if line.is_committed),
+        sum(line.records for line in survey.lines if line.is_committed),
+    )
+
+
+def parsed_key(key: str) -> tuple[int, int] | None:
+    """Epoch and seq, the last two components of the key of a segment or checkpoint."""
+    epoch, _, seq = key.rpartition("/")
+    epoch = epoch.rpartition("/")[2]
+    if epoch.isascii() and epoch.isdigit() and seq.isascii() and seq.isdigit():
+        return int(epoch), int(seq)
+    return None

@@ -1,0 +1,148 @@
+"""One checkpoint: what it sums up, its stretches, its index pages and whether they hold."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from logstore.chains.checkpoint import Checkpoint, chain_state_of
+from logstore.chains.keys import checkpoint_key
+from logstore.chains.walk import read_checkpoint
+from logstore.cli.findings import Finding
+from logstore.errors import Corrupt, LogstoreError, NotFound
+from logstore.open import ReadableLog
+from logstore.records.crc32c import crc32c
+
+
+@dataclass(frozen=True, slots=True)
+class StretchLine:
+    """Offsets [start, end) that one leadership wrote in this chain up to the checkpoint."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    start: int
+    end: int
+    is_released: bool
+    producers: int
+    state_bytes: int
+    max_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class PageLine:
+    """`at` is the byte of the object where the page begins."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    first_offset: int
+    end_offset: int
+    rows: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointView:
+    """Sums up segments [from_seq, seq); `earlier` are the checkpoints before it."""
+
+    key: str
+    size_bytes: int
+    epoch: int
+    seq: int
+    from_seq: int
+    broker: int
+    created_ms: int
+    earlier: Sequence[int]
+    stretches: Sequence[StretchLine]
+    pages: Sequence[PageLine]
+    findings: Sequence[Finding]
+
+
+def view_checkpoint(
+    log: ReadableLog, epoch: int, seq: int, topics: Mapping[bytes, str]
+) -> CheckpointView:
+    """`topics` are names by id. Raises `NotFound`; `Corrupt` when its front cannot be read."""
+    key = checkpoint_key(epoch, seq)
+    try:
+        data = log.performer.store.get(key)
+    except NotFound as error:
+        raise NotFound(
+            f"no such checkpoint: epoch={epoch} seq={seq}; the chain's row names the last one: "
+            "inspect registry"
+        ) from error
+    try:
+        front = log.performer.run(read_checkpoint(epoch, seq))
+    except LogstoreError as error:
+        raise Corrupt(f"{key}: {error}") from error
+    producers, findings = _producers(key, front, data)
+    return CheckpointView(
+        key,
+        len(data),
+        epoch,
+        seq,
+        front.from_seq,
+        front.broker,
+        front.created_ms,
+        front.earlier,
+        _stretches(front, producers, topics),
+        _pages(front, topics),
+        [*findings, *_page_findings(key, front, data)],
+    )
+
+
+def _producers(
+    key: str, front: Checkpoint, data: bytes
+) -> tuple[Mapping[object, int], Sequence[Finding]]:
+    """How many idempotent producers each stretch knows."""
+    states = data[front.front_bytes : front.pages_at]
+    try:
+        chain = chain_state_of(front, states)
+    except LogstoreError as error:
+        return {}, [Finding(key, front.front_bytes, str(error))]
+    return {stretch: len(s.state.producers) for stretch, s in chain.stretches.items()}, []
+
+
+def _stretches(
+    front: Checkpoint, producers: Mapping[object, int], topics: Mapping[bytes, str]
+) -> list[StretchLine]:
+    return [
+        StretchLine(
+            topics.get(key.topic_id, key.topic_id.hex()),
+            key.partition,
+            key.leader_epoch,
+            summary.start,
+            summary.end,
+            summary.released,
+            producers.get(key, 0),
+            summary.state_bytes,
+            summary.max_timestamp,
+        )
+        for key, summary in front.stretches.items()
+    ]
+
+
+def _pages(front: Checkpoint, topics: Mapping[bytes, str]) -> list[PageLine]:
+    return [
+        PageLine(
+            topics.get(page.topic_id, page.topic_id.hex()),
+            page.partition,
+            page.leader_epoch,
+            page.first_offset,
+            page.end_offset,
+            page.row_count,
+            front.pages_at + page.position,
+        )
+        for page in front.pages
+    ]
+
+
+def _page_findings(key: str, front: Checkpoint, data: bytes) -> list[Finding]:
+    found = []
+    for page in front.pages:
+        at = front.pages_at + page.position
+        rows = data[at : at + page.byte_count]
+        if len(rows) != page.byte_count:
+            cause = f"index page cut short: bytes={len(rows)} expected={page.byte_count}"
+            found.append(Finding(key, at + len(rows), cause))
+        elif crc32c(rows) != page.crc:
+            found.append(Finding(key, at, "index page fails its checksum"))
+    return found

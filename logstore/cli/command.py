@@ -1,0 +1,69 @@
+"""What a command is, and the kinds of argument that commands share.
+
+A package registers its commands in the entry point group `logstore.commands`, each a `Command`. The
+module that holds it is imported for `logstore --help`: it imports nothing heavy, `run` may.
+"""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+"""Exit codes of every command."""
+
+PORT_MAX = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`run` returns an exit code, or raises a `LogstoreError` whose text says what to do."""
+
+    summary: str
+    configure: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def addresses(text: str) -> list[Address]:
+    """`HOST:PORT[,HOST:PORT…]`, IPv6 hosts in brackets: what Kafka calls bootstrap servers."""
+    return [address(part.strip()) for part in text.split(",") if part.strip()] or [address(text)]
+
+
+def address(text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    if not colon or not bare or not port.isascii() or not port.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
+    if int(port) > PORT_MAX:
+        raise argparse.ArgumentTypeError(f"port {port} is above {PORT_MAX}")
+    return Address(bare, int(port))
+
+
+def setting(text: str) -> tuple[str, str]:
+    """`key=value`; the value may be empty and may hold more equal signs."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return key.strip(), value
+
+
+def whole_number(text: str) -> int:
+    """A whole number, not below 0."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def positive_number(text: str) -> int:
+    number = whole_number(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number

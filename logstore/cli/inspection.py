@@ -1,0 +1,131 @@
+"""`logstore inspect`: what a log holds, read from its objects and registry, without a broker."""
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from logstore.cli.command import FAILED, OK, Command, positive_number, whole_number
+from logstore.cli.output import print_json
+
+if TYPE_CHECKING:
+    from logstore.open import ReadableLog
+
+Look = Callable[["ReadableLog", argparse.Namespace], int]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    _add_common(parser, url=None, json=False)
+    parser.set_defaults(look=_overview, fail=parser.error)
+    parts = parser.add_subparsers(dest="what", metavar="WHAT")
+
+    chain = _part(parts, "chain", _chain, "every segment of one chain")
+    chain.add_argument("epoch", type=whole_number)
+    segment = _part(parts, "segment", _segment, "header and every index entry of one segment")
+    segment.add_argument("epoch", type=whole_number)
+    segment.add_argument("seq", type=whole_number)
+    checkpoint = _part(parts, "checkpoint", _checkpoint, "one checkpoint")
+    checkpoint.add_argument("epoch", type=whole_number)
+    checkpoint.add_argument("seq", type=whole_number)
+    _part(parts, "registry", _registry, "every row of the registry")
+    topic = _part(parts, "topic", _topic, "one topic, and records of it")
+    topic.add_argument("name")
+    topic.add_argument(
+        "--records",
+        type=positive_number,
+        default=0,
+        metavar="N",
+        help="also show N records of each partition, the newest unless --offset is given",
+    )
+    topic.add_argument("--partition", type=whole_number, metavar="P", help="of this one alone")
+    topic.add_argument("--offset", type=whole_number, metavar="O", help="from this offset on")
+
+
+def _part(
+    parts: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    look: Look,
+    summary: str,
+) -> argparse.ArgumentParser:
+    parser = parts.add_parser(name, help=summary, description=summary)
+    _add_common(parser, url=argparse.SUPPRESS, json=argparse.SUPPRESS)
+    parser.set_defaults(look=look, fail=parser.error)
+    return parser
+
+
+def _add_common(parser: argparse.ArgumentParser, url: str | None, json: bool | str) -> None:
+    """On both sides of WHAT, wherever people write them; the inner one does not reset the outer."""
+    parser.add_argument("--url", default=url, metavar="DIR", help="directory that holds the log")
+    parser.add_argument("--json", action="store_true", default=json, help="print JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    from logstore.open import open_readable
+
+    if options.url is None:
+        options.fail("the following arguments are required: --url")
+    log = open_readable(options.url)
+    try:
+        code: int = options.look(log, options)
+        return code
+    finally:
+        log.close()
+
+
+def _overview(log: "ReadableLog", options: argparse.Namespace) -> int:
+    from logstore.cli.inspection_text import print_survey
+    from logstore.cli.log_survey import survey_log
+
+    survey = survey_log(log)
+    print_json(survey) if options.json else print_survey(survey)
+    return FAILED if survey.findings else OK
+
+
+def _chain(log: "ReadableLog", options: argparse.Namespace) -> int:
+    from logstore.cli.chain_view import view_chain
+    from logstore.cli.inspection_text import print_chain
+
+    view = view_chain(log, options.epoch)
+    print_json(view) if options.json else print_chain(view)
+    return FAILED if view.findings else OK
+
+
+def _segment(log: "ReadableLog", options: argparse.Namespace) -> int:
+    from logstore.cli.inspection_text import print_segment
+    from logstore.cli.registry_view import topic_names
+    from logstore.cli.segment_view import view_segment
+
+    view = view_segment(log, options.epoch, options.seq, topic_names(log))
+    print_json(view) if options.json else print_segment(view)
+    return FAILED if view.findings else OK
+
+
+def _checkpoint(log: "ReadableLog", options: argparse.Namespace) -> int:
+    from logstore.cli.checkpoint_view import view_checkpoint
+    from logstore.cli.inspection_text import print_checkpoint
+    from logstore.cli.registry_view import topic_names
+
+    view = view_checkpoint(log, options.epoch, options.seq, topic_names(log))
+    print_json(view) if options.json else print_checkpoint(view)
+    return FAILED if view.findings else OK
+
+
+def _registry(log: "ReadableLog", options: argparse.Namespace) -> int:
+    from logstore.cli.inspection_text import print_registry
+    from logstore.cli.registry_view import view_registry
+
+    rows = view_registry(log)
+    print_json(rows) if options.json else print_registry(rows)
+    return FAILED if any(row.fault for row in rows) else OK
+
+
+def _topic(log: "ReadableLog", options: argparse.Namespace) -> int:
+    from logstore.cli.inspection_text import print_topic, topic_json
+    from logstore.cli.topic_view import Wanted, view_topic
+
+    wanted = Wanted(options.records, options.partition, options.offset)
+    view = view_topic(log, options.name, wanted)
+    print_json(topic_json(view)) if options.json else print_topic(view)
+    return OK
+
+
+COMMAND = Command("show what a log holds, without a broker", configure, run)

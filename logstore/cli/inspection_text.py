@@ -1,0 +1,269 @@
+"""What `logstore inspect` found, for people."""
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+from logstore.cli.chain_view import ChainLine, ChainView
+from logstore.cli.checkpoint_view import CheckpointView
+from logstore.cli.findings import Finding
+from logstore.cli.log_survey import LogSurvey
+from logstore.cli.output import (
+    dollars_text,
+    jsonable,
+    print_facts,
+    print_table,
+    size_text,
+    time_text,
+)
+from logstore.cli.registry_view import RowLine
+from logstore.cli.segment_view import SegmentView
+from logstore.cli.topic_view import RecordLine, TopicView
+
+PREVIEW_CHARACTERS = 80
+NONE = "-"
+
+CHAIN_COLUMNS = (
+    "chain", "broker", "status", "trim", "checkpoint", "committed", "seal", "objects", "size",
+    "batches", "records",
+)  # fmt: skip
+
+
+def print_survey(survey: LogSurvey) -> None:
+    print_facts(
+        [
+            ("cluster", survey.cluster_id.hex()),
+            ("registry", survey.registry),
+            ("format level", survey.format_level),
+        ]
+    )
+    print_table(
+        "brokers",
+        ("broker", "epoch", "address", "rack"),
+        [(b.broker, b.epoch, b.address, b.rack or NONE) for b in survey.brokers],
+    )
+    print_table(
+        "topics",
+        ("topic", "partitions", "status", "topic id", "settings"),
+        [
+            (t.name, t.partition_count, t.status, t.topic_id.hex(), _settings(t.configs))
+            for t in survey.topics
+        ],
+    )
+    print_table(
+        "partitions",
+        ("topic", "partition", "leader", "leader epoch", "chain", "start", "end"),
+        [
+            (p.topic, p.partition, p.leader, p.leader_epoch, p.chain, p.start, _end(p))
+            for p in survey.partitions
+        ],
+    )
+    print_table("chains", CHAIN_COLUMNS, [_chain(line) for line in survey.chains])
+    print_table(
+        "stored",
+        ("under", "objects", "size"),
+        [(s.folder, s.objects, size_text(s.size_bytes)) for s in survey.stored],
+    )
+    cost = survey.cost
+    print(
+        f"\non S3 this would cost {dollars_text(cost.storage_dollars_month)} a month to keep; "
+        f"putting it cost {dollars_text(cost.put_dollars)} in requests"
+    )
+    _print_findings(survey.findings)
+
+
+def print_chain(view: ChainView) -> None:
+    print_table("chain", CHAIN_COLUMNS, [_chain(view.chain)])
+    print_table(
+        f"{len(view.segments)} segments",
+        ("seq", "kind", "size", "created", "entries", "batches", "records", "committed"),
+        [
+            (
+                s.seq,
+                s.kind,
+                size_text(s.size_bytes),
+                time_text(s.created_ms),
+                s.entries,
+                s.batches,
+                s.records,
+                "yes" if s.is_committed else "no",
+            )
+            for s in view.segments
+        ],
+    )
+    _print_findings(view.findings)
+
+
+def print_segment(view: SegmentView) -> None:
+    facts: list[tuple[str, object]] = [("key", view.key), ("size", f"{view.size_bytes} bytes")]
+    header = view.header
+    if header is not None:
+        facts += [
+            ("kind", header.kind.name.lower()),
+            ("cluster", header.cluster_id.hex()),
+            ("chain, seq", f"{header.epoch}, {header.seq}"),
+            ("broker", header.broker),
+            ("created", time_text(header.created_ms)),
+            ("nonce", header.nonce.hex()),
+            ("previous nonce", header.previous_nonce.hex()),
+            ("index", f"{header.index_bytes} bytes, entries={header.entry_count}"),
+            ("body", f"{header.body_bytes} bytes from byte {header.body_at} on"),
+        ]
+    print_facts(facts)
+    print_table(
+        "index",
+        (
+            "entry", "kind", "topic", "partition", "leader epoch", "base", "last", "records",
+            "at", "length", "compression", "producer", "sequence", "flags", "max timestamp",
+        ),
+        [
+            (
+                e.number, e.kind, e.topic, e.partition, e.leader_epoch, e.base_offset,
+                e.last_offset, e.records, e.at, e.length, e.compression or NONE,
+                NONE if e.producer_id < 0 else f"{e.producer_id}/{e.producer_epoch}",
+                NONE if e.base_sequence < 0 else e.base_sequence,
+                ", ".join(e.flags) or NONE,
+                time_text(e.max_timestamp) or NONE,
+            )
+            for e in view.entries
+        ],
+    )  # fmt: skip
+    _print_findings(view.findings)
+
+
+def print_checkpoint(view: CheckpointView) -> None:
+    print_facts(
+        [
+            ("key", view.key),
+            ("size", f"{view.size_bytes} bytes"),
+            ("sums up", f"segments {view.from_seq} to {view.seq - 1} of chain {view.epoch}"),
+            ("broker", view.broker),
+            ("created", time_text(view.created_ms)),
+            ("earlier", ", ".join(map(str, view.earlier)) or NONE),
+        ]
+    )
+    print_table(
+        "stretches",
+        ("topic", "partition", "leader epoch", "start", "end", "released", "producers", "state"),
+        [
+            (
+                s.topic, s.partition, s.leader_epoch, s.start, s.end,
+                "yes" if s.is_released else "no", s.producers, size_text(s.state_bytes),
+            )
+            for s in view.stretches
+        ],
+    )  # fmt: skip
+    print_table(
+        "index pages",
+        ("topic", "partition", "leader epoch", "first offset", "end offset", "rows", "at"),
+        [
+            (p.topic, p.partition, p.leader_epoch, p.first_offset, p.end_offset, p.rows, p.at)
+            for p in view.pages
+        ],
+    )
+    _print_findings(view.findings)
+
+
+def print_registry(rows: Sequence[RowLine]) -> None:
+    print_table(
+        f"{len(rows)} rows",
+        ("pk", "sk", "attributes", "fault"),
+        [(r.pk, r.sk, _settings(jsonable(r.attributes)), r.fault or NONE) for r in rows],
+    )
+
+
+def print_topic(view: TopicView) -> None:
+    topic = view.topic
+    print_facts(
+        [
+            ("topic", topic.name),
+            ("topic id", topic.topic_id.hex()),
+            ("settings", _settings(topic.configs)),
+        ]
+    )
+    print_table(
+        f"{len(view.partitions)} partitions",
+        ("partition", "leader", "leader epoch", "start", "end", "stretches"),
+        [
+            (p.partition, p.leader, p.leader_epoch, p.start, p.end, len(p.stretches))
+            for p in view.partitions
+        ],
+    )
+    if view.records:
+        print_table(
+            f"{len(view.records)} records",
+            ("partition", "offset", "timestamp", "key", "value", "headers"),
+            [_record(record) for record in view.records],
+        )
+
+
+def topic_json(view: TopicView) -> Any:
+    """As `jsonable`, with keys and values as text where they are text, else in Base64."""
+    answer = jsonable(view)
+    for record, line in zip(view.records, answer["records"], strict=True):
+        line["key"], line["value"] = _coded(record.key), _coded(record.value)
+        line["headers"] = [{"name": n, "value": _coded(v)} for n, v in record.headers]
+    return answer
+
+
+def _coded(data: bytes | None) -> dict[str, str] | None:
+    if data is None:
+        return None
+    try:
+        return {"utf8": data.decode()}
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _preview(data: bytes | None) -> str:
+    """Text if it is printable, else hexadecimal digits; cut after a line's worth."""
+    if data is None:
+        return "null"
+    text = data[: 4 * PREVIEW_CHARACTERS].decode("utf-8", "replace")
+    if not text.isprintable() or "\ufffd" in text[:PREVIEW_CHARACTERS]:
+        text = f"0x{data[:PREVIEW_CHARACTERS].hex()}"
+    return text if len(text) <= PREVIEW_CHARACTERS else f"{text[: PREVIEW_CHARACTERS - 1]}…"
+
+
+def _record(record: RecordLine) -> tuple[object, ...]:
+    headers = ", ".join(f"{name}={_preview(value)}" for name, value in record.headers)
+    value = "(transaction marker)" if record.is_control else _preview(record.value)
+    key = NONE if record.is_control else _preview(record.key)
+    time = time_text(record.timestamp) or NONE
+    return (record.partition, record.offset, time, key, value, headers or NONE)
+
+
+def _chain(line: ChainLine) -> tuple[object, ...]:
+    beyond = f" ({line.objects_beyond} beyond)" if line.objects_beyond else ""
+    return (
+        line.epoch,
+        NONE if line.broker is None else line.broker,
+        line.status,
+        line.trim,
+        line.checkpoint or NONE,
+        line.committed_end,
+        NONE if line.seal_found is None else line.seal_found,
+        f"{line.objects}{beyond}",
+        size_text(line.size_bytes),
+        line.batches,
+        line.records,
+    )
+
+
+def _end(partition: Any) -> str:
+    if partition.end is None:
+        return "unknown"
+    return str(partition.end) if partition.is_complete else f"at least {partition.end}"
+
+
+def _settings(configs: Any) -> str:
+    return ", ".join(f"{name}={value}" for name, value in configs.items()) or NONE
+
+
+def _print_findings(findings: Sequence[Finding]) -> None:
+    if not findings:
+        print("\nno damage found")
+        return
+    print(f"\ndamage: {len(findings)} found")
+    for finding in findings:
+        print(f"  {finding}")

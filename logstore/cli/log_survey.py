@@ -1,0 +1,230 @@
+"""A whole log looked over, without a broker and also beside running ones: `logstore inspect`.
+
+Damage is noted and passed by. Only what makes every answer meaningless stops it: no log, a newer
+format of the whole, a registry that belongs to another cluster.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from logstore.chains.keys import CHAINS, CHECKPOINTS, CLUSTER_KEY, checkpoint_key, segment_key
+from logstore.chains.opening import OLD_REGISTRY, read_cluster
+from logstore.chains.replay import StretchKey
+from logstore.chains.walk import read_checkpoint
+from logstore.cli.chain_survey import ChainSurvey, survey_chain
+from logstore.cli.chain_view import ChainLine, chain_line, parsed_key
+from logstore.cli.findings import Finding
+from logstore.cli.output import progress
+from logstore.cli.registry_view import query_all
+from logstore.errors import LogstoreError
+from logstore.metadata import read_partition_rows, read_topics
+from logstore.objects.prices import Requests, cost_of, cost_of_storage
+from logstore.objects.store import ObjectInfo
+from logstore.open import ReadableLog
+from logstore.rows import BROKER, CHAIN, BrokerRow, ChainRow, PartitionRow, TopicRow
+
+FOLDERS = (CLUSTER_KEY, CHAINS, CHECKPOINTS, "staging/", "tables/")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLine:
+    broker: int
+    epoch: int
+    address: str
+    rack: str
+    heartbeat: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLine:
+    """Offsets [start, end). `is_complete`: nothing of its chain that may hold more is damaged."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    chain: int
+    stretches: int
+    start: int
+    end: int | None
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLine:
+    name: str
+    topic_id: bytes
+    status: str
+    partition_count: int
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FolderLine:
+    folder: str
+    objects: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """List prices of S3 for what is stored now: keeping it, and the puts that put it there."""
+
+    storage_dollars_month: float
+    put_dollars: float
+
+
+@dataclass(frozen=True, slots=True)
+class LogSurvey:
+    cluster_id: bytes
+    registry: str
+    format_level: int
+    next_epoch: int
+    brokers: Sequence[BrokerLine]
+    topics: Sequence[TopicLine]
+    partitions: Sequence[PartitionLine]
+    chains: Sequence[ChainLine]
+    stored: Sequence[FolderLine]
+    cost: Cost
+    findings: Sequence[Finding]
+
+
+def survey_log(log: ReadableLog) -> LogSurvey:
+    """Raises `Refused` when the registry is not this log's."""
+    cluster = log.performer.run(read_cluster(log.identity.cluster_id))
+    topics = log.performer.run(read_topics())
+    partitions = log.performer.run(read_partition_rows())
+    # Rows before objects: a chain begun in between has no row here, and only an opening.
+    rows = {int(sk): ChainRow.of(row) for sk, row in query_all(log, CHAIN)}
+    objects = {folder: list(log.performer.store.list(folder)) for folder in FOLDERS}
+    segments, findings = _by_chain(objects[CHAINS])
+    surveys = _survey_chains(log, rows, segments)
+    findings += [finding for survey in surveys.values() for finding in survey.findings]
+    findings += _unknown_chains(surveys.values())
+    findings += _survey_checkpoints(log, objects[CHECKPOINTS], rows)
+    stored = [FolderLine(name, len(o), sum(i.size_bytes for i in o)) for name, o in objects.items()]
+    return LogSurvey(
+        log.identity.cluster_id,
+        log.identity.registry,
+        cluster.format_level,
+        cluster.next_epoch,
+        _brokers(log),
+        [_topic_line(name, row) for name, row in sorted(topics.items())],
+        _partition_lines(topics, partitions, surveys),
+        [chain_line(survey) for survey in surveys.values()],
+        stored,
+        _cost(stored),
+        findings,
+    )
+
+
+def _by_chain(
+    infos: Sequence[ObjectInfo],
+) -> tuple[dict[int, dict[int, ObjectInfo]], list[Finding]]:
+    """Segments by epoch and seq, and what lies there under no segment's key."""
+    chains: dict[int, dict[int, ObjectInfo]] = defaultdict(dict)
+    strange = []
+    for info in infos:
+        place = parsed_key(info.key)
+        if place is None or segment_key(*place) != info.key:
+            strange.append(Finding(info.key, None, "no segment has this key"))
+        else:
+            chains[place[0]][place[1]] = info
+    return chains, strange
+
+
+def _survey_chains(
+    log: ReadableLog,
+    rows: Mapping[int, ChainRow],
+    segments: Mapping[int, Mapping[int, ObjectInfo]],
+) -> dict[int, ChainSurvey]:
+    with progress("reading segments", sum(map(len, segments.values()))) as advance:
+        return {
+            epoch: survey_chain(log, epoch, rows.get(epoch), segments.get(epoch, {}), advance)
+            for epoch in sorted({*rows, *segments})
+        }
+
+
+def _unknown_chains(surveys: Iterable[ChainSurvey]) -> list[Finding]:
+    """One opening without a row is a broker that starts now, or died so; more is damage."""
+    found = []
+    for survey in surveys:
+        if survey.row is None and survey.objects > 1:
+            cause = f"the registry has no row of chain {survey.epoch}: {OLD_REGISTRY}"
+            found.append(Finding(segment_key(survey.epoch, 0), None, cause))
+    return found
+
+
+def _survey_checkpoints(
+    log: ReadableLog, infos: Sequence[ObjectInfo], rows: Mapping[int, ChainRow]
+) -> list[Finding]:
+    found, present = [], set()
+    for info in infos:
+        place = parsed_key(info.key)
+        if place is None or checkpoint_key(*place) != info.key:
+            found.append(Finding(info.key, None, "no checkpoint has this key"))
+            continue
+        present.add(place)
+        try:
+            log.performer.run(read_checkpoint(*place))
+        except LogstoreError as error:
+            found.append(Finding(info.key, None, str(error)))
+    for epoch, row in rows.items():
+        if row.checkpoint and (epoch, row.checkpoint) not in present:
+            cause = "checkpoint is missing: the chain's row names it"
+            found.append(Finding(checkpoint_key(epoch, row.checkpoint), None, cause))
+    return found
+
+
+def _brokers(log: ReadableLog) -> list[BrokerLine]:
+    lines = []
+    for sk, row in query_all(log, BROKER):
+        broker = BrokerRow.of(row)
+        address = f"{broker.host}:{broker.port}"
+        lines.append(BrokerLine(int(sk), broker.epoch, address, broker.rack, broker.heartbeat))
+    return lines
+
+
+def _topic_line(name: str, row: TopicRow) -> TopicLine:
+    return TopicLine(name, row.topic_id, row.status.value, row.partitions, row.configs)
+
+
+def _partition_lines(
+    topics: Mapping[str, TopicRow],
+    rows: Sequence[tuple[tuple[bytes, int], PartitionRow]],
+    surveys: Mapping[int, ChainSurvey],
+) -> list[PartitionLine]:
+    names = {row.topic_id: name for name, row in topics.items()}
+    lines = []
+    for (topic_id, number), row in rows:
+        end, is_complete = _end(surveys.get(row.chain), topic_id, number, row)
+        lines.append(
+            PartitionLine(
+                names.get(topic_id, topic_id.hex()),
+                number,
+                row.broker,
+                row.leader_epoch,
+                row.chain,
+                len(row.stretches),
+                row.log_start,
+                end,
+                is_complete,
+            )
+        )
+    return sorted(lines, key=lambda line: (line.topic, line.partition))
+
+
+def _end(
+    survey: ChainSurvey | None, topic_id: bytes, number: int, row: PartitionRow
+) -> tuple[int | None, bool]:
+    if survey is None or survey.state is None:
+        return None, False
+    stretch = survey.state.stretches.get(StretchKey(topic_id, number, row.leader_epoch))
+    return row.stretches[-1].start if stretch is None else stretch.end, survey.is_replayed
+
+
+def _cost(stored: Sequence[FolderLine]) -> Cost:
+    size_bytes = sum(line.size_bytes for line in stored)
+    objects = sum(line.objects for line in stored)
+    return Cost(cost_of_storage(size_bytes, 1), cost_of(Requests(creates=objects)))

@@ -1,0 +1,78 @@
+"""Every row of the registry as it is stored: `logstore inspect registry`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from logstore.errors import Corrupt
+from logstore.metadata import read_topics
+from logstore.open import ReadableLog
+from logstore.registry.store import WRITE_ID, Row
+from logstore.rows import (
+    BROKER,
+    CHAIN,
+    CLUSTER,
+    TOPIC,
+    BrokerRow,
+    ChainRow,
+    ClusterRow,
+    PartitionRow,
+    TopicRow,
+    partition_pks,
+)
+from logstore.steps import QueryRows, Steps
+
+OTHERS = ("lease", "table", "change", "compaction", "config", "user", "acl", "quota", "format")
+"""Kinds of row that this version shows and does not know how to decode."""
+
+_KNOWN = {
+    CLUSTER: ClusterRow.of,
+    BROKER: BrokerRow.of,
+    CHAIN: ChainRow.of,
+    TOPIC: TopicRow.of,
+    **dict.fromkeys(partition_pks(), PartitionRow.of),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RowLine:
+    """`fault` is what keeps the row from being decoded; None also for kinds not known here."""
+
+    pk: str
+    sk: str
+    attributes: Row
+    write_id: str
+    fault: str | None
+
+
+def view_registry(log: ReadableLog) -> list[RowLine]:
+    """Known kinds in the order of `logstore.rows`, each by sk."""
+    return [_line(pk, sk, row) for pk in (*_KNOWN, *OTHERS) for sk, row in query_all(log, pk)]
+
+
+def query_all(log: ReadableLog, pk: str) -> Sequence[tuple[str, Row]]:
+    """All rows of `pk` as (sk, row)."""
+    return log.performer.run(_query(pk))
+
+
+def topic_names(log: ReadableLog) -> dict[bytes, str]:
+    """Names of topics by id, for those that have one."""
+    return {row.topic_id: name for name, row in log.performer.run(read_topics()).items()}
+
+
+def _query(pk: str) -> Steps[Sequence[tuple[str, Row]]]:
+    rows: Sequence[tuple[str, Row]] = yield QueryRows(pk)
+    return rows
+
+
+def _line(pk: str, sk: str, row: Row) -> RowLine:
+    attributes = {name: value for name, value in row.items() if name != WRITE_ID}
+    return RowLine(pk, sk, attributes, str(row.get(WRITE_ID, "")), _fault(pk, row))
+
+
+def _fault(pk: str, row: Row) -> str | None:
+    try:
+        if pk in _KNOWN:
+            _KNOWN[pk](row)
+    except Corrupt as error:
+        return str(error)
+    return None

@@ -1,0 +1,155 @@
+"""What `logstore topics` asks of brokers; what they refuse becomes `Invalid`."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from logstore.cli.command import Address
+from logstore.errors import Invalid, Retryable
+from logstore.wire.client import Connection
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from logstore.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from logstore.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from logstore.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_TOPICS = 2, 3, 19, 20
+EARLIEST, LATEST = -2, -1
+BROKER_DEFAULT = -1
+CONSUMER = -1
+"""Replica id of whoever is no broker."""
+
+CONNECT_TIMEOUT_S = 5.0
+CALL_TIMEOUT_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLine:
+    name: str
+    topic_id: bytes
+    partition_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLine:
+    """Offsets [start, end); None where the partition has no leader."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    start: int | None
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedTopic:
+    name: str
+    topic_id: bytes
+    partitions: Sequence[PartitionLine]
+
+
+def connect(brokers: Sequence[Address]) -> Connection:
+    """To the first of `brokers` that answers. Raises `Retryable` if none does."""
+    failures = []
+    for broker in brokers:
+        try:
+            return Connection.open(broker.host, broker.port, CONNECT_TIMEOUT_S)
+        except Retryable as failure:
+            failures.append(str(failure))
+    raise Retryable(f"{'; '.join(failures)}; is a broker running there? see --bootstrap")
+
+
+def list_topics(connection: Connection) -> list[TopicLine]:
+    response = connection.call(METADATA, MetadataRequest(None, False))
+    lines = [
+        TopicLine(topic.name, topic.topic_id, len(topic.partitions)) for topic in response.topics
+    ]
+    return sorted(lines, key=lambda line: line.name)
+
+
+def create_topic(
+    connection: Connection, name: str, partitions: int | None, configs: Mapping[str, str]
+) -> TopicLine:
+    """`partitions` None: as many as the broker makes by default."""
+    count = BROKER_DEFAULT if partitions is None else partitions
+    wanted = [CreatableTopicConfig(key, value) for key, value in configs.items()]
+    topic = CreatableTopic(name, count, BROKER_DEFAULT, None, wanted)
+    response = connection.call(CREATE_TOPICS, CreateTopicsRequest([topic], CALL_TIMEOUT_MS))
+    created = response.topics[0]
+    _check(created.error_code, created.error_message, f"create topic {name}")
+    found = _topic(connection, name)[1]
+    return TopicLine(name, found.topic_id, len(found.partitions))
+
+
+def delete_topic(connection: Connection, name: str) -> None:
+    request = DeleteTopicsRequest([name], [DeleteTopicState(name)], CALL_TIMEOUT_MS)
+    result = connection.call(DELETE_TOPICS, request).responses[0]
+    _check(result.error_code, result.error_message, f"delete topic {name}")
+
+
+def describe_topic(connection: Connection, name: str) -> DescribedTopic:
+    """Offsets come from each partition's leader, at the address that brokers tell of it."""
+    brokers, topic = _topic(connection, name)
+    by_leader: dict[int, list[int]] = defaultdict(list)
+    for partition in topic.partitions:
+        by_leader[partition.leader_id].append(partition.partition_index)
+    offsets: dict[int, tuple[int, int]] = {}
+    for leader, partitions in by_leader.items():
+        if leader in brokers:
+            with connect([brokers[leader]]) as peer:
+                starts = _offsets(peer, name, partitions, EARLIEST)
+                ends = _offsets(peer, name, partitions, LATEST)
+            offsets.update({number: (starts[number], ends[number]) for number in partitions})
+    lines = [
+        PartitionLine(
+            p.partition_index,
+            p.leader_id,
+            p.leader_epoch,
+            *offsets.get(p.partition_index, (None, None)),
+        )
+        for p in sorted(topic.partitions, key=lambda p: p.partition_index)
+    ]
+    return DescribedTopic(name, topic.topic_id, lines)
+
+
+def _topic(connection: Connection, name: str) -> tuple[dict[int, Address], Any]:
+    """Addresses of all brokers by id, and what Metadata says of one topic."""
+    request = MetadataRequest([MetadataRequestTopic(name=name)], False)
+    response = connection.call(METADATA, request)
+    topic = response.topics[0]
+    _check(topic.error_code, None, f"look up topic {name}")
+    return {b.node_id: Address(b.host, b.port) for b in response.brokers}, topic
+
+
+def _offsets(
+    connection: Connection, name: str, partitions: Sequence[int], timestamp: int
+) -> dict[int, int]:
+    asked = [ListOffsetsPartition(number, -1, timestamp) for number in partitions]
+    request = ListOffsetsRequest(CONSUMER, 0, [ListOffsetsTopic(name, asked)], CALL_TIMEOUT_MS)
+    found = {}
+    for partition in connection.call(LIST_OFFSETS, request).topics[0].partitions:
+        number = partition.partition_index
+        _check(partition.error_code, None, f"list offsets of {name} partition={number}")
+        found[number] = partition.offset
+    return found
+
+
+def _check(code: int, message: str | None, doing: str) -> None:
+    if code == ErrorCode.NONE:
+        return
+    known = ErrorCode(code) if code in ErrorCode._value2member_map_ else None
+    text = f"cannot {doing}: error={known.name if known else code}"
+    if message:
+        text = f"{text}: {message}"
+    if known is not None and known.retriable and known is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise Retryable(f"{text}; try again")
+    raise Invalid(text)

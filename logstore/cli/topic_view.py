@@ -1,0 +1,128 @@
+"""One topic as it is stored: its partitions, and records decoded for people to look at."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from logstore.cli.log_survey import TopicLine
+from logstore.errors import Invalid
+from logstore.open import ReadableLog
+from logstore.reader import (
+    FoundBatch,
+    LogReader,
+    PartitionView,
+    Piece,
+    TopicPartition,
+    read_batches,
+)
+from logstore.records.batch import read_header
+from logstore.records.decode import decode_records
+from logstore.rows import StretchRef
+
+DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLine:
+    """Committed offsets [start, end), and the leaderships that wrote them."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    start: int
+    end: int
+    stretches: Sequence[StretchRef]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLine:
+    """`is_control`: a transaction's marker, which consumers do not see."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    is_control: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which records: `count` of each partition, from `offset` on, or the last ones if None."""
+
+    count: int
+    partition: int | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    topic: TopicLine
+    partitions: Sequence[PartitionLine]
+    records: Sequence[RecordLine]
+
+
+def view_topic(log: ReadableLog, name: str, wanted: Wanted) -> TopicView:
+    """Raises `Invalid` for an unknown topic or partition, `Corrupt` for damage on the way."""
+    reader = LogReader(log)
+    topics = reader.topics()
+    if name not in topics:
+        raise Invalid(f"no such topic: name={name}; see the topics there are with: inspect")
+    row = topics[name]
+    views = sorted(reader.partitions({name: row}).items())
+    known = [key.partition for key, _ in views]
+    if wanted.partition is not None and wanted.partition not in known:
+        raise Invalid(
+            f"no such partition: topic={name} partition={wanted.partition} partitions={len(known)}"
+        )
+    records: list[RecordLine] = []
+    for key, view in views:
+        if wanted.count and wanted.partition in (None, key.partition):
+            records += _records(log, reader, key, view, wanted)
+    return TopicView(
+        TopicLine(name, row.topic_id, row.status.value, row.partitions, row.configs),
+        [_partition_line(key, view) for key, view in views],
+        records,
+    )
+
+
+def _partition_line(key: TopicPartition, view: PartitionView) -> PartitionLine:
+    row = view.row
+    return PartitionLine(
+        key.partition, row.broker, row.leader_epoch, view.log_start, view.end, row.stretches
+    )
+
+
+def _records(
+    log: ReadableLog, reader: LogReader, key: TopicPartition, view: PartitionView, wanted: Wanted
+) -> list[RecordLine]:
+    start = view.end - wanted.count if wanted.offset is None else wanted.offset
+    start = max(start, view.log_start)
+    end = min(start + wanted.count, view.end)
+    found: list[RecordLine] = []
+    for piece in reader.pieces(key, view.row, start, end) if start < end else []:
+        for batch in _batches(log, piece):
+            found += _decoded(key.partition, batch)
+    return found
+
+
+def _batches(log: ReadableLog, piece: Piece) -> Iterator[FoundBatch]:
+    store = log.performer.store
+    return read_batches(store, piece.chain, piece.first_seq, piece.last_seq, [piece])
+
+
+def _decoded(partition: int, batch: FoundBatch) -> Iterator[RecordLine]:
+    """Records of `batch` at the wanted offsets."""
+    header = read_header(batch.data, 0, len(batch.data))
+    for record in decode_records(batch.data, max_bytes=DECOMPRESSED_BYTES_MAX):
+        offset = header.base_offset + record.offset_delta
+        if batch.piece.start <= offset < batch.piece.end:
+            yield RecordLine(
+                partition,
+                offset,
+                record.timestamp,
+                None if record.key is None else bytes(record.key),
+                None if record.value is None else bytes(record.value),
+                [(n, None if v is None else bytes(v)) for n, v in record.headers],
+                header.is_control,
+            )

@@ -1,0 +1,206 @@
+"""Settings of a broker process, from `--set name=value` and a TOML file.
+
+A name is Kafka's where Kafka has one. In TOML a name may be spelt with its dots, quoted, or as
+nested tables: `[logstore.flush.interval] ms = 50`. Whatever is given on the command line prevails.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from logstore.config.kinds import InvalidConfig, Kind, Setting, by_name, unknown_name
+from logstore.config.topics import BROKER_NAMES, TOPIC_SETTINGS
+
+_KiB, _MiB = 1024, 1024 * 1024
+
+BY_STORE = ""
+"""Default that depends on where the log lies."""
+
+_OWN = (
+    Setting(
+        name="auto.create.topics.enable",
+        kind=Kind.BOOLEAN,
+        default="true",
+        documentation="Whether asking for a topic that does not exist creates it.",
+    ),
+    Setting(
+        name="connections.max.idle.ms",
+        kind=Kind.LONG,
+        default="600000",
+        documentation="A connection on which nothing came for so long is closed.",
+        at_least=1000,
+    ),
+    Setting(
+        name="default.replication.factor",
+        kind=Kind.INT,
+        default="1",
+        documentation="Replicas of a topic whose creator does not say; records live in the store.",
+        at_least=1,
+        at_most=32_767,
+    ),
+    Setting(
+        name="fetch.max.bytes",
+        kind=Kind.INT,
+        default="57671680",
+        documentation="Most bytes of records in one answer, whatever the consumer asks for.",
+        at_least=1024,
+    ),
+    Setting(
+        name="max.connections",
+        kind=Kind.INT,
+        default="4096",
+        documentation="Connections beyond this are closed at once. Each costs a few KiB when idle, "
+        "128 KiB and what its frames need when busy.",
+        at_least=1,
+    ),
+    Setting(
+        name="num.partitions",
+        kind=Kind.INT,
+        default="1",
+        documentation="Partitions of a topic whose creator does not say.",
+        at_least=1,
+        at_most=10_000,
+    ),
+    Setting(
+        name="socket.request.max.bytes",
+        kind=Kind.INT,
+        default="104857600",
+        documentation="Largest Produce request; memory is taken as its bytes arrive.",
+        at_least=64 * _KiB,
+    ),
+    Setting(
+        name="logstore.request.max.bytes",
+        kind=Kind.INT,
+        default=str(_MiB),
+        documentation="Largest request of any other kind. Small frames can decode to many objects: "
+        "1 MiB may hold the event loop for a quarter of a second.",
+        at_least=64 * _KiB,
+    ),
+    Setting(
+        name="logstore.connection.requests.max",
+        kind=Kind.INT,
+        default="256",
+        documentation="Requests of one connection that may wait for an answer; then it is not read "
+        "until one is answered.",
+        at_least=1,
+        at_most=100_000,
+    ),
+    Setting(
+        name="logstore.cold.reads.max",
+        kind=Kind.INT,
+        default="16",
+        documentation="Fetches that may read from the store at once; others wait. Each holds up to "
+        "fetch.max.bytes.",
+        at_least=1,
+        at_most=1024,
+    ),
+    Setting(
+        name="logstore.flush.interval.ms",
+        kind=Kind.INT,
+        default=BY_STORE,
+        documentation="Time between two segments while anything is written: the floor of produce "
+        "latency and the bill for requests. Default 100, on a directory 10.",
+        at_least=0,
+        at_most=60_000,
+    ),
+    Setting(
+        name="logstore.segment.bytes",
+        kind=Kind.INT,
+        default=str(8 * _MiB),
+        documentation="Size at which a segment leaves before its time. Larger: fewer, better "
+        "packed objects.",
+        at_least=64 * _KiB,
+        at_most=256 * _MiB,
+    ),
+    Setting(
+        name="logstore.backlog.bytes",
+        kind=Kind.LONG,
+        default=str(64 * _MiB),
+        documentation="Bytes appended and not yet stored above which producers are not read. "
+        "Bounds memory while the store is slow.",
+        at_least=_MiB,
+    ),
+    Setting(
+        name="logstore.cache.bytes",
+        kind=Kind.LONG,
+        default=str(256 * _MiB),
+        documentation="Segments kept in memory for consumers; what is not there is fetched anew.",
+        at_least=_MiB,
+    ),
+)
+
+
+def _topic_default(topic_name: str, name: str) -> Setting:
+    model = TOPIC_SETTINGS[topic_name]
+    return Setting(
+        name=name,
+        kind=model.kind,
+        default=model.default,
+        documentation=f"Default of {topic_name}. {model.documentation}",
+        at_least=model.at_least,
+        at_most=model.at_most,
+        one_of=model.one_of,
+    )
+
+
+BROKER_SETTINGS: Mapping[str, Setting] = by_name(
+    (*_OWN, *(_topic_default(topic, name) for topic, name in BROKER_NAMES.items()))
+)
+
+
+class BrokerSettings:
+    """The settings in force: what was given, else the default."""
+
+    def __init__(self, given: Mapping[str, str] | None = None) -> None:
+        """Raises `InvalidConfig` for a name or value that does not exist."""
+        self.given = dict(given or {})
+        for name, text in self.given.items():
+            setting = BROKER_SETTINGS.get(name)
+            if setting is None:
+                raise unknown_name(name, BROKER_SETTINGS)
+            setting.parse(text)
+        self.topic_defaults: Mapping[str, str] = {
+            name: self.text(BROKER_NAMES[name]) if name in BROKER_NAMES else setting.default
+            for name, setting in TOPIC_SETTINGS.items()
+        }
+
+    def text(self, name: str) -> str:
+        return self.given.get(name, BROKER_SETTINGS[name].default)
+
+    def number(self, name: str, by_store: int = 0) -> int:
+        """An integer setting; `by_store` is the default of one that depends on the store."""
+        text = self.text(name)
+        if text == BY_STORE:
+            return by_store
+        value = BROKER_SETTINGS[name].parse(text)
+        assert isinstance(value, int), name
+        return value
+
+    def flag(self, name: str) -> bool:
+        return BROKER_SETTINGS[name].parse(self.text(name)) is True
+
+
+def read_settings(pairs: Iterable[str], toml: Mapping[str, Any] | None = None) -> BrokerSettings:
+    """From `name=value` texts and a parsed TOML document. Raises `InvalidConfig`."""
+    given = flatten(toml or {})
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise InvalidConfig(f"not of the form name=value: {pair!r}")
+        given[name.strip()] = value.strip()
+    return BrokerSettings(given)
+
+
+def flatten(toml: Mapping[str, Any], above: str = "") -> dict[str, str]:
+    """Nested tables as dotted names, values as text."""
+    flat: dict[str, str] = {}
+    for key, value in toml.items():
+        name = f"{above}{key}"
+        if isinstance(value, Mapping):
+            flat.update(flatten(value, f"{name}."))
+        elif isinstance(value, bool):
+            flat[name] = "true" if value else "false"
+        elif isinstance(value, list):
+            flat[name] = ",".join(map(str, value))
+        else:
+            flat[name] = str(value)
+    return flat

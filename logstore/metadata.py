@@ -1,0 +1,45 @@
+"""What the registry says of topics and partitions, read as steps."""
+
+from collections.abc import Sequence
+
+from logstore.errors import LogstoreError
+from logstore.registry.store import Row
+from logstore.rows import (
+    TOPIC,
+    PartitionRow,
+    TopicRow,
+    partition_pk,
+    partition_pks,
+    partition_sk,
+    topic_partition_of,
+)
+from logstore.steps import GetRow, QueryRows, Steps, Together
+
+
+def read_topics() -> Steps[dict[str, TopicRow]]:
+    """Every topic row there is, by name; those being deleted too."""
+    rows = yield QueryRows(TOPIC)
+    return {name: TopicRow.of(row) for name, row in rows}
+
+
+def read_partition_rows() -> Steps[list[tuple[tuple[bytes, int], PartitionRow]]]:
+    """Every partition row there is, by (topic id, partition)."""
+    found: Sequence[Sequence[tuple[str, Row]] | LogstoreError] = yield Together(
+        [_query(pk) for pk in partition_pks()]
+    )
+    rows = []
+    for part in found:
+        if isinstance(part, LogstoreError):
+            raise part
+        rows += [(topic_partition_of(sk), PartitionRow.of(row)) for sk, row in part]
+    return sorted(rows, key=lambda item: item[0])
+
+
+def read_partition_row(topic_id: bytes, partition: int) -> Steps[PartitionRow | None]:
+    row = yield GetRow(partition_pk(topic_id, partition), partition_sk(topic_id, partition))
+    return None if row is None else PartitionRow.of(row)
+
+
+def _query(pk: str) -> Steps[Sequence[tuple[str, Row]]]:
+    rows: Sequence[tuple[str, Row]] = yield QueryRows(pk)
+    return rows

@@ -1,0 +1,278 @@
+"""Read the log without a broker: Spark and tools. Committed records only.
+
+The driver asks the registry which chains hold a partition, follows those still open, and turns
+offsets into pieces: (chain, seqs, offsets). An executor needs nothing but the pieces and the store:
+it GETs the segments, whose front says where each batch lies.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from logstore.chains.follow import Follower
+from logstore.chains.keys import segment_key
+from logstore.chains.replay import SegmentSpan, StretchKey
+from logstore.chains.walk import get_patiently
+from logstore.errors import Corrupt, NotFound, Refused, Retryable
+from logstore.index.lookup import IndexCache, rows_for_offset, rows_for_time
+from logstore.index.partition import ChainCheckpoints
+from logstore.index.rows import first_row_for_offset, first_row_for_time, row_at, row_count
+from logstore.metadata import read_partition_rows, read_topics
+from logstore.objects.store import BlockingObjectStore
+from logstore.open import ReadableLog
+from logstore.records.lookup import first_record_at_or_after
+from logstore.rows import PartitionRow, StretchRef, TopicRow, TopicStatus
+from logstore.segments.format import Entry, EntryKind, decode_front, decode_header
+from logstore.steps import Steps
+
+PREFETCH_SEGMENTS = 2
+
+
+class TopicPartition(NamedTuple):
+    topic_id: bytes
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """One partition as it stands: offsets [log start, end) are committed and readable."""
+
+    row: PartitionRow
+    end: int
+
+    @property
+    def log_start(self) -> int:
+        return self.row.log_start
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Offsets [start, end) of one stretch, all in segments [first seq, last seq] of one chain."""
+
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    chain: int
+    first_seq: int
+    last_seq: int
+    start: int
+    end: int
+
+
+class FoundBatch(NamedTuple):
+    """One stored batch that holds wanted offsets [start, end); the batch may hold more."""
+
+    piece: Piece
+    seq: int
+    entry: Entry
+    data: memoryview
+
+
+class LogReader:
+    """Plans reads of one log. Not for several threads at once."""
+
+    def __init__(self, log: ReadableLog) -> None:
+        self._log = log
+        self._followers: dict[int, Follower] = {}
+        self._checkpoints = ChainCheckpoints(IndexCache())
+
+    @property
+    def cluster_id(self) -> bytes:
+        return self._log.identity.cluster_id
+
+    def topics(self) -> dict[str, TopicRow]:
+        """Topics that are live, by name."""
+        rows = self._log.performer.run(read_topics())
+        return {name: row for name, row in rows.items() if row.status is TopicStatus.LIVE}
+
+    def partitions(self, topics: Mapping[str, TopicRow]) -> dict[TopicPartition, PartitionView]:
+        """Every partition of `topics`, as far as it is committed now."""
+        wanted = {row.topic_id for row in topics.values()}
+        rows = {
+            TopicPartition(*key): row
+            for key, row in self._log.performer.run(read_partition_rows())
+            if key[0] in wanted
+        }
+        chains = {row.chain for row in rows.values()}
+        for chain in chains:
+            self._log.performer.run(self._follower(chain).advance())
+        for chain in set(self._followers) - chains:
+            del self._followers[chain]
+        return {key: PartitionView(row, self._end(key, row)) for key, row in rows.items()}
+
+    def follow(
+        self, views: Mapping[TopicPartition, PartitionView]
+    ) -> Mapping[TopicPartition, PartitionView] | None:
+        """The same partitions as far as they are committed now, without asking the registry.
+
+        None when one of their chains has been sealed: where it goes on, `partitions` tells.
+        """
+        news = 0
+        for chain in {view.row.chain for view in views.values()}:
+            follower = self._follower(chain)
+            news += self._log.performer.run(follower.advance())
+            if follower.is_sealed:
+                return None
+        if not news:
+            return views
+        return {
+            key: PartitionView(view.row, self._end(key, view.row)) for key, view in views.items()
+        }
+
+    def pieces(self, key: TopicPartition, row: PartitionRow, start: int, end: int) -> list[Piece]:
+        """Where offsets [start, end) lie, in order. Raises `Corrupt` when some cannot be found."""
+        return self._log.performer.run(self._pieces(key, row, start, end))
+
+    def spans(self, chain: int, first_seq: int, last_seq: int) -> list[SegmentSpan]:
+        """Sizes of the segments [first seq, last seq] of a chain."""
+        return self._log.performer.run(self._spans(chain, first_seq, last_seq))
+
+    def offset_for_time(
+        self, key: TopicPartition, view: PartitionView, timestamp: int
+    ) -> int | None:
+        """Offset of the first committed record at or after `timestamp` (ms); None without one."""
+        return self._log.performer.run(self._offset_for_time(key, view, timestamp))
+
+    def _follower(self, chain: int) -> Follower:
+        if chain not in self._followers:
+            self._followers[chain] = Follower(self.cluster_id, chain)
+        return self._followers[chain]
+
+    def _end(self, key: TopicPartition, row: PartitionRow) -> int:
+        stretch = self._follower(row.chain).state.stretches.get(
+            StretchKey(key.topic_id, key.partition, row.leader_epoch)
+        )
+        return row.stretches[-1].start if stretch is None else stretch.end
+
+    def _pieces(
+        self, key: TopicPartition, row: PartitionRow, start: int, end: int
+    ) -> Steps[list[Piece]]:
+        pieces = []
+        for number, ref in enumerate(row.stretches):
+            following = row.end_of(number)
+            low = max(start, ref.start)
+            high = end if following is None else min(end, following)
+            if low < high:
+                first = yield from self._seq_of(key, ref, low)
+                last = yield from self._seq_of(key, ref, high - 1)
+                pieces.append(Piece(*key, ref.leader_epoch, ref.chain, first, last, low, high))
+        return pieces
+
+    def _seq_of(self, key: TopicPartition, ref: StretchRef, offset: int) -> Steps[int]:
+        stretch_key = StretchKey(key.topic_id, key.partition, ref.leader_epoch)
+        follower = self._followers.get(ref.chain)
+        if follower is not None:
+            stretch = follower.state.stretches.get(stretch_key)
+            if (
+                stretch is not None
+                and stretch.rows
+                and row_at(stretch.rows, 0).base_offset <= offset
+            ):
+                number = first_row_for_offset(stretch.rows, offset)
+                if number < row_count(stretch.rows):
+                    return row_at(stretch.rows, number).seq
+        checkpoints = yield from self._known_checkpoints(ref.chain)
+        found = yield from rows_for_offset(
+            self._checkpoints.cache, ref.chain, checkpoints, stretch_key, offset
+        )
+        if found is None:
+            raise Corrupt(
+                f"offset is nowhere in its chain: topic={key.topic_id.hex()} "
+                f"partition={key.partition} offset={offset} chain={ref.chain}"
+            )
+        return row_at(found.rows, found.number).seq
+
+    def _known_checkpoints(self, chain: int) -> Steps[Sequence[int]]:
+        follower = self._followers.get(chain)
+        if follower is not None:
+            return follower.checkpoints
+        return (yield from self._checkpoints.of(chain))
+
+    def _spans(self, chain: int, first_seq: int, last_seq: int) -> Steps[list[SegmentSpan]]:
+        spans: dict[int, SegmentSpan] = {}
+        follower = self._followers.get(chain)
+        if follower is not None:
+            spans.update(enumerate(follower.state.spans, follower.state.checkpoint))
+        from_seq = 0
+        for seq in (yield from self._known_checkpoints(chain)):
+            if from_seq <= last_seq and first_seq < seq:
+                front = yield from self._checkpoints.cache.front(chain, seq)
+                spans.update(enumerate(front.spans, front.from_seq))
+            from_seq = seq
+        missing = [seq for seq in range(first_seq, last_seq + 1) if seq not in spans]
+        if missing:
+            raise Corrupt(f"no checkpoint tells of a segment: chain={chain} seq={missing[0]}")
+        return [spans[seq] for seq in range(first_seq, last_seq + 1)]
+
+    def _offset_for_time(
+        self, key: TopicPartition, view: PartitionView, timestamp: int
+    ) -> Steps[int | None]:
+        for ref in view.row.stretches:
+            stretch_key = StretchKey(key.topic_id, key.partition, ref.leader_epoch)
+            checkpoints = yield from self._known_checkpoints(ref.chain)
+            found = yield from rows_for_time(
+                self._checkpoints.cache, ref.chain, checkpoints, stretch_key, timestamp
+            )
+            row = None if found is None else row_at(found.rows, found.number)
+            if row is None and ref.chain in self._followers:
+                stretch = self._followers[ref.chain].state.stretches.get(stretch_key)
+                rows = bytearray() if stretch is None else stretch.rows
+                number = first_row_for_time(rows, timestamp)
+                row = row_at(rows, number) if number < row_count(rows) else None
+            if row is not None:
+                data = yield from _read_body_range(ref.chain, row.seq, row.position, row.length)
+                record = first_record_at_or_after(memoryview(data), timestamp)
+                return None if record is None or record[0] >= view.end else record[0]
+        return None
+
+
+def read_batches(
+    store: BlockingObjectStore, chain: int, first_seq: int, last_seq: int, pieces: Sequence[Piece]
+) -> Iterator[FoundBatch]:
+    """The batches of `pieces` in segments [first seq, last seq] of `chain`, in chain order.
+
+    Each segment is fetched once, the next while one is being read. Raises `Retryable` when one is
+    not there: it has moved to history meanwhile, and the offsets are to be resolved again.
+    """
+    wanted = {(p.topic_id, p.partition, p.leader_epoch): p for p in pieces}
+    with ThreadPoolExecutor(PREFETCH_SEGMENTS, thread_name_prefix="logstore-fetch") as threads:
+        ahead: list[tuple[int, Future[bytes]]] = []
+        for seq in range(first_seq, last_seq + 1):
+            ahead.append((seq, threads.submit(store.get, segment_key(chain, seq))))
+            if len(ahead) > PREFETCH_SEGMENTS:
+                yield from _batches_of(*ahead.pop(0), chain, wanted)
+        for item in ahead:
+            yield from _batches_of(*item, chain, wanted)
+
+
+def _batches_of(
+    seq: int, fetched: Future[bytes], chain: int, wanted: Mapping[tuple[bytes, int, int], Piece]
+) -> Iterator[FoundBatch]:
+    try:
+        data = fetched.result()
+    except NotFound as error:
+        raise Retryable(
+            f"segment is gone: chain={chain} seq={seq}; it was moved or deleted, read again"
+        ) from error
+    index = decode_front(data)
+    if (index.header.epoch, index.header.seq) != (chain, seq):
+        raise Corrupt(f"segment is not what its key says: chain={chain} seq={seq}")
+    body = memoryview(data)[index.header.body_at :]
+    if len(body) != index.header.body_bytes:
+        raise Corrupt(f"segment cut short: chain={chain} seq={seq} bytes={len(data)}")
+    for entry in index.entries:
+        if entry.kind == EntryKind.ADOPTED:
+            raise Refused("adopted batches are of a newer version of logstore; upgrade")
+        piece = wanted.get((entry.topic_id, entry.partition, entry.leader_epoch))
+        if entry.kind != EntryKind.BATCH or piece is None:
+            continue
+        if entry.base_offset < piece.end and entry.last_offset >= piece.start:
+            data = body[entry.position : entry.position + entry.length]
+            yield FoundBatch(piece, seq, entry, data)
+
+
+def _read_body_range(chain: int, seq: int, position: int, length: int) -> Steps[bytes]:
+    key = segment_key(chain, seq)
+    header = decode_header((yield from get_patiently(key, 0, 4096)))
+    return (yield from get_patiently(key, header.body_at + position, length))

@@ -1,0 +1,149 @@
+"""Simulated processes on the virtual loop: killed at any step, stopped and continued, never cleaned up.
+
+A `Process` owns every task and timer that its code starts (a context variable follows them). SIGKILL
+drops all of its steps: no `finally` runs, nothing is cancelled, what it had handed to a store stays
+on its way. SIGSTOP holds its steps back; when it goes on, all its timers are late at once.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar, copy_context
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+from logstore.testing.virtual_loop import LIMIT_S, VirtualLoop
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+PROCESS: ContextVar["Process"] = ContextVar("process")
+
+
+class _Step:
+    """One callback of one process, and the handle that may have cancelled it since."""
+
+    __slots__ = ("args", "callback", "context", "handle")
+
+    def __init__(self, callback: Callable[..., object], args: Any, context: Context) -> None:
+        self.callback = callback
+        self.args = args
+        self.context = context
+        self.handle: asyncio.Handle | None = None
+
+
+class ProcessLoop(VirtualLoop):
+    """Use `simulate`."""
+
+    def __init__(self, limit_s: float = LIMIT_S) -> None:
+        super().__init__(limit_s)
+        self.is_over = False
+        self._processes: list[Process] = []
+
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: Unpack[Ts],
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        context = copy_context() if context is None else context
+        process = context.get(PROCESS)
+        if process is None:
+            return super().call_soon(callback, *args, context=context)
+        step = _Step(callback, args, context)
+        step.handle = super().call_soon(process.take_step, step, context=context)
+        return step.handle
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: Unpack[Ts],
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        context = copy_context() if context is None else context
+        process = context.get(PROCESS)
+        if process is None:
+            return super().call_at(when, callback, *args, context=context)
+        step = _Step(callback, args, context)
+        timer = super().call_at(when, process.take_step, step, context=context)
+        step.handle = timer
+        return timer
+
+    def add(self, process: "Process") -> None:
+        self._processes.append(process)
+
+    def end(self) -> None:
+        """The simulation is over: let everything go, so that it can be cancelled and freed."""
+        self.is_over = True
+        self.set_exception_handler(lambda loop, context: None)
+        for process in self._processes:
+            process.let_go()
+
+
+class Process:
+    """One operating-system process. `dies_at_step` kills it before that step of its own."""
+
+    def __init__(self, name: str, *, dies_at_step: int | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, ProcessLoop)
+        self.name = name
+        self.is_dead = False
+        self.is_stopped = False
+        self.step_count = 0
+        self.dies_at_step = dies_at_step
+        self._loop = loop
+        self._held: deque[_Step] = deque()
+        self._context = Context()
+        self._context.run(PROCESS.set, self)
+        loop.add(self)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Run a coroutine as a task of this process."""
+        return self._loop.create_task(coroutine, context=self._context.copy())
+
+    def kill(self) -> None:
+        """SIGKILL: not one step more."""
+        self.is_dead = True
+
+    def stop_for(self, seconds: float) -> None:
+        """SIGSTOP now, SIGCONT after `seconds`."""
+        self.is_stopped = True
+        self._loop.call_later(seconds, self._go_on, context=Context())
+
+    def take_step(self, step: _Step) -> None:
+        """Run one callback, unless this process is dead or stopped."""
+        if step.handle is not None and step.handle.cancelled():
+            return
+        if not self._loop.is_over:
+            if self.step_count == self.dies_at_step:
+                self.kill()
+            if self.is_dead or self.is_stopped:
+                self._held.append(step)
+                return
+        self.step_count += 1
+        step.callback(*step.args)
+
+    def let_go(self) -> None:
+        """Queue again what was held back, in order."""
+        while self._held:
+            step = self._held.popleft()
+            asyncio.BaseEventLoop.call_soon(
+                self._loop, self.take_step, step, context=step.context
+            )
+
+    def _go_on(self) -> None:
+        self.is_stopped = False
+        if not self.is_dead:
+            self.let_go()
+
+
+def simulate(main: Coroutine[Any, Any, T], *, limit_s: float = LIMIT_S) -> T:
+    """As `virtual_loop.run`, with processes; `main` itself belongs to none."""
+    loop = ProcessLoop(limit_s)
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        try:
+            result = runner.run(main)
+        finally:
+            loop.end()
+    loop.raise_failure()
+    return result

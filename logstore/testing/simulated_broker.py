@@ -1,0 +1,108 @@
+"""One life of a broker that serves a `Log`, as a process that can be killed, stopped, cut short.
+
+Requests arrive as they would from connections: in order, each answered by a step of the process, so
+a dead or stopped one answers nothing and its clients find that out by themselves.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from logstore.chains.identity import Identity
+from logstore.errors import LogstoreError
+from logstore.log.log import Log, LogSettings
+from logstore.log.start import Self
+from logstore.objects.metered import StoreCounts
+from logstore.open import Location, OpenLog
+from logstore.perform import Performer
+from logstore.testing.process_loop import Process
+
+T = TypeVar("T")
+
+CLOSE_S = 30.0
+
+
+class _Ended(Exception):
+    """Unwinds the tasks of a broker that is done."""
+
+
+class SimulatedBroker:
+    """`ended` is set when the process exits by itself; a killed one never says anything."""
+
+    def __init__(
+        self,
+        name: str,
+        performer: Performer,
+        identity: Identity,
+        *,
+        broker: int,
+        lock: str,
+        settings: LogSettings,
+        dies_at_step: int | None = None,
+    ) -> None:
+        self.lock = lock
+        self.process = Process(name, dies_at_step=dies_at_step)
+        self.ended = asyncio.Event()
+        self.error: BaseException | None = None
+        self.log: Log | None = None
+        self.closed_cleanly = False
+        self._opened = OpenLog(Location(Path("/simulated")), performer, identity, StoreCounts())
+        self._me = Self(broker, "localhost", 9092, "", lock)
+        self._settings = settings
+        self._stop = asyncio.Event()
+        self.process.spawn(self._live())
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether a client's connection would be accepted (by a stopped process too)."""
+        return self.log is not None and not self.process.is_dead and not self.ended.is_set()
+
+    def stop(self) -> None:
+        """SIGTERM."""
+        self._stop.set()
+
+    def ask(self, handler: Callable[[Log], Awaitable[T]]) -> "asyncio.Future[T]":
+        """Have `handler` answer a request; the future may wait for ever."""
+        reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.process.spawn(self._answer(handler, reply))
+        return reply
+
+    async def _answer(
+        self, handler: Callable[[Log], Awaitable[T]], reply: "asyncio.Future[T]"
+    ) -> None:
+        assert self.log is not None
+        try:
+            result = await handler(self.log)
+        except LogstoreError as error:
+            if not reply.done():
+                reply.set_exception(error)
+        else:
+            if not reply.done():
+                reply.set_result(result)
+
+    async def _live(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                log = await Log.start(self._opened, self._me, self._settings, tasks)
+                self.log = log
+                await self._until_told(log)
+                raise _Ended
+        except* _Ended:
+            pass
+        except* (LogstoreError, AssertionError, LookupError, TypeError, ValueError) as group:
+            self.error = _first(group)
+        self.ended.set()
+
+    async def _until_told(self, log: Log) -> None:
+        told = [asyncio.ensure_future(event.wait()) for event in (self._stop, log.fenced)]
+        await asyncio.wait(told, return_when=asyncio.FIRST_COMPLETED)
+        for future in told:
+            future.cancel()
+        if self._stop.is_set():
+            self.closed_cleanly = await log.close(CLOSE_S)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

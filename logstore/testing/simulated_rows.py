@@ -1,0 +1,157 @@
+"""A row store that misbehaves as DynamoDB may, on the virtual loop; every choice from one `Random`.
+
+    throttled      nothing happened
+    lost           the caller is told "unknown", nothing happened
+    answer lost    a write happened, the caller is told "unknown"
+    late           the caller is told "unknown", the write is tried up to `late_max_s` later
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Throttled
+from logstore.registry.memory import MemoryRows
+from logstore.registry.store import Row, Term
+from logstore.testing.process_loop import PROCESS
+from logstore.testing.simulated_store import ask, later
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFaults:
+    """Chances, each for one attempt. The default is a registry in good health."""
+
+    throttled: float = 0.0
+    lost: float = 0.0
+    answer_lost: float = 0.0
+    late: float = 0.0
+    slow: float = 0.0
+    latency_max_s: float = 0.01
+    slow_max_s: float = 3.0
+    timeout_s: float = 1.0
+    late_max_s: float = 20.0
+
+
+class SimulatedRows:
+    """A `RowStore` on `MemoryRows`."""
+
+    def __init__(
+        self,
+        rows: MemoryRows,
+        chance: random.Random,
+        faults: RowFaults,
+        seen: Counter[str],
+        trace: Callable[[str], None],
+    ) -> None:
+        self.faults = faults
+        self._rows = rows
+        self._chance = chance
+        self._seen = seen
+        self._trace = trace
+
+    async def get(self, pk: str, sk: str) -> Row | None:
+        return await self._read(lambda: self._rows.get(pk, sk))
+
+    async def query(
+        self, pk: str, prefix: str = "", *, after: str | None = None, limit: int = 1000
+    ) -> Sequence[tuple[str, Row]]:
+        return await self._read(lambda: self._rows.query(pk, prefix, after=after, limit=limit))
+
+    async def put_if(
+        self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str
+    ) -> None:
+        await self._write(
+            f"put row {pk} {sk}", lambda: self._rows.put_if(pk, sk, row, terms, write_id)
+        )
+
+    async def update_if(
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+    ) -> None:
+        await self._write(
+            f"update row {pk} {sk}", lambda: self._rows.update_if(pk, sk, sets, terms, write_id)
+        )
+
+    async def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+        await self._write(
+            f"delete row {pk} {sk}", lambda: self._rows.delete_if(pk, sk, terms, write_id)
+        )
+
+    async def close(self) -> None:
+        """Keeps the rows."""
+
+    async def _read(self, act: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        fault = self._draw_fault({"row throttled": self.faults.throttled})
+        if fault:
+            await ask(self._latency_s(), 0, lambda: None)
+            raise Throttled("slow down")
+        return await ask(self._latency_s(), self._latency_s(), lambda: at_once(act()))
+
+    async def _write(self, what: str, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        faults = self.faults
+        kinds = {
+            "row throttled": faults.throttled,
+            "row lost": faults.lost,
+            "row answer lost": faults.answer_lost,
+            "row late": faults.late,
+        }
+        fault = self._draw_fault(kinds)
+        self._trace(f"{what} {fault or 'ok'}")
+        there_s = self._latency_s()
+        sender = PROCESS.get(None)
+
+        def land() -> LogstoreError | None:
+            try:
+                at_once(act())
+            except ConditionFailed as error:
+                return error
+            self._trace(f"landed {what}")
+            return None
+
+        def land_late() -> None:
+            if land() is None:
+                self._seen["late row landed"] += 1
+                if sender is not None and sender.is_dead:
+                    self._seen["row landed after its process died"] += 1
+
+        if fault == "row throttled":
+            await ask(there_s, 0, lambda: None)
+            raise Throttled("slow down")
+        if fault is not None:
+            if fault == "row answer lost":
+                later(there_s, land)
+            if fault == "row late":
+                later(faults.timeout_s + self._chance.uniform(0, faults.late_max_s), land_late)
+            await ask(max(there_s, faults.timeout_s), 0, lambda: None)
+            raise OutcomeUnknown(f"time-out: {what}")
+        error = await ask(there_s, self._latency_s(), land)
+        if error is not None:
+            raise error
+
+    def _draw_fault(self, kinds: dict[str, float]) -> str | None:
+        point = self._chance.random()
+        for kind, chance in kinds.items():
+            point -= chance
+            if point < 0:
+                self._seen[kind] += 1
+                return kind
+        return None
+
+    def _latency_s(self) -> float:
+        if self.faults.slow and self._chance.random() < self.faults.slow:
+            self._seen["row slow"] += 1
+            return self._chance.uniform(0, self.faults.slow_max_s)
+        return self._chance.uniform(0.0005, self.faults.latency_max_s)
+
+
+def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never waits."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("it waited")

@@ -1,0 +1,266 @@
+"""An object store that misbehaves as S3 may, on the virtual loop; every choice from one `Random`.
+
+    put     lost            the caller is told "unknown", nothing happened
+            answer lost     it happened, the caller is told "unknown"
+            late            the caller is told "unknown", it happens up to `late_max_s` later,
+                            whatever became of the caller
+            doubled         it happens twice; the caller hears of either
+            conflict        "already exists" with nothing there: a 409 in disguise
+            throttled       nothing happened
+    get     failed          throttled, refused for now, or "unknown"
+            short, flipped  fewer bytes than asked, or one bit wrong
+
+Requests take time on their way and answers on theirs. A request that was sent belongs to no process:
+it goes on when its sender dies.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextvars import Context
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TypeVar
+
+from logstore.errors import (
+    AlreadyExists,
+    LogstoreError,
+    NotFound,
+    OutcomeUnknown,
+    Retryable,
+    Throttled,
+)
+from logstore.objects.memory import MemoryObjects
+from logstore.objects.store import Buffer, ObjectInfo
+from logstore.segments.format import IDENTITY_BYTES, SegmentKind
+from logstore.testing.process_loop import PROCESS
+
+T = TypeVar("T")
+
+KIND_AT = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFaults:
+    """Chances, each for one call. The default is a store in good health."""
+
+    put_lost: float = 0.0
+    put_answer_lost: float = 0.0
+    put_late: float = 0.0
+    put_doubled: float = 0.0
+    put_conflict: float = 0.0
+    throttled: float = 0.0
+    get_failed: float = 0.0
+    get_short: float = 0.0
+    get_flipped: float = 0.0
+    slow: float = 0.0
+    latency_max_s: float = 0.03
+    slow_max_s: float = 5.0
+    timeout_s: float = 2.0
+    late_max_s: float = 30.0
+
+
+class SimulatedStore:
+    """An `ObjectStore`. `seen` counts what happened; `trace` tells it in order."""
+
+    def __init__(
+        self,
+        objects: MemoryObjects,
+        chance: random.Random,
+        faults: StoreFaults,
+        seen: Counter[str],
+        trace: Callable[[str], None],
+    ) -> None:
+        self.faults = faults
+        self.violations: list[str] = []
+        self._objects = objects
+        self._chance = chance
+        self._seen = seen
+        self._trace = trace
+        self._sent: dict[tuple[str, bytes], bytes] = {}
+
+    async def create(self, key: str, parts: Sequence[Buffer]) -> None:
+        data = b"".join(parts)
+        self._check_frozen(key, data)
+        faults = self.faults
+        kinds = {
+            "put lost": faults.put_lost,
+            "put answer lost": faults.put_answer_lost,
+            "put late": faults.put_late,
+            "put doubled": faults.put_doubled,
+            "put conflict": faults.put_conflict,
+            "put throttled": faults.throttled,
+        }
+        fault = self._draw_fault(kinds)
+        self._trace(f"create {key} {fault or 'ok'}")
+        unknown = OutcomeUnknown(f"time-out key={key}")
+        sender = PROCESS.get(None)
+
+        def land() -> LogstoreError | None:
+            return self._land(key, data)
+
+        def land_late() -> None:
+            error = self._land(key, data)
+            self._seen["late put landed" if error is None else "late put met an object"] += 1
+            if error is None and sender is not None and sender.is_dead:
+                self._seen["put landed after its process died"] += 1
+
+        there_s = self._latency_s()
+        match fault:
+            case "put lost":
+                await self._answer(faults.timeout_s, unknown)
+            case "put answer lost":
+                later(there_s, land)
+                await self._answer(max(faults.timeout_s, there_s), unknown)
+            case "put late":
+                late_s = faults.timeout_s + self._chance.uniform(0, faults.late_max_s)
+                later(late_s, land_late)
+                await self._answer(faults.timeout_s, unknown)
+            case "put conflict":
+                await self._answer(there_s, AlreadyExists(f"conflict key={key}"))
+                self._seen_conflict(key, data)
+            case "put throttled":
+                await self._answer(there_s, Throttled(f"slow down key={key}"))
+            case "put doubled":
+                again_s = self._latency_s()
+                first = self._ask(there_s, land)
+                second = self._ask(there_s + again_s, land)
+                error = await (first if self._chance.random() < 0.5 else second)
+                self._raise(error, key, data)
+            case _:
+                self._raise(await self._ask(there_s, land), key, data)
+
+    async def get(self, key: str) -> bytes:
+        return await self._read(key, lambda: self._objects.get(key))
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        return await self._read(key, lambda: self._objects.get_range(key, start, length))
+
+    async def delete(self, key: str) -> None:
+        await self._ask(self._latency_s(), lambda: self._objects.delete(key))
+
+    async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
+        for info in await self._ask(self._latency_s(), lambda: list(self._objects.list(prefix))):
+            yield info
+
+    async def close(self) -> None:
+        """Keeps the objects."""
+
+    async def _read(self, key: str, read: Callable[[], bytes]) -> bytes:
+        faults = self.faults
+        kinds = {
+            "get failed": faults.get_failed,
+            "get throttled": faults.throttled,
+            "get short": faults.get_short,
+            "get flipped": faults.get_flipped,
+        }
+        fault = self._draw_fault(kinds)
+        self._trace(f"get {key} {fault or 'ok'}")
+        if fault == "get failed":
+            if self._chance.random() < 0.5:
+                await self._answer(faults.timeout_s, OutcomeUnknown(f"time-out key={key}"))
+            await self._answer(self._latency_s(), Retryable(f"not now key={key}"))
+        if fault == "get throttled":
+            await self._answer(self._latency_s(), Throttled(f"slow down key={key}"))
+
+        def look() -> bytes | NotFound:
+            try:
+                return read()
+            except NotFound as error:
+                return error
+
+        found = await self._ask(self._latency_s(), look)
+        if isinstance(found, NotFound):
+            raise found
+        if fault == "get short" and found:
+            return found[: self._chance.randrange(len(found))]
+        if fault == "get flipped" and found:
+            bad = bytearray(found)
+            bad[self._chance.randrange(len(bad))] ^= 1 << self._chance.randrange(8)
+            return bytes(bad)
+        return found
+
+    # What happens in the store
+
+    def _land(self, key: str, data: bytes) -> LogstoreError | None:
+        try:
+            self._objects.create(key, [data])
+        except AlreadyExists as error:
+            return error
+        self._trace(f"landed {key} {blake2b(data, digest_size=8).hexdigest()}")
+        return None
+
+    def _raise(self, error: LogstoreError | None, key: str, data: bytes) -> None:
+        if error is not None:
+            self._seen_conflict(key, data)
+            raise error
+
+    def _seen_conflict(self, key: str, data: bytes) -> None:
+        """Count what "already exists" means for who is told so now."""
+        try:
+            there = self._objects.get(key)
+        except NotFound:
+            self._seen["told that exists what does not"] += 1
+            return
+        if not key.startswith("chains/"):
+            return
+        if there == data:
+            self._seen["own put met again"] += 1
+        elif data[KIND_AT] == SegmentKind.DATA and there[KIND_AT] == SegmentKind.SEAL:
+            self._seen["segment met a seal"] += 1
+        elif data[KIND_AT] == SegmentKind.SEAL and there[KIND_AT] == SegmentKind.DATA:
+            self._seen["seal met a segment"] += 1
+        elif data[KIND_AT] == SegmentKind.SEAL and there[KIND_AT] == SegmentKind.SEAL:
+            self._seen["seal met a seal"] += 1
+        elif data[KIND_AT] == SegmentKind.OPENING:
+            self._seen["opening met an opening"] += 1
+
+    def _check_frozen(self, key: str, data: bytes) -> None:
+        """Safety rule 2: what carries one identity has the same bytes at every attempt."""
+        digest = blake2b(data, digest_size=16).digest()
+        if self._sent.setdefault((key, data[:IDENTITY_BYTES]), digest) != digest:
+            self.violations.append(f"rule 2: other bytes under one identity key={key}")
+
+    # Chance and time
+
+    def _draw_fault(self, kinds: dict[str, float]) -> str | None:
+        point = self._chance.random()
+        for kind, chance in kinds.items():
+            point -= chance
+            if point < 0:
+                self._seen[kind] += 1
+                return kind
+        return None
+
+    def _latency_s(self) -> float:
+        faults = self.faults
+        if faults.slow and self._chance.random() < faults.slow:
+            self._seen["slow"] += 1
+            return self._chance.uniform(0, faults.slow_max_s)
+        return self._chance.uniform(0.0005, faults.latency_max_s)
+
+    async def _answer(self, after_s: float, error: LogstoreError) -> None:
+        await self._ask(after_s, lambda: None)
+        raise error
+
+    def _ask(self, there_s: float, act: Callable[[], T]) -> "asyncio.Future[T]":
+        """The answer to a request that arrives after `there_s`; its way back takes time too."""
+        return ask(there_s, self._latency_s() if there_s else 0.0, act)
+
+
+def ask(there_s: float, back_s: float, act: Callable[[], T]) -> "asyncio.Future[T]":
+    """Have `act` done after `there_s` by nobody's process, and its result `back_s` later."""
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def arrive() -> None:
+        result = act()
+        later(back_s, lambda: None if future.done() else future.set_result(result))
+
+    later(there_s, arrive)
+    return future
+
+
+def later(seconds: float, act: Callable[[], object]) -> None:
+    """Do it after `seconds`, whoever dies until then."""
+    asyncio.get_running_loop().call_later(seconds, act, context=Context())

@@ -1,0 +1,263 @@
+"""Positions of a query, their JSON, and what follows from comparing them with the log. Pure.
+
+    {"topics": {"orders": {"id": "5f0c…", "next": {"0": 1200, "1": 1187}}}, "version": 1}
+
+`next` is the first offset not read yet. The topic id is that of one life of the topic: deleted and
+created again, it is another topic, and its offsets start over. Spark compares these as text, so
+equal positions must give equal text: topics by name, partitions by number, nothing that changes by
+itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from logstore.errors import Invalid, Refused
+from spark_source.options import EARLIEST, LATEST, OffsetChoice
+
+VERSION = 1
+
+Json = dict[str, Any]
+
+
+class Extent(NamedTuple):
+    """What can be read of a partition now: offsets [start, end)."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicExtent:
+    """One life of a topic as the log has it now."""
+
+    topic_id: bytes
+    partitions: Mapping[int, Extent]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPosition:
+    """How far one life of a topic has been read: next offset by partition."""
+
+    topic_id: bytes
+    next: Mapping[int, int]
+
+
+Extents = Mapping[str, TopicExtent]
+Position = Mapping[str, TopicPosition]
+
+
+class Range(NamedTuple):
+    """Offsets [start, end) of one partition, not empty."""
+
+    topic: str
+    topic_id: bytes
+    partition: int
+    start: int
+    end: int
+
+
+def position_to_json(position: Position) -> Json:
+    topics = {}
+    for name, topic in sorted(position.items()):
+        following = {str(partition): offset for partition, offset in sorted(topic.next.items())}
+        topics[name] = {"id": topic.topic_id.hex(), "next": following}
+    return {"topics": topics, "version": VERSION}
+
+
+def position_of_json(data: Json) -> Position:
+    """Raises `Refused` for what this version did not write."""
+    if data.get("version") != VERSION:
+        raise Refused(
+            f"offsets of an unknown version: version={data.get('version')} known={VERSION}; the "
+            "checkpoint belongs to a newer version of logstore, or to another source"
+        )
+    try:
+        return {
+            name: TopicPosition(
+                bytes.fromhex(topic["id"]),
+                {int(partition): int(offset) for partition, offset in topic["next"].items()},
+            )
+            for name, topic in data["topics"].items()
+        }
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Refused(
+            f"offsets that cannot be read: {error!r}; is the checkpoint damaged?"
+        ) from error
+
+
+def latest(extents: Extents) -> Position:
+    return {
+        name: TopicPosition(
+            topic.topic_id, {number: extent.end for number, extent in topic.partitions.items()}
+        )
+        for name, topic in extents.items()
+    }
+
+
+def chosen(extents: Extents, choice: OffsetChoice, option: str) -> Position:
+    """The position that `startingOffsets` or `endingOffsets` (its name is `option`) asks for.
+
+    Raises `Invalid` for partitions that do not exist and offsets above what is there.
+    """
+    position: dict[str, TopicPosition] = {}
+    for name, topic in extents.items():
+        given = choice.given.get(name, {})
+        if unknown := sorted(set(given) - set(topic.partitions)):
+            raise Invalid(
+                f"option {option} names partitions that do not exist: topic={name} "
+                f"partitions={unknown} existing=0 to {len(topic.partitions) - 1}"
+            )
+        position[name] = TopicPosition(
+            topic.topic_id,
+            {
+                number: _offset(given.get(number, choice.default), extent, option, name, number)
+                for number, extent in topic.partitions.items()
+            },
+        )
+    return position
+
+
+def _offset(asked: int, extent: Extent, option: str, topic: str, partition: int) -> int:
+    if asked == EARLIEST:
+        return extent.start
+    if asked == LATEST:
+        return extent.end
+    if asked > extent.end:
+        raise Invalid(
+            f"option {option} is beyond the end: topic={topic} partition={partition} "
+            f"offset={asked} end={extent.end}"
+        )
+    return asked
+
+
+def uses_latest(choice: OffsetChoice) -> bool:
+    """Whether the position changes while the log grows."""
+    given = [offset for offsets in choice.given.values() for offset in offsets.values()]
+    return choice.default == LATEST or LATEST in given
+
+
+def settle(position: Position, extents: Extents, *, fail_on_data_loss: bool) -> Position:
+    """Where reading can go on from `position`: every partition there is, none that is gone.
+
+    New partitions begin at their start. Raises `Refused` where records were lost to this query,
+    or without `fail_on_data_loss` goes on with what is left.
+    """
+    losses = list(_losses(position, extents))
+    if losses and fail_on_data_loss:
+        raise Refused(
+            f"records of this query are gone: {'; '.join(losses)}; to go on with what is left, "
+            "set failOnDataLoss to false"
+        )
+    settled: dict[str, TopicPosition] = {}
+    for name, topic in extents.items():
+        known = position.get(name)
+        read = known.next if known is not None and known.topic_id == topic.topic_id else {}
+        following = {}
+        for number, extent in topic.partitions.items():
+            offset = read.get(number, extent.start)
+            following[number] = min(max(offset, extent.start), extent.end)
+        settled[name] = TopicPosition(topic.topic_id, following)
+    return settled
+
+
+def _losses(position: Position, extents: Extents) -> list[str]:
+    losses = []
+    for name, topic in sorted(position.items()):
+        now = extents.get(name)
+        if now is None:
+            losses.append(f"topic was deleted, or is no longer subscribed: topic={name}")
+        elif now.topic_id != topic.topic_id:
+            losses.append(
+                f"topic was deleted and created again: topic={name} "
+                f"id={topic.topic_id.hex()} now={now.topic_id.hex()}"
+            )
+        else:
+            losses += _lost_offsets(name, topic, now)
+    return losses
+
+
+def _lost_offsets(name: str, topic: TopicPosition, now: TopicExtent) -> list[str]:
+    losses = []
+    for number, offset in sorted(topic.next.items()):
+        extent = now.partitions.get(number)
+        if extent is None or not extent.start <= offset <= extent.end:
+            there = "nothing" if extent is None else f"[{extent.start}, {extent.end})"
+            losses.append(
+                f"offset is not in the log: topic={name} partition={number} "
+                f"offset={offset} there={there}"
+            )
+    return losses
+
+
+def has_news(position: Position, extents: Extents) -> bool:
+    """Whether going on from `position` would lead anywhere else."""
+    return not covers(extents, position) or any(
+        name not in position or position[name].next.get(number) != extent.end
+        for name, topic in extents.items()
+        for number, extent in topic.partitions.items()
+    )
+
+
+def covers(extents: Extents, position: Position) -> bool:
+    """Whether `extents` know every topic, by its id, and every offset of `position`."""
+    for name, topic in position.items():
+        known = extents.get(name)
+        if known is None or known.topic_id != topic.topic_id:
+            return False
+        for number, offset in topic.next.items():
+            extent = known.partitions.get(number)
+            if extent is None or offset > extent.end:
+                return False
+    return True
+
+
+def farther(first: Position, second: Position) -> Position:
+    """Per partition, the larger offset of two positions in the same lives of the same topics."""
+    return {
+        name: TopicPosition(
+            topic.topic_id,
+            {
+                number: max(offset, first[name].next[number])
+                for number, offset in topic.next.items()
+            },
+        )
+        for name, topic in second.items()
+    }
+
+
+def ranges_between(start: Position, end: Position) -> list[Range]:
+    """What lies between two positions. A partition whose start is not below its end has nothing."""
+    found = []
+    for name, topic in sorted(end.items()):
+        known = start.get(name)
+        read = known.next if known is not None and known.topic_id == topic.topic_id else {}
+        for number, until in sorted(topic.next.items()):
+            since = read.get(number, 0)
+            if since < until:
+                found.append(Range(name, topic.topic_id, number, since, until))
+    return found
+
+
+def limit_offsets(start: Position, end: Position, offsets_max: int) -> Position:
+    """At most `offsets_max` beyond `start`, shared by backlog, and at least one where there is any.
+
+    So it may be exceeded by as many as there are partitions with a backlog.
+    """
+    backlog = sum(one.end - one.start for one in ranges_between(start, end))
+    return end if backlog <= offsets_max else scale(start, end, offsets_max, backlog)
+
+
+def scale(start: Position, end: Position, part: int, whole: int) -> Position:
+    """The position `part` / `whole` of the way from `start` to `end`, one offset each at least."""
+    reached = {
+        (one.topic, one.partition): one.start + max(1, (one.end - one.start) * part // whole)
+        for one in ranges_between(start, end)
+    }
+    return {
+        name: TopicPosition(
+            topic.topic_id,
+            {number: reached.get((name, number), until) for number, until in topic.next.items()},
+        )
+        for name, topic in end.items()
+    }

@@ -1,0 +1,175 @@
+"""Cut wanted offsets into Spark tasks: few, balanced by the bytes of the objects they fetch.
+
+A segment holds batches of many partitions, so a task is not a partition: it is a range of seqs of a
+chain, with every wanted piece that lies there. A segment is fetched by one task and once. Large
+ranges are split, small ones of several chains share a task, since a Python task costs 11 to 60 ms
+before it reads anything.
+
+    pieces  → runs: neighbouring seqs of one chain that any piece needs
+            → weights: object bytes, and what a request costs
+            → tasks of about equal weight, in the order of chain and seq
+
+Inside a task the rows of a log partition come in offset order; where several chains would break
+that, the task is cut. Pure.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+
+from logstore.reader import Piece
+
+MiB = 1024 * 1024
+TASK_BYTES = 64 * MiB
+"""About a quarter of a second of work in pure Python; larger tasks balance badly at the end."""
+
+TASK_BYTES_MIN = 8 * MiB
+"""Below this a task's fixed cost is not worth another core."""
+
+REQUEST_BYTES = 64 * 1024
+"""What one more segment weighs beside its bytes: opening a file, or a GET's time to first byte."""
+
+SegmentSizes = Callable[[int, int, int], Sequence[int]]
+"""(chain, first seq, last seq) → object size of each of these segments, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Segments [first seq, last seq] of a chain and the pieces to take from them.
+
+    A piece may reach beyond the run: the run reads what of it lies in its segments.
+    """
+
+    chain: int
+    first_seq: int
+    last_seq: int
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """What one Spark task reads, in order."""
+
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """One segment with its place on the scale of all weights."""
+
+    chain: int
+    seq: int
+    task: int
+
+
+def plan_tasks(
+    pieces: Iterable[Piece],
+    sizes: SegmentSizes,
+    *,
+    parallelism: int,
+    tasks_min: int | None = None,
+) -> list[ReadTask]:
+    """Tasks that together read every offset of `pieces` once.
+
+    `parallelism` is how many tasks can run at once; `tasks_min` asks for more, as far as there are
+    segments for them. `sizes` may raise as the log does.
+    """
+    by_chain = _by_chain(pieces)
+    weights = [
+        (chain, seq, size_bytes + REQUEST_BYTES)
+        for chain, seq, size_bytes in _segments(by_chain, sizes)
+    ]
+    total = sum(weight for _, _, weight in weights)
+    count = task_count(total, len(weights), parallelism, tasks_min)
+    tasks: list[ReadTask] = []
+    for _, slices in groupby(_share_out(weights, total, count), attrgetter("task")):
+        tasks += _tasks_of(_runs(slices, by_chain))
+    return tasks
+
+
+def object_bytes(pieces: Iterable[Piece], sizes: SegmentSizes) -> int:
+    """Bytes of the segments that hold `pieces`, each counted once and whole."""
+    return sum(size_bytes for _, _, size_bytes in _segments(_by_chain(pieces), sizes))
+
+
+def task_count(
+    total_weight: int, segment_count: int, parallelism: int, tasks_min: int | None
+) -> int:
+    by_size = -(-total_weight // TASK_BYTES)
+    for_all_cores = min(parallelism, -(-total_weight // TASK_BYTES_MIN))
+    wanted = max(by_size, for_all_cores, tasks_min or 1, 1)
+    return max(1, min(wanted, segment_count))
+
+
+def _by_chain(pieces: Iterable[Piece]) -> dict[int, list[Piece]]:
+    by_chain: dict[int, list[Piece]] = {}
+    for piece in sorted(pieces, key=attrgetter("chain", "first_seq", "topic_id", "partition")):
+        by_chain.setdefault(piece.chain, []).append(piece)
+    return by_chain
+
+
+def _segments(
+    by_chain: Mapping[int, Sequence[Piece]], sizes: SegmentSizes
+) -> Iterator[tuple[int, int, int]]:
+    """(chain, seq, object size) of every segment needed, by chain and seq."""
+    for chain, pieces in by_chain.items():
+        for first, last in _seq_runs(pieces):
+            for seq, size_bytes in zip(
+                range(first, last + 1), sizes(chain, first, last), strict=True
+            ):
+                yield chain, seq, size_bytes
+
+
+def _seq_runs(pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
+    """Seqs that `pieces`, sorted by first seq, need: [first, last] without holes."""
+    first, last = pieces[0].first_seq, pieces[0].last_seq
+    for piece in pieces[1:]:
+        if piece.first_seq > last + 1:
+            yield first, last
+            first = piece.first_seq
+        last = max(last, piece.last_seq)
+    yield first, last
+
+
+def _share_out(weights: Sequence[tuple[int, int, int]], total: int, count: int) -> Iterator[_Slice]:
+    """Each segment goes where its middle lies when the scale is cut into `count` equal parts."""
+    before = 0
+    for chain, seq, weight in weights:
+        yield _Slice(chain, seq, (2 * before + weight) * count // (2 * total))
+        before += weight
+
+
+def _runs(slices: Iterable[_Slice], by_chain: Mapping[int, Sequence[Piece]]) -> list[Run]:
+    ranges: list[tuple[int, int, int]] = []
+    for item in slices:
+        if ranges and ranges[-1][0] == item.chain and ranges[-1][2] == item.seq - 1:
+            chain, first, _ = ranges[-1]
+            ranges[-1] = (chain, first, item.seq)
+        else:
+            ranges.append((item.chain, item.seq, item.seq))
+    return [
+        Run(chain, first, last, tuple(_within(by_chain[chain], first, last)))
+        for chain, first, last in ranges
+    ]
+
+
+def _within(pieces: Sequence[Piece], first: int, last: int) -> Iterator[Piece]:
+    for piece in pieces:
+        if piece.first_seq <= last and piece.last_seq >= first:
+            yield piece
+
+
+def _tasks_of(runs: Sequence[Run]) -> Iterator[ReadTask]:
+    """One task, or more where a partition went from a younger chain to an older one."""
+    mine: list[Run] = []
+    reached: dict[tuple[bytes, int], int] = {}
+    for run in runs:
+        if any(reached.get((p.topic_id, p.partition), -1) > p.leader_epoch for p in run.pieces):
+            yield ReadTask(tuple(mine))
+            mine, reached = [], {}
+        mine.append(run)
+        for piece in run.pieces:
+            reached[piece.topic_id, piece.partition] = piece.leader_epoch
+    if mine:
+        yield ReadTask(tuple(mine))

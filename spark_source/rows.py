@@ -1,0 +1,167 @@
+"""Rows of a task: segments fetched from the store, decoded to Arrow batches of Spark's schema.
+
+Batches of one partition are gathered until decoding them together pays, and small results are put
+together, so that a segment of a thousand partitions does not become a thousand tiny Arrow batches.
+Runs in executors and touches nothing but objects.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from logstore.errors import Corrupt, Refused
+from logstore.objects.store import BlockingObjectStore
+from logstore.open import open_objects
+from logstore.reader import FoundBatch, read_batches
+from logstore.records.arrow import decode_to_arrow
+from logstore.records.batch import CorruptBatch, read_header
+from spark_source.planning import ReadTask
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MiB = 1024 * 1024
+ROWS_MAX = 10_000
+BYTES_MAX = 8 * MiB
+PAYLOAD_BYTES_MAX = 1024 * MiB
+"""What one batch may decompress to: more than any client sends by accident."""
+
+GATHERED_BYTES_MAX = 32 * MiB
+"""Stored bytes kept until they are decoded; bounds a task's memory, with a few segments more."""
+
+_Stretch = tuple[bytes, int, int]
+"""Topic id, partition, leader epoch."""
+
+_stores = lru_cache(maxsize=16)(open_objects)
+
+
+def read_rows(
+    url: str, task: ReadTask, topics: Mapping[bytes, str], columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """`topics` are names by id. Raises `Corrupt`, saying what is damaged and where."""
+    freeze_imports()
+    yield from _joined(_decoded(_stores(url), task, topics, columns))
+
+
+def freeze_imports() -> None:
+    """Spark collects garbage after every task of a worker: keep what is imported out of that."""
+    if not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
+
+
+def _decoded(
+    store: BlockingObjectStore, task: ReadTask, topics: Mapping[bytes, str], columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    gathered: dict[_Stretch, list[FoundBatch]] = {}
+    gathered_bytes = 0
+    for run in task.runs:
+        for found in read_batches(store, run.chain, run.first_seq, run.last_seq, run.pieces):
+            piece = found.piece
+            stretch = (piece.topic_id, piece.partition, piece.leader_epoch)
+            gathered.setdefault(stretch, []).append(found)
+            gathered_bytes += len(found.data)
+            if gathered_bytes >= GATHERED_BYTES_MAX:
+                yield from _decode_all(gathered, topics, columns)
+                gathered, gathered_bytes = {}, 0
+    yield from _decode_all(gathered, topics, columns)
+
+
+def _decode_all(
+    gathered: Mapping[_Stretch, Sequence[FoundBatch]],
+    topics: Mapping[bytes, str],
+    columns: Sequence[str],
+) -> Iterator[pa.RecordBatch]:
+    for (topic_id, partition, _), batches in gathered.items():
+        for rows in _decode(batches, columns):
+            yield _with_place(rows, topics[topic_id], partition, columns)
+
+
+def _decode(batches: Sequence[FoundBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Batches of one stretch. Which one is damaged is looked for only once one is."""
+    try:
+        yield from _decode_together(batches, columns)
+    except CorruptBatch as error:
+        for found in batches:
+            try:
+                for _ in _decode_together([found], columns):
+                    pass
+            except CorruptBatch as fault:
+                raise Corrupt(f"batch is damaged: {_where(found)} cause={fault}") from fault
+        raise AssertionError("a batch is damaged, but none by itself") from error
+
+
+def _decode_together(
+    batches: Sequence[FoundBatch], columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    stored = [name for name in columns if name not in ("topic", "partition")]
+    piece = batches[0].piece
+    yield from decode_to_arrow(
+        (_without_transactions(found) for found in batches),
+        start=piece.start,
+        end=piece.end,
+        columns=stored or ["offset"],
+        rows_max=ROWS_MAX,
+        bytes_max=BYTES_MAX,
+        payload_bytes_max=PAYLOAD_BYTES_MAX,
+    )
+
+
+def _without_transactions(found: FoundBatch) -> memoryview:
+    """Whether a transaction was aborted is not known here yet; its records may be none."""
+    header = read_header(found.data, 0, len(found.data))
+    if header.is_transactional and not header.is_control:
+        raise Refused(f"transactional batches need a newer version of logstore: {_where(found)}")
+    return found.data
+
+
+def _with_place(
+    rows: pa.RecordBatch, topic: str, partition: int, columns: Sequence[str]
+) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    arrays = []
+    for name in columns:
+        match name:
+            case "topic":
+                arrays.append(pa.repeat(pa.scalar(topic, pa.string()), rows.num_rows))
+            case "partition":
+                arrays.append(pa.repeat(pa.scalar(partition, pa.int32()), rows.num_rows))
+            case _:
+                arrays.append(rows.column(name))
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in as few batches as the limits allow, without copying large ones."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size_bytes = 0
+    for batch in batches:
+        is_full = rows + batch.num_rows > ROWS_MAX or size_bytes + batch.nbytes > BYTES_MAX
+        if waiting and is_full:
+            yield _one_of(waiting)
+            waiting, rows, size_bytes = [], 0, 0
+        waiting.append(batch)
+        rows += batch.num_rows
+        size_bytes += batch.nbytes
+    if waiting:
+        yield _one_of(waiting)
+
+
+def _one_of(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    if len(batches) == 1:
+        return batches[0]
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def _where(found: FoundBatch) -> str:
+    piece, entry = found.piece, found.entry
+    return (
+        f"chain={piece.chain} seq={found.seq} topic={piece.topic_id.hex()} "
+        f"partition={piece.partition} offset={entry.base_offset} to {entry.last_offset}"
+    )

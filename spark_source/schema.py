@@ -1,0 +1,47 @@
+"""Columns of the source: those of Spark's Kafka source, or the ones a given schema asks for. Pure.
+
+Spark never tells a Python source which columns a query uses. Whoever wants few says so:
+`spark.read.schema("offset bigint").format("logstore")` moves nothing else.
+"""
+
+from collections.abc import Iterable
+
+from logstore.errors import Invalid
+
+HEADERS = "headers"
+TYPES = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    HEADERS: "array<struct<key:string,value:binary>>",
+}
+
+
+def schema_ddl(*, headers: bool) -> str:
+    return ddl_of(name for name in TYPES if headers or name != HEADERS)
+
+
+def ddl_of(columns: Iterable[str]) -> str:
+    return ", ".join(f"{name} {TYPES[name]}" for name in columns)
+
+
+def check_columns(asked: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Names of a given schema's columns, from (name, Spark's simple string of the type).
+
+    Raises `Invalid` for one that the source does not have.
+    """
+    names = []
+    for name, kind in asked:
+        if TYPES.get(name) != kind:
+            raise Invalid(
+                f"the source has no column: {name} {kind}; a schema may choose among: "
+                f"{ddl_of(TYPES)}"
+            )
+        names.append(name)
+    if not names:
+        raise Invalid(f"a schema without columns; choose among: {ddl_of(TYPES)}")
+    return tuple(names)

@@ -1,0 +1,152 @@
+"""`format("logstore")`: the Python Data Source API on one side, the log on the other.
+
+Nothing is decided here. Spark makes these objects in three kinds of processes: one that analyses
+and plans, one per stream that asks for offsets, and executors, which unpickle a reader and see only
+the `InputPartition` they are given. So readers hold options; what is costly is made where it is
+used. The module is imported whenever Spark looks for sources: it loads neither pyarrow nor a store.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from spark_source.options import Mode, ReadOptions, includes_headers, parse_options
+from spark_source.schema import check_columns, schema_ddl
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_source.offsets import Json
+    from spark_source.planning import ReadTask
+    from spark_source.progress import Progress
+
+FORMAT = "logstore"
+
+
+class LogstoreDataSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return schema_ddl(headers=includes_headers(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BatchReader(parse_options(self.options, Mode.BATCH), _columns_of(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        return StreamReader(parse_options(self.options, Mode.STREAM), _columns_of(schema))
+
+
+class TaskPartition(InputPartition):
+    """All that an executor gets to know. `topics` are names by id."""
+
+    def __init__(self, url: str, task: ReadTask, topics: Mapping[bytes, str]) -> None:
+        super().__init__(task)
+        self.url = url
+        self.topics = topics
+
+
+class BatchReader(DataSourceReader):
+    def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
+        self._options = options
+        self._columns = columns
+
+    def partitions(self) -> Sequence[InputPartition]:
+        from spark_source.progress import Progress
+
+        progress = Progress(self._options, _core_count())
+        return _partitions(self._options, progress, *progress.batch())
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(partition, self._columns)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets travel as the JSON of `spark_source.offsets`."""
+
+    def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
+        self._options = options
+        self._columns = columns
+        self._progress: Progress | None = None
+
+    def initialOffset(self) -> Json:  # noqa: N802
+        return self._open().initial()
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802
+        everything = isinstance(limit, ReadAllAvailable)
+        return self._open().latest(start, is_limited=not everything)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        if self._options.offsets_max is not None:
+            return ReadMaxRows(self._options.offsets_max)
+        if self._options.bytes_max is not None:
+            return ReadMaxBytes(self._options.bytes_max)
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> Json | None:  # noqa: N802
+        return self._open().newest_known()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._open().fix_target()
+
+    def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
+        progress = self._open()
+        return _partitions(self._options, progress, *progress.between(start, end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(partition, self._columns)
+
+    def commit(self, end: Json) -> None:
+        """Nothing to do: the checkpoint alone says how far a query has come."""
+
+    def _open(self) -> Progress:
+        from spark_source.progress import Progress
+
+        if self._progress is None:
+            self._progress = Progress(self._options, _core_count())
+        return self._progress
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_progress": None}
+
+
+def _columns_of(schema: StructType) -> tuple[str, ...]:
+    return check_columns((field.name, field.dataType.simpleString()) for field in schema.fields)
+
+
+def _partitions(
+    options: ReadOptions, progress: Progress, tasks: Sequence[ReadTask], topics: Mapping[bytes, str]
+) -> list[InputPartition]:
+    return [TaskPartition(options.url, task, topics) for task in tasks]
+
+
+def _read(partition: InputPartition, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    from spark_source.rows import read_rows
+
+    # Spark makes one empty partition of an empty list.
+    if not isinstance(partition, TaskPartition):
+        return iter(())
+    return read_rows(partition.url, partition.value, partition.topics, columns)
+
+
+def _core_count() -> int:
+    """Cores of the driver: a Python source is not told how many the executors have."""
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,123 @@
+"""What a driver knows of the log it reads: topics, extents, where ranges lie. Retries for it.
+
+Made in the process that asks and never pickled. An error that leaves here ends the query, so what
+may pass is asked again first. While nothing is written it asks ever more rarely, up to a second
+apart: a long poll instead of the hundred questions a second that Spark would ask.
+"""
+
+import math
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from logstore.clock import SystemClock, blocking_sleep_s
+from logstore.errors import OutcomeUnknown, Retryable
+from logstore.open import open_readable
+from logstore.perform import back_off_seconds
+from logstore.reader import LogReader, PartitionView, Piece, TopicPartition
+from logstore.rows import TopicRow
+from spark_source.offsets import Extent, Extents, Range, TopicExtent
+
+T = TypeVar("T")
+
+ATTEMPTS_MAX = 8
+"""With the back-off, about six seconds."""
+
+REGISTRY_INTERVAL_S = 5.0
+"""How old what the registry said may be: until then a topic's deletion is not noticed."""
+
+POLL_FIRST_S, POLL_MAX_S, POLL_GROWTH = 0.01, 1.0, 1.25
+
+
+class Survey:
+    """Topics of one log. Not for several threads at once."""
+
+    def __init__(self, url: str, topics: Sequence[str]) -> None:
+        self._url = url
+        self._wanted = topics
+        self._clock = SystemClock()
+        self._chance = random.Random()
+        self._reader: LogReader | None = None
+        self._rows: dict[str, TopicRow] = {}
+        self._views: Mapping[TopicPartition, PartitionView] = {}
+        self._read_at_s = self._poll_at_s = -math.inf
+        self._poll_delay_s = POLL_FIRST_S
+
+    def look(self) -> Extents:
+        """Extents now, by the registry and the chains; topics that do not exist are left out."""
+        self._patiently(self._read_registry)
+        return self.extents()
+
+    def extents(self) -> Extents:
+        """As of the last look or poll."""
+        partitions: dict[bytes, dict[int, Extent]] = {}
+        for key, view in sorted(self._views.items()):
+            extent = Extent(min(view.log_start, view.end), view.end)
+            partitions.setdefault(key.topic_id, {})[key.partition] = extent
+        return {
+            name: TopicExtent(row.topic_id, partitions.get(row.topic_id, {}))
+            for name, row in sorted(self._rows.items())
+        }
+
+    def wait_for_news(self, is_news: Callable[[Extents], bool], timeout_s: float) -> Extents:
+        """Extents as soon as `is_news` says so of them, or after `timeout_s`."""
+        deadline_s = self._clock.monotonic_s() + timeout_s
+        while True:
+            now_s = self._clock.monotonic_s()
+            if now_s >= self._poll_at_s:
+                extents = self._poll(now_s)
+                if is_news(extents):
+                    self._poll_delay_s = POLL_FIRST_S
+                    return extents
+                self._poll_at_s = self._clock.monotonic_s() + self._poll_delay_s
+                self._poll_delay_s = min(self._poll_delay_s * POLL_GROWTH, POLL_MAX_S)
+            elif is_news(extents := self.extents()):
+                return extents
+            now_s = self._clock.monotonic_s()
+            if now_s >= deadline_s:
+                return extents
+            blocking_sleep_s(max(0.0, min(self._poll_at_s, deadline_s) - now_s))
+
+    def pieces(self, ranges: Iterable[Range]) -> list[Piece]:
+        """Where the offsets of `ranges` lie, which must be in the extents."""
+        found: list[Piece] = []
+        for one in ranges:
+            key = TopicPartition(one.topic_id, one.partition)
+            found += self._patiently(self._pieces_of, key, one)
+        return found
+
+    def segment_sizes(self, chain: int, first_seq: int, last_seq: int) -> list[int]:
+        spans = self._patiently(self._log().spans, chain, first_seq, last_seq)
+        return [span.size_bytes for span in spans]
+
+    def _poll(self, now_s: float) -> Extents:
+        if now_s - self._read_at_s >= REGISTRY_INTERVAL_S:
+            return self.look()
+        views = self._patiently(self._log().follow, self._views)
+        if views is None:
+            return self.look()
+        self._views = views
+        return self.extents()
+
+    def _read_registry(self) -> None:
+        reader = self._log()
+        known = reader.topics()
+        self._rows = {name: known[name] for name in self._wanted if name in known}
+        self._views = reader.partitions(self._rows)
+        self._read_at_s = self._clock.monotonic_s()
+
+    def _pieces_of(self, key: TopicPartition, one: Range) -> list[Piece]:
+        return self._log().pieces(key, self._views[key].row, one.start, one.end)
+
+    def _log(self) -> LogReader:
+        if self._reader is None:
+            self._reader = LogReader(open_readable(self._url))
+        return self._reader
+
+    def _patiently(self, call: Callable[..., T], *arguments: object) -> T:
+        for attempt in range(1, ATTEMPTS_MAX):
+            try:
+                return call(*arguments)
+            except (Retryable, OutcomeUnknown):
+                blocking_sleep_s(back_off_seconds(attempt, self._chance))
+        return call(*arguments)

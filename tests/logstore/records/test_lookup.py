@@ -1,0 +1,70 @@
+"""Times and keys of one batch are found as Kafka finds them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logstore.records.batch import CorruptBatch
+from logstore.records.encode import encode_batch
+from logstore.records.lookup import (
+    first_record_at_or_after,
+    has_null_key,
+    record_with_max_timestamp,
+)
+from logstore.records.record import Record
+
+BATCH = encode_batch(
+    [Record(0, 50, b"a", b""), Record(3, 70, b"b", b""), Record(4, 60, b"c", b"")],
+    base_offset=100,
+    compression="zstd",
+)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "found"),
+    [(0, (100, 50)), (50, (100, 50)), (51, (103, 70)), (70, (103, 70)), (71, None)],
+)
+def test_the_first_record_at_or_after_a_time_is_found(
+    timestamp: int, found: tuple[int, int] | None
+) -> None:
+    assert first_record_at_or_after(BATCH, timestamp) == found
+
+
+def test_the_latest_record_is_found() -> None:
+    assert record_with_max_timestamp(BATCH) == (103, 70)
+
+
+def test_of_equally_late_records_the_first_is_found() -> None:
+    batch = encode_batch([Record(i, 5, None, None) for i in range(3)], base_offset=9)
+
+    assert record_with_max_timestamp(batch) == (9, 5)
+
+
+def test_with_append_time_every_record_has_it() -> None:
+    records = [Record(i, 80, b"k", None) for i in range(3)]
+    batch = encode_batch(records, base_offset=9, log_append_time=True)
+
+    assert first_record_at_or_after(batch, 80) == (9, 80)
+    assert record_with_max_timestamp(batch) == (9, 80)
+
+
+def test_an_empty_batch_has_no_records_to_find() -> None:
+    batch = encode_batch([], last_offset_delta=5)
+
+    assert first_record_at_or_after(batch, -1) is None
+    assert record_with_max_timestamp(batch) is None
+    assert not has_null_key(batch)
+
+
+@given(st.lists(st.none() | st.binary(max_size=3), min_size=1, max_size=9))
+def test_a_missing_key_is_noticed_and_an_empty_one_is_a_key(keys: list[bytes | None]) -> None:
+    batch = encode_batch([Record(i, 0, key, b"v") for i, key in enumerate(keys)])
+
+    assert has_null_key(batch) == (None in keys)
+
+
+def test_a_bomb_is_not_looked_into() -> None:
+    batch = encode_batch([Record(0, 0, None, bytes(100_000))], compression="gzip")
+
+    with pytest.raises(CorruptBatch, match="too large"):
+        has_null_key(batch, max_bytes=1000)

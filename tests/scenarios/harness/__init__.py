@@ -1,0 +1,1 @@
+"""Real processes: started, watched, killed at named steps, and judged by what they left behind."""

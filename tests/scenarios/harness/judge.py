@@ -1,0 +1,80 @@
+"""A process that reads the objects and judges: `python -m tests.scenarios.harness.judge`.
+
+Reads every batch of the topic by `logstore.reader`, without a broker, decodes the records, and
+compares them with the journals of the load and of the watch. Prints the verdict as one JSON line.
+"""
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from logstore.open import open_readable
+from logstore.reader import LogReader, Piece, TopicPartition, read_batches
+from logstore.records.batch import SEQUENCE_MAX, check_batch
+from logstore.records.decode import decode_records
+from tests.scenarios.harness.values import decode_value, read_journal
+from tests.scenarios.harness.verdict import StoredRecord, judge
+
+RECORDS_BYTES_MAX = 1 << 20
+
+
+def read_topic(url: str, topic: str) -> dict[int, list[StoredRecord]]:
+    """Every committed record of the topic, by partition, in the order of the log."""
+    log = open_readable(url)
+    try:
+        reader = LogReader(log)
+        topics = {name: row for name, row in reader.topics().items() if name == topic}
+        views = reader.partitions(topics)
+        pieces = [
+            piece
+            for key, view in views.items()
+            for piece in reader.pieces(key, view.row, view.log_start, view.end)
+        ]
+        stored: dict[int, list[StoredRecord]] = {key.partition: [] for key in views}
+        for chain, mine in sorted(_by_chain(pieces).items()):
+            first, last = min(p.first_seq for p in mine), max(p.last_seq for p in mine)
+            for found in read_batches(log.performer.store, chain, first, last, mine):
+                header = check_batch(found.data, 0, len(found.data))
+                key = TopicPartition(found.piece.topic_id, found.piece.partition)
+                for record in decode_records(found.data, max_bytes=RECORDS_BYTES_MAX):
+                    stored[key.partition].append(
+                        StoredRecord(
+                            header.base_offset + record.offset_delta,
+                            decode_value(bytes(record.value or b"")),
+                            (header.producer_id, header.producer_epoch),
+                            (header.base_sequence + record.offset_delta) & SEQUENCE_MAX,
+                        )
+                    )
+        return stored
+    finally:
+        log.close()
+
+
+def _by_chain(pieces: list[Piece]) -> dict[int, list[Piece]]:
+    found = defaultdict(list)
+    for piece in pieces:
+        found[piece.chain].append(piece)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--journal", type=Path, required=True)
+    parser.add_argument("--watermarks", type=Path, required=True)
+    options = parser.parse_args()
+    verdict = judge(
+        list(read_journal(options.journal)),
+        list(read_journal(options.watermarks)),
+        read_topic(options.url, options.topic),
+    )
+    print(json.dumps(dataclasses.asdict(verdict)))
+    return 1 if verdict.anomalies or verdict.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""What one seed does: which faults, how often, on what sizes. Swarm testing: each seed draws anew."""
+
+import random
+from dataclasses import dataclass
+
+from logstore.chains.flush import FlushSettings
+from logstore.chains.writer import ChainLimits
+from logstore.log.log import LogSettings
+from logstore.testing.simulated_rows import RowFaults
+from logstore.testing.simulated_store import StoreFaults
+
+KiB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    store: StoreFaults
+    rows: RowFaults
+    settings: LogSettings
+    partitions: int
+    idempotent: int
+    plain: int
+    crowd: int
+    """How many producers send one batch each and are never seen again: they make states large."""
+    faults_s: float
+    flips_bits: bool
+
+
+def draw_plan(chance: random.Random) -> Plan:
+    """Each kind of fault is there in about half of the seeds, so that rare mixes come up too."""
+
+    def maybe(most: float, share: float = 0.5) -> float:
+        return chance.uniform(0, most) if chance.random() < share else 0.0
+
+    flips_bits = chance.random() < 0.1
+    store = StoreFaults(
+        put_lost=maybe(0.1),
+        put_answer_lost=maybe(0.1),
+        put_late=maybe(0.1),
+        put_doubled=maybe(0.1),
+        put_conflict=maybe(0.1),
+        throttled=maybe(0.1),
+        get_failed=maybe(0.1),
+        get_short=maybe(0.02) if flips_bits else 0.0,
+        get_flipped=maybe(0.02) if flips_bits else 0.0,
+        slow=maybe(0.05),
+        latency_max_s=chance.choice((0.005, 0.03, 0.2)),
+    )
+    rows = RowFaults(
+        throttled=maybe(0.1, 0.3),
+        lost=maybe(0.1, 0.3),
+        answer_lost=maybe(0.1, 0.3),
+        late=maybe(0.1, 0.3),
+        slow=maybe(0.05, 0.3),
+    )
+    settings = LogSettings(
+        flush=FlushSettings(
+            interval_s=chance.choice((0.01, 0.05, 0.1)),
+            segment_bytes_max=64 * KiB,
+        ),
+        limits=ChainLimits(
+            checkpoint_segments=chance.choice((2, 5, 20, 256)),
+            checkpoint_entries=chance.choice((10, 100, 100_000)),
+            inline_bytes_max=chance.choice((60, 400, 64 * KiB)),
+            piece_bytes_max=chance.choice((50, 300, 1024 * KiB)),
+            arena_bytes=128 * KiB,
+        ),
+        cache_bytes_max=chance.choice((500, 20 * KiB, 1024 * KiB)),
+    )
+    return Plan(
+        store=store,
+        rows=rows,
+        settings=settings,
+        partitions=chance.randint(1, 4),
+        idempotent=chance.randint(1, 3),
+        plain=chance.randint(0, 1),
+        crowd=chance.choice((0, 0, 3, 20)),
+        faults_s=chance.uniform(10, 40),
+        flips_bits=flips_bits,
+    )

@@ -1,0 +1,180 @@
+"""One simulated world: stores, lives of one broker, clients, and somebody who means harm.
+
+Safety phase: faults, kills, twins, while clients send and read. Then everything is healed, one more
+broker starts, and it must get on: every client finishes, everything acknowledged is there.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+from hashlib import blake2b
+
+from logstore.chains.identity import Identity, ensure_identity
+from logstore.errors import Corrupt, LogstoreError
+from logstore.objects.memory import MemoryObjects
+from logstore.perform import Performer
+from logstore.registry.memory import MemoryRows
+from logstore.registry.retrying import RetryingRegistry
+from logstore.testing.audit import Audit, audit
+from logstore.testing.history import History, Partition
+from logstore.testing.simulated_broker import SimulatedBroker
+from logstore.testing.simulated_rows import RowFaults, SimulatedRows
+from logstore.testing.simulated_store import SimulatedStore, StoreFaults
+from logstore.testing.virtual_loop import VirtualClock
+from tests.simulation.plan import Plan, draw_plan
+
+BROKER = 7
+START_S = 90.0
+LIVENESS_S = 120.0
+LIMIT_S = 3_000.0
+
+
+class World:
+    """Everything that one seed is made of."""
+
+    def __init__(self, seed: int, plan: Plan | None = None) -> None:
+        self.chance = random.Random(seed)
+        self.plan = plan or draw_plan(self.chance)
+        self.clock = VirtualClock()
+        self.seen: Counter[str] = Counter()
+        self.history = History()
+        self.violations: list[str] = []
+        self.objects = MemoryObjects(self.clock)
+        self.rows = MemoryRows()
+        self.store = SimulatedStore(
+            self.objects, self.chance, self.plan.store, self.seen, self.trace
+        )
+        self.simulated_rows = SimulatedRows(
+            self.rows, self.chance, self.plan.rows, self.seen, self.trace
+        )
+        self.lives: list[SimulatedBroker] = []
+        self.primary: SimulatedBroker | None = None
+        self.is_over = False
+        self.is_healed = False
+        self.identity: Identity | None = None
+        self.live_topics: dict[bytes, tuple[str, int]] = {}
+        self.lines: list[str] = []
+        self._lock = 0
+
+    def trace(self, text: str) -> None:
+        self.lines.append(f"{asyncio.get_running_loop().time():.6f} {text}")
+
+    @property
+    def digest(self) -> str:
+        """Of everything that happened, in order."""
+        return blake2b("\n".join(self.lines).encode()).hexdigest()
+
+    def violate(self, text: str) -> None:
+        self.trace(f"VIOLATION {text}")
+        self.violations.append(text)
+
+    def performer(self) -> Performer:
+        registry = RetryingRegistry(
+            self.simulated_rows,
+            lambda: f"{self.chance.getrandbits(64):016x}",
+            self.clock,
+            self.chance,
+        )
+        return Performer(
+            self.store, registry, self.clock, self.chance, lambda: self.chance.randbytes(16)
+        )
+
+    def heal(self) -> None:
+        self.is_healed = True
+        self.store.faults = StoreFaults()
+        self.simulated_rows.faults = RowFaults()
+
+    async def create(self) -> None:
+        """An empty log, made while all is well."""
+        store, rows = self.store.faults, self.simulated_rows.faults
+        self.store.faults, self.simulated_rows.faults = StoreFaults(), RowFaults()
+        self.identity = await self.performer().run(ensure_identity("memory:"))
+        self.store.faults, self.simulated_rows.faults = store, rows
+
+    # Lives of the broker
+
+    def spawn(self, *, new_lock: bool = False, dies_at_step: int | None = None) -> SimulatedBroker:
+        assert self.identity is not None
+        self._lock += new_lock
+        life = SimulatedBroker(
+            f"life {len(self.lives)}",
+            self.performer(),
+            self.identity,
+            broker=BROKER,
+            lock=f"lock {self._lock}",
+            settings=self.plan.settings,
+            dies_at_step=dies_at_step,
+        )
+        self.trace(f"{life.process.name} starts lock={life.lock} dies_at={dies_at_step}")
+        self.lives.append(life)
+        return life
+
+    async def start(self, *, new_lock: bool = False, attempts_max: int = 30) -> SimulatedBroker:
+        """Start until a broker serves, as a service manager would."""
+        for attempt in range(attempts_max):
+            dies_at = None
+            if not self.is_healed and self.chance.random() < 0.25:
+                dies_at = self.chance.randrange(1, 600)
+            life = self.spawn(new_lock=new_lock and attempt == 0, dies_at_step=dies_at)
+            if await self.until(lambda life=life: life.is_serving or is_gone(life), START_S):
+                if life.is_serving:
+                    self.primary = life
+                    self.seen["starts"] += 1
+                    return life
+            else:
+                life.process.kill()
+                self.seen["start took too long"] += 1
+                if self.is_healed:
+                    self.violate(f"liveness: {life.process.name} does not start")
+            self.judge_end(life)
+            await asyncio.sleep(self.chance.uniform(0, 1.0))
+        raise AssertionError("no start succeeds")
+
+    def judge_end(self, life: SimulatedBroker) -> None:
+        """A life that ended by itself: had it a right to?"""
+        if not life.ended.is_set() or life.error is None:
+            return
+        error, life.error = life.error, None
+        self.trace(f"{life.process.name} ended: {error!r}")
+        self.seen[f"ended by {type(error).__name__}"] += 1
+        if not isinstance(error, LogstoreError):
+            self.violate(f"{life.process.name} broke: {error!r}")
+        elif self.plan.flips_bits:
+            return
+        elif isinstance(error, Corrupt) or "restore" in str(error):
+            self.violate(f"{life.process.name} raised a false alarm: {error!r}")
+
+    def pick(self) -> SimulatedBroker | None:
+        """A broker to connect to: any that would accept, zombies too."""
+        serving = [life for life in self.lives if life.is_serving]
+        return self.chance.choice(serving) if serving else None
+
+    async def until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        deadline_s = self.clock.monotonic_s() + timeout_s
+        while not condition():
+            if self.clock.monotonic_s() >= deadline_s:
+                return False
+            await asyncio.sleep(0.05)
+        return True
+
+    # The end
+
+    def check(self) -> Audit:
+        """Audit what is stored, and compare it with what clients saw."""
+        found = audit(self.objects, self.rows)
+        self.seen.update(found.seen)
+        self.history.check_end(found.records)
+        for topic_id, (name, partitions) in self.live_topics.items():
+            if self.history.is_deleted(topic_id):
+                continue
+            there = [Partition(topic_id, number) in found.records for number in range(partitions)]
+            if not all(there):
+                self.violate(f"a topic that was created is not there name={name}")
+        self.violations += found.violations + self.history.violations + self.store.violations
+        return found
+
+
+def is_gone(life: SimulatedBroker) -> bool:
+    return life.process.is_dead or life.ended.is_set()
+

@@ -1,0 +1,156 @@
+"""House rules no linter knows. Raise a limit only with a reason in the commit."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tools.tree import tree_files
+
+ROOT = Path(__file__).parent.parent
+HERE = Path("tests/test_tidy.py")
+PACKAGES = ("logstore", "broker", "spark_source", "pyspark_logstore")
+GENERATED = "logstore/wire/messages/"
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 60
+NOT_NAMES = {"utils", "helpers", "common", "managers", "base", "util", "helper", "manager", "misc"}
+HEAVY = ("pyarrow", "pyspark", "pandas", "boto3", "obstore", "deltalake", "asyncio")
+
+# Why a test may be skipped: the exact reason it gives, and when that is right.
+SKIP_REASONS = {
+    "no unnamed files here": "what is tested is O_TMPFILE and linkat, which Linux alone has",
+    "no mount namespace may be made here": "a full disk is a small tmpfs, which needs the right",
+}
+
+UNTOLD = {
+    "a path of one machine": r"/work/|/root/|/home/\w+/|(?<![\w.-])/Users/\w+/",
+    "a registry's host": r"pypi\.org/simple|maven2|https?://\S+/simple\b",
+    "how the project is developed": r"(?<![\w/.-])shared/|\bissue #?\d+",
+}
+UNFINISHED = r"\b(?:TODO|FIXME|XXX)\b|\braise NotImplementedError\b"
+MENTIONED = re.compile(
+    rf"\b(?:{'|'.join(PACKAGES)}|tests|tools|docs|infra|benchmarks)/[\w./-]*\w/?"
+)
+
+
+@cache
+def files() -> tuple[Path, ...]:
+    return tuple(tree_files(ROOT))
+
+
+@cache
+def text_of(path: Path) -> str:
+    data = (ROOT / path).read_bytes()
+    return "" if b"\0" in data else data.decode()
+
+
+def sources() -> list[Path]:
+    return [path for path in files() if path.suffix == ".py" and GENERATED not in str(path)]
+
+
+def documents() -> list[Path]:
+    return [path for path in files() if path.suffix == ".md"]
+
+
+@pytest.mark.parametrize("path", sources(), ids=str)
+def test_a_source_file_says_what_it_is_and_fits_its_limits(path: Path) -> None:
+    text = text_of(path)
+    tree = ast.parse(text)
+
+    assert len(text.splitlines()) <= FILE_LINES_MAX
+    assert not tree.body or ast.get_docstring(tree), "say what lives here"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or 0) - node.lineno + 1
+            assert lines <= FUNCTION_LINES_MAX, f"{node.name} has {lines} lines"
+
+
+def test_no_file_is_named_for_what_does_not_belong_anywhere() -> None:
+    assert not [path for path in sources() if NOT_NAMES.intersection([*path.parts, path.stem])]
+
+
+@pytest.mark.parametrize("what", UNTOLD)
+def test_no_file_tells(what: str) -> None:
+    assert not list(hits(UNTOLD[what], re.IGNORECASE)), f"these lines tell {what}"
+
+
+def test_nothing_is_left_unfinished() -> None:
+    assert not list(hits(UNFINISHED))
+
+
+def hits(pattern: str, flags: int = 0) -> Iterator[str]:
+    for path in files():
+        if path == HERE or path.name.endswith(".lock"):
+            continue
+        text = text_of(path)
+        for found in re.finditer(pattern, text, flags):
+            yield f"{path}:{text.count(chr(10), 0, found.start()) + 1}: {found.group()}"
+
+
+def test_every_skip_gives_a_registered_reason() -> None:
+    unregistered = [
+        f"{path}:{line}: {reason}"
+        for path in sources()
+        if path.parts[0] == "tests"
+        for line, reason in skips(ast.parse(text_of(path)))
+        if reason not in SKIP_REASONS
+    ]
+    assert not unregistered
+
+
+def skips(tree: ast.AST) -> Iterator[tuple[int, object]]:
+    """Line and reason of every call of, or bare mark of, pytest's ways to skip."""
+    called: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _skips(node.func):
+            called.add(node.func)
+            named = [keyword.value for keyword in node.keywords if keyword.arg == "reason"]
+            given = [said.value for said in named or node.args if isinstance(said, ast.Constant)]
+            yield node.lineno, given[0] if given else None
+        elif _skips(node) and node not in called:
+            yield getattr(node, "lineno", 0), None
+
+
+def _skips(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr in ("skip", "skipif", "importorskip", "skipTest", "xfail")
+        and "pytest" in ast.unparse(node)
+    )
+
+
+@pytest.mark.parametrize("document", documents(), ids=str)
+def test_every_relative_link_leads_somewhere(document: Path) -> None:
+    prose = re.sub(r"```.*?```|`[^`\n]*`", "", text_of(document), flags=re.DOTALL)
+    targets = re.findall(r"\]\(([^)\s#]+)", prose)
+    folder = (ROOT / document).parent
+    local = [target for target in targets if not re.match(r"\w+:", target)]
+
+    assert not [target for target in local if not (folder / target).exists()]
+
+
+@pytest.mark.parametrize("document", [p for p in documents() if p.parts[0] == "docs"], ids=str)
+def test_every_file_that_a_document_names_exists(document: Path) -> None:
+    named = sorted(set(MENTIONED.findall(text_of(document))))
+
+    assert not [name for name in named if not _exists(name)]
+
+
+def _exists(name: str) -> bool:
+    return (ROOT / name).exists() or (ROOT / f"{name}.py").is_file()
+
+
+def test_importing_logstore_loads_nothing_heavy() -> None:
+    program = f"import logstore, sys; print([n for n in {HEAVY} if n in sys.modules])"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    answer = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+
+    assert answer.stdout.strip() == "[]"

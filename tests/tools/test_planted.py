@@ -1,0 +1,126 @@
+"""The tool that plants bugs, on a package of four lines: only a failed test is a proof."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.planted import Unproven, main, prove, read_bug
+
+ADD = '"""Sums."""\n\n\ndef add(a: int, b: int) -> int:\n    return a + b\n'
+TEST_ADD = """from adding.add import add
+
+def test_small():
+    assert add(1, 0) == 1
+
+def test_sums():
+    print()
+    print("seeds to detection: 7")
+    assert add(2, 3) == 5
+"""
+DIFF = """--- a/adding/add.py
++++ b/adding/add.py
+@@ -4,2 +4,2 @@
+ def add(a: int, b: int) -> int:
+-    return a + b
++    return {}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name, text in {
+        "adding/__init__.py": "",
+        "adding/add.py": ADD,
+        "tests/test_add.py": TEST_ADD,
+        "pyproject.toml": '[tool.pytest.ini_options]\naddopts = ["-s"]\n',
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "tests/planted").mkdir()
+    return tmp_path
+
+
+def plant(root: Path, body: str, *, red: str = "tests/test_add.py", name: str = "bug") -> Path:
+    path = root / f"tests/planted/{name}.patch"
+    path.write_text(f"name: {name}\nrule: 0, sums\nred: {red}\n\n{DIFF.format(body)}")
+    return path
+
+
+def test_a_bug_that_a_test_notices_is_proven(root: Path) -> None:
+    proof = prove(read_bug(plant(root, "a - b")), root)
+
+    assert (proof.why_not, proof.red_by, proof.seeds_to_detection) == ("", "test_sums", 7)
+    assert (root / "adding/add.py").read_text() == ADD, "the tree itself is untouched"
+
+
+@pytest.mark.slow
+def test_a_bug_that_no_test_notices_is_unproven(root: Path) -> None:
+    assert prove(read_bug(plant(root, "b + a")), root).why_not == "no test noticed"
+
+
+@pytest.mark.slow
+def test_a_patch_that_breaks_the_import_is_unproven(root: Path) -> None:
+    assert "the run did" in prove(read_bug(plant(root, "(")), root).why_not
+
+
+@pytest.mark.slow
+def test_a_patch_whose_context_has_changed_is_unproven(root: Path) -> None:
+    bug = read_bug(plant(root, "a - b"))
+    (root / "adding/add.py").write_text(ADD.replace("int)", "int, /)"))
+
+    assert "no longer applies" in prove(bug, root).why_not
+
+
+@pytest.mark.slow
+def test_tests_that_fail_without_the_bug_prove_nothing(root: Path) -> None:
+    bug = read_bug(plant(root, "a - b"))
+    (root / "adding/add.py").write_text(ADD.replace("a + b", "a * b"))
+
+    assert "without the bug" in prove(bug, root).why_not
+
+
+@pytest.mark.slow
+def test_a_test_that_is_not_there_proves_nothing(root: Path) -> None:
+    bug = read_bug(plant(root, "a - b", red="tests/test_add.py::test_gone"))
+
+    assert "without the bug" in prove(bug, root).why_not
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("name: bug\nred: tests/test_add.py\n\n" + DIFF, "lacks rule"),
+        ("name: other\nrule: 1\nred: tests/test_add.py\n\n" + DIFF, "calls it other"),
+        ("name: bug\nrule: 1\nred: tests/test_add.py\n\n", "production code"),
+        (
+            "name: bug\nrule: 1\nred: x\n\n" + DIFF.replace("adding/add.py", "tests/test_add.py"),
+            "production code",
+        ),
+    ],
+)
+def test_a_patch_with_a_wrong_header_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "bug.patch"
+    path.write_text(text)
+
+    with pytest.raises(Unproven, match=complaint):
+        read_bug(path)
+
+
+@pytest.mark.slow
+def test_the_command_tells_each_bug_and_fails_if_one_is_unproven(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(root, "a - b", name="noticed")
+    plant(root, "b + a", name="unnoticed")
+
+    assert main(["--only", "noticed"], root) == 0
+    assert main([], root) == 1
+    assert "1 of 2 planted bugs were noticed" in capsys.readouterr().out
+    assert main(["--list"], root) == 0
+    assert "0, sums" in capsys.readouterr().out
+
+
+def test_the_command_refuses_a_name_that_is_not_there(root: Path) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--only", "absent"], root)
+    assert stopped.value.code == 2

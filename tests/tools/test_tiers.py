@@ -1,0 +1,74 @@
+"""What `make test` counts, and which Java is new enough for Spark."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.java import major_version, why_no_java
+from tools.tiers import Counts, read_report
+
+REPORT = """<?xml version="1.0" encoding="utf-8"?>
+<testsuites name="pytest tests">
+  <testsuite name="pytest" tests="9" failures="2" errors="1" skipped="2" time="1.0"/>
+</testsuites>
+"""
+
+
+def test_a_report_is_summed_by_outcome(tmp_path: Path) -> None:
+    (tmp_path / "report.xml").write_text(REPORT)
+
+    assert read_report(tmp_path / "report.xml") == Counts(passed=4, failed=3, skipped=2)
+
+
+def test_without_a_report_nothing_has_passed(tmp_path: Path) -> None:
+    assert read_report(tmp_path / "report.xml") == Counts()
+
+
+def test_the_sum_of_counts_always_names_passed_and_failed() -> None:
+    assert str(Counts(passed=3) + Counts(passed=4)) == "7 passed, 0 failed"
+    assert str(Counts(failed=1, skipped=2)) == "0 passed, 1 failed, 2 skipped"
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('openjdk version "25" 2025-09-16', 25),
+        ('java version "1.8.0_391"', 8),
+        ("no version at all", None),
+    ],
+)
+def test_the_version_of_java_is_read(text: str, version: int | None) -> None:
+    assert major_version(text) == version
+
+
+@pytest.mark.parametrize(
+    ("answer", "ending"),
+    [('openjdk version "17.0.1"', None), ('java version "1.8.0_391"', "is version 8")],
+)
+def test_an_old_java_is_refused_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, ending: str | None
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho '{answer}' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    reason = why_no_java()
+
+    if ending is None:
+        assert reason is None
+    else:
+        assert reason is not None
+        assert "openjdk-17-jre-headless" in reason
+        assert reason.endswith(ending)
+
+
+def test_no_java_is_said_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert "no java found" in (why_no_java() or "")

@@ -1,0 +1,213 @@
+"""Plants known bugs and demands that a test goes red for each: are the safety tests any good?
+
+A planted bug is a file tests/planted/NAME.patch: a header, an empty line, a unified diff of a few
+lines of production code.
+
+    name: ack-before-commit            the file's own name
+    rule: 1, commit                    the safety rule that it breaks
+    red: tests/…/test_x.py::test_y     what must go red: files or tests, separated by spaces
+    seeds: 200                         for simulations: how many seeds it may take (optional)
+
+Each bug gets a copy of the tree. There the tests named must pass, the patch must apply as it
+stands, and then a test must fail: an error while collecting or setting up proves nothing.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.tree import tree_files
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = "tests/planted"
+RUN_TIMEOUT_S = 900
+
+
+class Unproven(Exception):
+    """The planted bug proves nothing; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedBug:
+    path: Path
+    name: str
+    rule: str
+    red: tuple[str, ...]
+    seeds: int | None
+    packages: tuple[str, ...]  # what it changes, by top package
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    bug: PlantedBug
+    red_by: str  # the first test that failed; empty if none did
+    why_not: str  # empty if proven
+    seeds_to_detection: int | None
+    seconds: float
+
+
+def read_bugs(folder: Path) -> list[PlantedBug]:
+    return [read_bug(path) for path in sorted(folder.glob("*.patch"))]
+
+
+def read_bug(path: Path) -> PlantedBug:
+    head, _, diff = path.read_text().partition("\n\n")
+    fields = dict(re.findall(r"^(\w+):[ \t]*(.*\S)", head, re.MULTILINE))
+    missing = [key for key in ("name", "rule", "red") if key not in fields]
+    if missing:
+        raise Unproven(f"{path.name}: the header lacks {', '.join(missing)}")
+    if fields["name"] != path.stem:
+        raise Unproven(f"{path.name}: the header calls it {fields['name']}")
+    changed = re.findall(r"^\+\+\+ b/(\S+)", diff, re.MULTILINE)
+    if not changed or any(name.startswith("tests/") for name in changed):
+        raise Unproven(f"{path.name}: a planted bug changes production code, and only that")
+    packages = tuple(sorted({name.split("/")[0] for name in changed}))
+    seeds = int(fields["seeds"]) if "seeds" in fields else None
+    return PlantedBug(
+        path, fields["name"], fields["rule"], tuple(fields["red"].split()), seeds, packages
+    )
+
+
+def prove(bug: PlantedBug, root: Path = ROOT) -> Proof:
+    """Plant one bug in a copy of the tree at `root`, and see who notices."""
+    began = time.perf_counter()
+    red_by, why_not, seeds = "", "", None
+    with tempfile.TemporaryDirectory(prefix="planted-") as scratch:
+        copy = Path(scratch).resolve() / "tree"
+        try:
+            copy_tree(root, copy)
+            check_imports_come_from(copy, bug.packages)
+            expect_green(bug, copy)
+            apply(bug, copy)
+            red_by, seeds = expect_red(bug, copy)
+        except Unproven as reason:
+            why_not = str(reason)
+    return Proof(bug, red_by, why_not, seeds, time.perf_counter() - began)
+
+
+def copy_tree(root: Path, copy: Path) -> None:
+    for name in tree_files(root):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / name, copy / name)
+
+
+def check_imports_come_from(copy: Path, packages: Sequence[str]) -> None:
+    """An editable install of the real tree must not be what the tests test."""
+    for package in packages:
+        answer = run(copy, "-c", f"import {package}; print({package}.__file__)")
+        if answer.returncode or not Path(answer.stdout.strip()).is_relative_to(copy):
+            raise Unproven(f"{package} is not imported from the copy: {last_line(answer)}")
+
+
+def expect_green(bug: PlantedBug, copy: Path) -> None:
+    answer = run_tests(bug, copy)
+    if answer.returncode != 0:
+        raise Unproven(f"without the bug the tests do not pass: {last_line(answer)}")
+
+
+def apply(bug: PlantedBug, copy: Path) -> None:
+    command = ["git", "apply", "--whitespace=nowarn", str(bug.path.resolve())]
+    # No repository above may decide what the paths in the patch are relative to.
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(copy.parent)}
+    answer = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+    if answer.returncode:
+        raise Unproven(f"the patch no longer applies, plant the bug again: {last_line(answer)}")
+
+
+def expect_red(bug: PlantedBug, copy: Path) -> tuple[str, int | None]:
+    """The test that failed first, and after how many seeds if it says so."""
+    answer = run_tests(bug, copy)
+    if answer.returncode == 0:
+        raise Unproven("no test noticed")
+    failed = first_failure(copy)
+    if answer.returncode != 1 or not failed:
+        raise Unproven(f"no test failed, the run did: {last_line(answer)}")
+    found = re.search(r"^seeds to detection: (\d+)", answer.stdout, re.MULTILINE)
+    return failed, int(found[1]) if found else None
+
+
+def first_failure(copy: Path) -> str:
+    """Name of the first test whose own body failed, as pytest's JUnit report has it."""
+    for case in ElementTree.parse(copy / "report.xml").getroot().iter("testcase"):
+        if case.find("failure") is not None:
+            return case.get("name", "")
+    return ""
+
+
+def run_tests(bug: PlantedBug, copy: Path) -> subprocess.CompletedProcess[str]:
+    options = ["-x", "-q", "-m", "", "-p", "no:cacheprovider", "--junitxml=report.xml"]
+    seeds = [f"--seeds={bug.seeds}"] if bug.seeds is not None else []
+    return run(copy, "-m", "pytest", *options, *seeds, *bug.red)
+
+
+def run(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
+        "PYTHONPATH": str(copy),
+        "PYTHONDONTWRITEBYTECODE": "1",  # a patch within a second of a cached .pyc would be missed
+        "CI": "true",  # the same examples each time
+    }
+    command = [sys.executable, *arguments]
+    try:
+        return subprocess.run(
+            command, cwd=copy, env=environment, capture_output=True, text=True,
+            stdin=subprocess.DEVNULL, timeout=RUN_TIMEOUT_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as expired:
+        raise Unproven(f"still running after {expired.timeout:.0f} s") from expired
+
+
+def last_line(answer: subprocess.CompletedProcess[str]) -> str:
+    lines = (answer.stdout + answer.stderr).strip().splitlines()
+    return lines[-1] if lines else f"exit code {answer.returncode}"
+
+
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--list", action="store_true", help="name the bugs, plant none")
+    parser.add_argument("--only", metavar="NAME", action="append", help="this bug; may be repeated")
+    parser.add_argument("--jobs", type=int, default=2, help="bugs at a time")
+    options = parser.parse_args(arguments)
+    try:
+        bugs = read_bugs(root / FOLDER)
+    except Unproven as reason:
+        parser.exit(2, f"{reason}\n")
+    if unknown := set(options.only or ()) - {bug.name for bug in bugs}:
+        parser.exit(2, f"no planted bug is called {', '.join(sorted(unknown))}\n")
+    chosen = [bug for bug in bugs if not options.only or bug.name in options.only]
+    if options.list:
+        print_table([("bug", "rule", "red"), *((b.name, b.rule, " ".join(b.red)) for b in chosen)])
+        return 0
+    with ThreadPoolExecutor(options.jobs) as pool:
+        proofs = list(pool.map(lambda bug: prove(bug, root), chosen))
+    print_table([("bug", "rule", "red by", "seeds", "seconds"), *map(_row, proofs)])
+    noticed = sum(not proof.why_not for proof in proofs)
+    print(f"{noticed} of {len(proofs)} planted bugs were noticed")
+    return 0 if noticed == len(proofs) else 1
+
+
+def _row(proof: Proof) -> tuple[str, ...]:
+    red = f"UNPROVEN: {proof.why_not}" if proof.why_not else proof.red_by
+    seeds = "" if proof.seeds_to_detection is None else str(proof.seeds_to_detection)
+    return proof.bug.name, proof.bug.rule, red, seeds, f"{proof.seconds:.1f}"
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

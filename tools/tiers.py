@@ -1,0 +1,131 @@
+"""Runs everything that must pass, tier by tier, and sums up: `make test`.
+
+Each tier is one pytest run, so that tests which need a machine to themselves get one. A tier that
+cannot run on this machine says so in a line of its own and in the last line. That last line counts
+the tests of all tiers; a failed check (format, lint, types, imports) counts as one.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.java import why_no_java
+
+REPORTS = Path("build/reports")
+TOTAL = REPORTS / "total.txt"
+CHECKS = ("format", "lint", "types", "imports")
+PLANTED = "tests/planted"
+NO_TESTS = 5  # pytest's exit code when it selected none
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    name: str
+    arguments: tuple[str, ...]
+    parallel: bool = False
+    why_not: Callable[[], str | None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(
+            self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped
+        )
+
+    def __str__(self) -> str:
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        return f"{self.passed} passed, {self.failed} failed{skipped}"
+
+
+TIERS = (
+    Tier("fast", ("-m", "not slow and not spark and not clients"), parallel=True),
+    Tier("slow", ("-m", "slow and not spark and not clients", "--ignore", PLANTED), parallel=True),
+    Tier("clients", ("-m", "clients and not spark")),
+    Tier("spark", ("-m", "spark"), why_not=why_no_java),
+    Tier("planted", ("-m", "slow", PLANTED), parallel=True),
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=2, help="test processes at a time")
+    parser.add_argument("--only", choices=[tier.name for tier in TIERS], help="this tier alone")
+    options = parser.parse_args()
+
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    TOTAL.unlink(missing_ok=True)
+    began = time.perf_counter()
+    lines: list[str] = []
+    total = Counts() if options.only else run_checks(lines)
+    not_run: list[str] = []
+    for tier in TIERS:
+        if options.only not in (None, tier.name):
+            continue
+        if reason := tier.why_not():
+            not_run.append(tier.name)
+            lines.append(f"{tier.name:10} NOT RUN on this machine: {reason}")
+            print(lines[-1], flush=True)
+            continue
+        total += run_tier(tier, options.jobs, lines)
+
+    print("\n" + "\n".join(lines))
+    suffix = f"; not run: {', '.join(not_run)}" if not_run else ""
+    text = f"{total} in {time.perf_counter() - began:.0f} s{suffix}"
+    TOTAL.write_text(text + "\n")
+    print(text, flush=True)
+    return 1 if total.failed else 0
+
+
+def run_checks(lines: list[str]) -> Counts:
+    failed = 0
+    for check in CHECKS:
+        began = time.perf_counter()
+        code = subprocess.run(["make", check], stdin=subprocess.DEVNULL).returncode
+        failed += code != 0
+        verdict = "ok" if code == 0 else "FAILED"
+        lines.append(f"{check:10} {verdict} in {time.perf_counter() - began:.0f} s")
+        print(lines[-1], flush=True)
+    return Counts(failed=failed)
+
+
+def run_tier(tier: Tier, jobs: int, lines: list[str]) -> Counts:
+    report = REPORTS / f"{tier.name}.xml"
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", "--durations=5", f"--junitxml={report}"]
+    if tier.parallel and jobs > 1:
+        command += ["-n", str(jobs)]
+    print(f"\n--- {tier.name}", flush=True)
+    began = time.perf_counter()
+    code = subprocess.run([*command, *tier.arguments], stdin=subprocess.DEVNULL).returncode
+    counts = read_report(report)
+    if code not in (0, NO_TESTS) and not counts.failed:
+        counts += Counts(failed=1)  # pytest itself failed: nothing in its report says so
+    lines.append(f"{tier.name:10} {counts} in {time.perf_counter() - began:.0f} s")
+    return counts
+
+
+def read_report(path: Path) -> Counts:
+    """The sums in pytest's JUnit report; none if there is no report."""
+    if not path.exists():
+        return Counts()
+    total = Counts()
+    for suite in ElementTree.parse(path).getroot().iter("testsuite"):
+        tests, failed, errors, skipped = (
+            int(suite.get(name, "0")) for name in ("tests", "failures", "errors", "skipped")
+        )
+        total += Counts(tests - failed - errors - skipped, failed + errors, skipped)
+    return total
+
+
+if __name__ == "__main__":
+    sys.exit(main())
