@@ -44,11 +44,8 @@ fast: $(STAMP)
 java: $(STAMP)
 	@$(BIN)/python -m tools.java
 
-bench: $(STAMP) ## measure what benchmarks/ measures; ONLY=name for one of them
-	@for file in benchmarks/bench_$(or $(ONLY),*).py; do \
-	  [ -e "$$file" ] || { echo "bench: there is no $$file" >&2; exit 1; }; \
-	  name=$${file%.py}; $(BIN)/python -m "$${name////.}"; \
-	done
+bench: $(STAMP) java ## measure, beside Apache Kafka in the same run; ARGS="fetch --rounds 5" for some
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 campaign: $(STAMP) ## the simulations over many seeds: SEEDS=2000 FIRST_SEED=0
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m "" --timeout=0 tests/simulation \

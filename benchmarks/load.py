@@ -6,7 +6,10 @@ import uuid
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stub does not re-export
+    AdminClient,
+    NewTopic,
+)
 
 PARTITIONS = 4
 PAYLOADS = 1000

@@ -14,8 +14,11 @@ class Operation(IntEnum):
     WRITE = 4
     CREATE = 5
     DELETE = 6
+    ALTER = 7
     DESCRIBE = 8
+    CLUSTER_ACTION = 9
     DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
 
 
@@ -30,6 +33,27 @@ class Resource(NamedTuple):
     kind: Kind
     name: str
 
+
+TOPIC_OPERATIONS = (
+    Operation.READ,
+    Operation.WRITE,
+    Operation.CREATE,
+    Operation.DELETE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+CLUSTER_OPERATIONS = (
+    Operation.CREATE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.CLUSTER_ACTION,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+    Operation.IDEMPOTENT_WRITE,
+)
+"""What the fields "authorized operations" of Metadata tell about (KIP-430)."""
 
 CLUSTER = Resource(Kind.CLUSTER, "kafka-cluster")
 ANONYMOUS = "User:ANONYMOUS"

@@ -6,7 +6,7 @@ One per process; every handler gets it with each call.
 import asyncio
 import base64
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from broker.authorizer import Authorizer, Kind, Operation, Resource
@@ -14,6 +14,7 @@ from broker.call import Call
 from broker.clients import Clients
 from broker.connection import Connection
 from broker.dispatch import dispatch
+from broker.metadata_bytes import MetadataBytes
 from broker.timers import Timers
 from broker.topic_rules import TopicRules
 from logstore.clock import Clock
@@ -55,8 +56,9 @@ class Broker:
         self.changes = asyncio.Semaphore(CHANGES_MAX)
         self.being_created: set[str] = set()
         """Topics that somebody asked for and that are on their way."""
+        self.metadata = MetadataBytes()
+        self.tasks = tasks
         self._authorizer = authorizer
-        self._tasks = tasks
         self._rules: dict[bytes, TopicRules] = {}
 
     def _dispatch(self, connection: Connection, frame: memoryview) -> None:
@@ -64,6 +66,12 @@ class Broker:
 
     def allows(self, call: Call, operation: Operation, kind: Kind, name: str) -> bool:
         return self._authorizer.authorize(call.principal, operation, Resource(kind, name))
+
+    def allowed_bits(
+        self, call: Call, operations: Sequence[Operation], kind: Kind, name: str
+    ) -> int:
+        """Which of `operations` are allowed: bit n for the operation of number n (KIP-430)."""
+        return sum(1 << one for one in operations if self.allows(call, one, kind, name))
 
     # Topics
 
@@ -83,7 +91,7 @@ class Broker:
         self, call: Call, work: Coroutine[Any, Any, None], turn: asyncio.Semaphore
     ) -> None:
         """Run what takes store or registry, which answers `call` itself when it is done."""
-        self._tasks.create_task(self._run(call, work, turn))
+        self.tasks.create_task(self._run(call, work, turn))
 
     async def _run(
         self, call: Call, work: Coroutine[Any, Any, None], turn: asyncio.Semaphore

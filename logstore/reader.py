@@ -268,8 +268,8 @@ def _batches_of(
         if entry.kind != EntryKind.BATCH or piece is None:
             continue
         if entry.base_offset < piece.end and entry.last_offset >= piece.start:
-            data = body[entry.position : entry.position + entry.length]
-            yield FoundBatch(piece, seq, entry, data)
+            batch = body[entry.position : entry.position + entry.length]
+            yield FoundBatch(piece, seq, entry, batch)
 
 
 def _read_body_range(chain: int, seq: int, position: int, length: int) -> Steps[bytes]:

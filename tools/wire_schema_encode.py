@@ -95,7 +95,7 @@ class Encoders:
         layout = field.layout
         assert layout is not None
         if layout.holds_records:
-            raise NotImplementedError("records in a struct outside an array")
+            raise ValueError("records in a struct outside an array are not supported")
         many = self._many(layout, version)
         if field.nullable:  # KIP-893: -1 is null, 1 is not
             run.lines.append(f"v = {value}")

@@ -1,4 +1,4 @@
-"""Produce with librdkafka: MB per broker CPU-second at 1 KB and 100 B, default and large batches."""
+"""Produce with librdkafka: MB per broker CPU-second, 1 KB and 100 B, default and large batches."""
 
 from benchmarks.load import Load, new_topic, produce
 from benchmarks.peers.server import Server

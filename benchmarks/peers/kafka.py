@@ -1,4 +1,4 @@
-"""Apache Kafka, one KRaft node on a directory, from Maven Central; jars cached outside the checkout.
+"""Apache Kafka, one KRaft node on a directory; jars by Maven, cached outside the checkout.
 
 Same durability setting as shipped (no fsync per batch), 1 GiB heap, G1 as its start script sets it.
 """

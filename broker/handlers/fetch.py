@@ -78,7 +78,12 @@ class _Fetch:
             self.drop()
             broker = self._broker
             broker.start(self._call, self._load(), broker.cold_reads)
-        elif self._is_over or look.has_error or look.byte_count >= self._request.min_bytes:
+        elif (
+            self._is_over
+            or look.has_error
+            or look.byte_count >= self._request.min_bytes
+            or not look.waited_for  # nothing more can come
+        ):
             self.drop()
             self._answer(look)
         else:

@@ -262,6 +262,7 @@ class ChainWriter:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._until(lambda: self._pipeline.is_idle and self._is_checkpointed())
+                self.flush()  # what came meanwhile
                 if self.chain.spans and not self.fenced.is_set():
                     self._begin_checkpoint()
                     await self._until(self._is_checkpointed)

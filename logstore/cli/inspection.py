@@ -128,4 +128,6 @@ def _topic(log: "ReadableLog", options: argparse.Namespace) -> int:
     return OK
 
 
-COMMAND = Command("show what a log holds, without a broker", configure, run)
+COMMAND = Command(
+    "show what a log holds, without a broker; all of it unless WHAT is given", configure, run
+)

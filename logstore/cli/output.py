@@ -1,6 +1,7 @@
 """What commands print: JSON for machines; for people tables, on a terminal by rich."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,6 +9,8 @@ from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Protocol
+
+_NUMBER = re.compile(r"-?\d*")
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -45,10 +48,11 @@ def print_facts(facts: Sequence[tuple[str, object]]) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A title and a table; columns of numbers are put flush right."""
+    """A title and a table; columns of whole numbers are put flush right."""
     cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
     right = [
-        bool(rows) and all(isinstance(row[at], int) for row in rows) for at in range(len(columns))
+        bool(rows) and all(_NUMBER.fullmatch(row[at]) for row in cells)
+        for at in range(len(columns))
     ]
     print(f"\n{title}")
     if not (sys.stdout.isatty() and _print_rich(columns, cells, right)):

@@ -143,39 +143,17 @@ class Leader:
             max_timestamp, attributes = append_time_ms, attributes | LOG_APPEND_TIME_BIT
             largest_at = base
         flags = attributes >> FLAGS_SHIFT & 7
-        builder.add_batch_entry(
-            flags,
-            self.partition,
-            self.topic_id,
-            self.leader_epoch,
-            length,
-            position,
-            base,
-            last,
-            producer,
-            epoch,
-            sequence,
-            max_timestamp,
-            largest_at,
-            count,
-        )
+        identity = (flags, self.partition, self.topic_id, self.leader_epoch, length, position)
+        sequenced = (base, last, producer, epoch, sequence, max_timestamp, largest_at, count)
+        builder.add_batch_entry(*identity, *sequenced)
         seq = writer.open_seq
         stretch.end = last + 1
         if max_timestamp > stretch.max_timestamp:
             stretch.max_timestamp = max_timestamp
             stretch.max_timestamp_offset = base
+        placed = (seq, position, length, count, 0, flags)
         stretch.rows += ROW.pack(
-            seq,
-            position,
-            length,
-            count,
-            0,
-            flags,
-            base,
-            last,
-            max_timestamp,
-            largest_at,
-            stretch.max_timestamp,
+            *placed, base, last, max_timestamp, largest_at, stretch.max_timestamp
         )
         if producer >= 0 and sequence >= 0:
             stretch.state.apply_batch(

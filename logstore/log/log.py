@@ -229,7 +229,7 @@ class Log:
             return None
         found = await self._reader.rows(leader, self.epoch, best[1])
         record = record_with_max_timestamp(await self._reader.batch(found))
-        return (*record, found.key.leader_epoch)
+        return None if record is None else (*record, found.key.leader_epoch)
 
     def _note_checkpoints(self) -> None:
         self._checkpoints.live[self.epoch] = self.writer.durable_checkpoints

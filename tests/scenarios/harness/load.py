@@ -120,9 +120,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
     with options.journal.open("wb") as journal:
         senders = [
-            Sender(
-                number, options.partitions, options.topic, producer(options.bootstrap), journal
-            )
+            Sender(number, options.partitions, options.topic, producer(options.bootstrap), journal)
             for number in range(options.producers)
         ]
         run(senders, lambda: bool(stopping))

@@ -1,14 +1,14 @@
 """Judges one series from what clients saw and what the objects hold. Pure.
 
-    lost          acknowledged and nowhere, or sent and never answered
-    misplaced     acknowledged at another offset than it is at
-    doubled       at two offsets
-    disordered    counters of one producer and partition do not go up with the offsets
-    gap           offsets of a partition are not 0, 1, 2, ...
-    phantom       stored and never sent, or damaged
-    sequence      sequences of one producer id, epoch and partition are not 0, 1, 2, ...
-    overtaken     acknowledged at an offset not above those acknowledged before it was sent
-    watermark     went back, or was not above what had been acknowledged before it was asked for
+lost          acknowledged and nowhere, or sent and never answered
+misplaced     acknowledged at another offset than it is at
+doubled       at two offsets
+disordered    counters of one producer and partition do not go up with the offsets
+gap           offsets of a partition are not 0, 1, 2, ...
+phantom       stored and never sent, or damaged
+sequence      sequences of one producer id, epoch and partition are not 0, 1, 2, ...
+overtaken     acknowledged at an offset not above those acknowledged before it was sent
+watermark     went back, or was not above what had been acknowledged before it was asked for
 """
 
 from collections import Counter, defaultdict

@@ -1,0 +1,151 @@
+"""CreateTopics, versions 2 to 7: each topic has its own outcome.
+
+Partitions and replication factor of -1 are the broker's defaults (from version 4). Any replication
+factor is taken, since records live in the object store; what is told back is what there is: one
+replica per broker. A manual assignment may name this broker only. From version 5 the answer echoes
+partitions and configs, if the client may see them. `validate_only` checks and creates nothing.
+
+Not done: quotas on changes (THROTTLING_QUOTA_EXCEEDED), policies of one's own.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from broker.authorizer import CLUSTER, Kind, Operation
+from broker.call import Call
+from broker.creation import begin_and_wait, check_new_name
+from broker.errors import Refuse, code_of
+from logstore.config.topics import TOPIC_SETTINGS, check_topic_configs
+from logstore.errors import LogstoreError
+from logstore.log.topics import check_partition_count
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+DEFAULTS_FROM = 4
+BROKER_DEFAULT = -1
+REPLICAS = 1
+TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
+"""`DescribeConfigsResponse.ConfigSource`."""
+
+
+def handle(broker: "Broker", call: Call, request: CreateTopicsRequest) -> None:
+    broker.start(call, _create_all(broker, call, request), broker.changes)
+
+
+async def _create_all(broker: "Broker", call: Call, request: CreateTopicsRequest) -> None:
+    often = Counter(topic.name for topic in request.topics)
+    deadline = broker.loop.time() + request.timeout_ms / 1000
+    results: dict[str, CreatableTopicResult] = {}
+    for topic in request.topics:
+        if topic.name in results:
+            continue
+        try:
+            if often[topic.name] > 1:
+                raise Refuse(ErrorCode.INVALID_REQUEST, f"topic named twice: name={topic.name}")
+            left_s = max(0.0, deadline - broker.loop.time())
+            results[topic.name] = await _create(broker, call, request, topic, left_s)
+        except LogstoreError as error:
+            results[topic.name] = CreatableTopicResult(
+                topic.name, error_code=code_of(error), error_message=str(error)
+            )
+    call.answer(CreateTopicsResponse(0, list(results.values())))
+
+
+async def _create(
+    broker: "Broker", call: Call, request: CreateTopicsRequest, asked: CreatableTopic, left_s: float
+) -> CreatableTopicResult:
+    name = asked.name
+    if not (
+        broker.allows(call, Operation.CREATE, *CLUSTER)
+        or broker.allows(call, Operation.CREATE, Kind.TOPIC, name)
+    ):
+        raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to create this topic")
+    check_new_name(broker.log, name)
+    partitions = _partition_count(broker, call.version, asked)
+    configs = _configs(asked)
+    result = CreatableTopicResult(name)
+    if not request.validate_only:
+        work = broker.log.create_topic(name, partitions, configs)
+        topic = await begin_and_wait(broker, work, left_s)
+        if isinstance(topic, LogstoreError):
+            raise topic
+        result.topic_id = topic.topic_id
+    if broker.allows(call, Operation.DESCRIBE_CONFIGS, Kind.TOPIC, name):
+        result.num_partitions, result.replication_factor = partitions, REPLICAS
+        result.configs = _echo(broker, configs)
+    else:
+        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return result
+
+
+def _partition_count(broker: "Broker", version: int, asked: CreatableTopic) -> int:
+    """How many partitions, after all that is said about replicas was checked."""
+    if asked.assignments:
+        return _assigned_count(broker, asked)
+    count, replicas = asked.num_partitions, asked.replication_factor
+    if version >= DEFAULTS_FROM:
+        if count == BROKER_DEFAULT:
+            count = broker.settings.number("num.partitions")
+        if replicas == BROKER_DEFAULT:
+            replicas = broker.settings.number("default.replication.factor")
+    check_partition_count(count)
+    if replicas < 1:
+        raise Refuse(
+            ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor below 1: {replicas}"
+        )
+    return count
+
+
+def _assigned_count(broker: "Broker", asked: CreatableTopic) -> int:
+    if asked.num_partitions != BROKER_DEFAULT or asked.replication_factor != BROKER_DEFAULT:
+        raise Refuse(
+            ErrorCode.INVALID_REQUEST,
+            "partitions and replication factor must be -1 where replicas are assigned",
+        )
+    numbers = sorted(one.partition_index for one in asked.assignments)
+    if numbers != list(range(len(numbers))):
+        raise Refuse(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "assigned partitions are not 0, 1, 2 and so on",
+        )
+    for one in asked.assignments:
+        if one.broker_ids != [broker.node_id]:
+            raise Refuse(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"replicas must be assigned to live brokers, each once: "
+                f"partition={one.partition_index} brokers={one.broker_ids} "
+                f"live={[broker.node_id]}",
+            )
+    check_partition_count(len(numbers))
+    return len(numbers)
+
+
+def _configs(asked: CreatableTopic) -> dict[str, str]:
+    given: dict[str, str | None] = {}
+    for config in asked.configs:
+        if config.name in given:
+            raise Refuse(ErrorCode.INVALID_CONFIG, f"configuration named twice: {config.name}")
+        given[config.name] = config.value
+    return check_topic_configs(given)
+
+
+def _echo(broker: "Broker", configs: dict[str, str]) -> list[CreatableTopicConfigs]:
+    """Every configuration, with where its value is from."""
+    echo = []
+    for name, setting in TOPIC_SETTINGS.items():
+        if name in configs:
+            value, source = configs[name], TOPIC_CONFIG
+        else:
+            value = broker.settings.topic_defaults[name]
+            source = DEFAULT_CONFIG if value == setting.default else STATIC_BROKER_CONFIG
+        echo.append(CreatableTopicConfigs(name, value, False, source, False))
+    return echo

@@ -1,0 +1,88 @@
+"""DeleteTopics, versions 1 to 6: by name, from version 6 also by id; each has its own outcome.
+
+When the answer leaves, Metadata no longer shows the topic and fetches that waited on it have been
+answered. Its bytes go when the segments they lie in do.
+
+Not done: quotas on changes.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from broker.authorizer import Kind, Operation
+from broker.call import Call
+from broker.creation import begin_and_wait
+from broker.errors import Refuse, code_of
+from logstore.errors import LogstoreError
+from logstore.log.log import Topic
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from logstore.wire.primitives import ZERO_UUID
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+STATES_FROM = 6
+
+
+def handle(broker: "Broker", call: Call, request: DeleteTopicsRequest) -> None:
+    broker.start(call, _delete_all(broker, call, request), broker.changes)
+
+
+async def _delete_all(broker: "Broker", call: Call, request: DeleteTopicsRequest) -> None:
+    asked = (
+        request.topics
+        if call.version >= STATES_FROM
+        else [DeleteTopicState(name) for name in request.topic_names]
+    )
+    often = Counter((one.name, one.topic_id) for one in asked)
+    deadline = broker.loop.time() + request.timeout_ms / 1000
+    results = []
+    for one in asked:
+        result = DeletableTopicResult(one.name, one.topic_id)
+        results.append(result)
+        try:
+            if often[one.name, one.topic_id] > 1:
+                raise Refuse(ErrorCode.INVALID_REQUEST, "topic named twice")
+            topic = _find(broker, call, one)
+            result.name, result.topic_id = topic.name, topic.topic_id
+            left_s = max(0.0, deadline - broker.loop.time())
+            await _delete(broker, topic, left_s)
+        except LogstoreError as error:
+            result.error_code, result.error_message = code_of(error), str(error)
+    call.answer(DeleteTopicsResponse(0, results))
+
+
+def _find(broker: "Broker", call: Call, asked: DeleteTopicState) -> Topic:
+    """The topic, if it is there and the client may delete it."""
+    if asked.name is not None and asked.topic_id != ZERO_UUID:
+        raise Refuse(ErrorCode.INVALID_REQUEST, "give the name or the id of a topic, not both")
+    by_id = asked.name is None
+    if asked.name is None:
+        topic = broker.log.topics_by_id.get(asked.topic_id)
+    else:
+        topic = broker.log.topics.get(asked.name)
+    name = asked.name if topic is None else topic.name
+    seen = name is not None and broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, name)
+    if name is not None and not (seen and broker.allows(call, Operation.DELETE, Kind.TOPIC, name)):
+        # Who may not even see the topic learns nothing: an id stays unknown, a name is denied.
+        if by_id and not seen:
+            raise Refuse(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
+        raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to delete this topic")
+    if topic is None and by_id:
+        raise Refuse(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
+    if topic is None:
+        raise Refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no such topic: name={asked.name}")
+    return topic
+
+
+async def _delete(broker: "Broker", topic: Topic, left_s: float) -> None:
+    outcome = await begin_and_wait(broker, broker.log.delete_topic(topic.name), left_s)
+    if isinstance(outcome, LogstoreError):
+        raise outcome
+    broker.forget_topic(topic)

@@ -1,0 +1,51 @@
+"""Kinds of argument that commands share."""
+
+import argparse
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logstore.cli.command import Address, address, addresses, positive_number, setting, whole_number
+
+
+@given(st.sampled_from(["localhost", "127.0.0.1", "::1", "kafka-1.example"]), st.integers(0, 65535))
+def test_an_address_reads_back_what_it_prints(host: str, port: int) -> None:
+    assert address(str(Address(host, port))) == Address(host, port)
+
+
+def test_several_brokers_may_be_given() -> None:
+    assert addresses("a:1, [::1]:2") == [Address("a", 1), Address("::1", 2)]
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:x", "host:-1", "host:65536"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        addresses(text)
+
+
+def test_a_setting_is_cut_at_its_first_equal_sign() -> None:
+    assert setting("a.b=c=d") == ("a.b", "c=d")
+    assert setting("a=") == ("a", "")
+
+
+@pytest.mark.parametrize("text", ["", "a", "=b"])
+def test_what_is_no_setting_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        setting(text)
+
+
+@given(st.integers(0))
+def test_whole_numbers_are_read(number: int) -> None:
+    assert whole_number(str(number)) == number
+
+
+@pytest.mark.parametrize("text", ["-1", "1.5", "", "x", "²"])
+def test_what_is_no_whole_number_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        whole_number(text)
+
+
+def test_zero_is_not_positive() -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        positive_number("0")

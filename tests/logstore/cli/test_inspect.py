@@ -1,0 +1,130 @@
+"""`logstore inspect` of a sound log: every view, the overview to the byte."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from logstore.cli.command import FAILED, OK
+from tests.logstore.cli.conftest import Command
+
+GOLDEN = Path(__file__).parent / "overview.json"
+
+
+def test_the_overview_is_the_golden_one(logstore: Command, written: Path) -> None:
+    answer = logstore("inspect", "--url", written, "--json")
+
+    assert answer.code == OK
+    assert answer.json == json.loads(GOLDEN.read_text())
+
+
+def test_people_see_the_same_as_machines(logstore: Command, written: Path) -> None:
+    answer = logstore("inspect", "--url", written)
+
+    assert answer.code == OK
+    assert "orders          0       1             1      2      0    3" in answer.out
+    assert answer.out.endswith("no damage found\n")
+
+
+def test_inspecting_changes_nothing(logstore: Command, written: Path) -> None:
+    def contents() -> dict[str, bytes]:
+        return {str(p): p.read_bytes() for p in written.rglob("*") if p.is_file()}
+
+    before = contents()
+    for what in ([], ["chain", 1], ["registry"], ["topic", "orders", "--records", "5"]):
+        logstore("inspect", "--url", written, *what)
+
+    after = {name: data for name, data in contents().items() if not name.endswith(("-shm", "-wal"))}
+    assert after == before
+
+
+def test_a_chain_shows_every_segment(logstore: Command, written: Path) -> None:
+    chain = logstore("inspect", "--url", written, "--json", "chain", 1).json
+
+    assert [s["kind"] for s in chain["segments"]] == ["opening", *["data"] * 4, "seal"]
+    assert [s["records"] for s in chain["segments"]] == [0, 0, 2, 1, 1, 0]
+    assert chain["chain"]["seal_found"] == 5
+
+
+def test_a_segment_shows_header_and_entries(logstore: Command, written: Path) -> None:
+    segment = logstore("inspect", "--url", written, "segment", 1, 3, "--json").json
+
+    assert segment["header"]["seq"] == 3
+    assert segment["header"]["previous_nonce"] == (6).to_bytes(16, "big").hex()
+    [entry] = segment["entries"]
+    assert (entry["kind"], entry["topic"], entry["partition"]) == ("batch", "orders", 1)
+    assert (entry["base_offset"], entry["records"], entry["compression"]) == (0, 1, "lz4")
+    assert segment["findings"] == []
+
+
+def test_a_checkpoint_shows_stretches_and_pages(logstore: Command, written: Path) -> None:
+    checkpoint = logstore("inspect", "--url", written, "checkpoint", 1, 5, "--json").json
+
+    assert (checkpoint["from_seq"], checkpoint["seq"]) == (0, 5)
+    ends = {(s["topic"], s["partition"]): s["end"] for s in checkpoint["stretches"]}
+    assert ends == {("orders", 0): 2, ("orders", 1): 1, ("notes", 0): 1}
+    assert sum(page["rows"] for page in checkpoint["pages"]) == 3
+
+
+def test_the_registry_shows_all_rows(logstore: Command, written: Path) -> None:
+    rows = logstore("inspect", "--url", written, "registry", "--json").json
+
+    assert [row["pk"].partition("/")[0] for row in rows] == [
+        "cluster", "broker", "chain", "chain", "topic", "topic", *["partition"] * 3,
+    ]  # fmt: skip
+    assert rows[2]["attributes"]["status"] == "sealed"
+    assert all(row["fault"] is None for row in rows)
+
+
+def test_records_are_decoded_across_stretches(logstore: Command, written: Path) -> None:
+    topic = logstore("inspect", "--url", written, "topic", "orders", "--records", 9, "--json").json
+
+    seen = [(r["partition"], r["offset"], r["key"], r["value"]) for r in topic["records"]]
+    assert seen == [
+        (0, 0, {"utf8": "a"}, {"utf8": "first"}),
+        (0, 1, {"utf8": "b"}, {"utf8": "second"}),
+        (0, 2, {"utf8": "c"}, {"utf8": "third"}),
+        (1, 0, None, {"utf8": "no key"}),
+    ]
+    assert topic["records"][0]["headers"] == [{"name": "seq", "value": {"utf8": "\x00\x01"}}]
+
+
+def test_the_newest_records_are_shown_unless_an_offset_is_given(
+    logstore: Command, written: Path
+) -> None:
+    def offsets(*more: object) -> list[int]:
+        topic = logstore("inspect", "--url", written, "--json", "topic", "orders", *more).json
+        return [record["offset"] for record in topic["records"]]
+
+    assert offsets("--records", 1, "--partition", 0) == [2]
+    assert offsets("--records", 1, "--partition", 0, "--offset", 1) == [1]
+    assert offsets("--records", 5, "--partition", 0, "--offset", 3) == []
+    assert offsets() == []
+
+
+def test_bytes_that_are_no_text_are_shown_as_digits(logstore: Command, written: Path) -> None:
+    answer = logstore("inspect", "--url", written, "topic", "notes", "--records", 2)
+
+    assert "0x0007" in answer.out
+    assert "null" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("what", "hint"),
+    [
+        (("chain", 9), "no such chain: epoch=9"),
+        (("segment", 1, 99), "inspect chain 1"),
+        (("checkpoint", 1, 4), "no such checkpoint"),
+        (("topic", "nope"), "no such topic: name=nope"),
+        (("topic", "orders", "--records", 1, "--partition", 7), "partitions=2"),
+    ],
+    ids=str,
+)
+def test_what_is_not_there_is_said_so(
+    logstore: Command, written: Path, what: tuple[object, ...], hint: str
+) -> None:
+    answer = logstore("inspect", "--url", written, *what)
+
+    assert answer.code == FAILED
+    assert hint in answer.err
+    assert answer.err.count("\n") == 1

@@ -1,0 +1,53 @@
+"""Starts real brokers for scenarios, and asks them for the simplest things."""
+
+import random
+import socket
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.scenarios.harness.process import Process
+
+LISTENS = r"listening|accept|ready"
+START_S = 60.0
+# Below the ports that Linux gives to outgoing connections: a client that tries again and again to
+# reach a dead broker's port there may end up connected to itself.
+PORTS = range(12_000, 30_000)
+
+
+def free_port(chance: random.Random) -> int:
+    """A port that is free now, and will hardly be taken while its broker is down."""
+    while True:
+        port = chance.choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+def start_broker(
+    url: str,
+    *,
+    port: int = 0,
+    launch: Sequence[str] = (),
+    more: Sequence[str] = (),
+    before: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Process:
+    """A broker on `url`; with `launch`, one that may die at a named step (`launch`)."""
+    module = ["tests.scenarios.harness.launch", *launch] if launch else ["broker"]
+    arguments = [*module, "--url", url, "--listen", f"127.0.0.1:{port}", *more]
+    return Process(arguments, environment=environment, before=before)
+
+
+def bootstrap_of(broker: Process) -> str:
+    """The address it listens on, once it says so."""
+    return broker.wait_for(r"127\.0\.0\.1:\d+", deadline_s=START_S)[0]
+
+
+def create_topic(bootstrap: str, name: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    answers = admin.create_topics([NewTopic(name, partitions, 1)], request_timeout=START_S)
+    answers[name].result(START_S)

@@ -1,0 +1,288 @@
+"""Clients of a simulated log: they send, retry, read and administrate, and write down what they saw.
+
+They talk to a broker as handlers of requests would, one connection at a time, and change it when it
+does not answer. An idempotent producer repeats what was not acknowledged, in order, with the same
+sequences; a plain one may double what it repeats.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from logstore.errors import Corrupt, LogstoreError
+from logstore.log.log import Log
+from logstore.log.topics import UnknownTopic
+from logstore.records.batch import check_batch
+from logstore.records.encode import encode_batch, records_of
+from logstore.testing.audit import records_of_batches
+from logstore.testing.history import History, Partition, Sent
+from logstore.testing.simulated_broker import SimulatedBroker
+from tests.simulation.world import World
+
+T = TypeVar("T")
+
+IN_FLIGHT_MAX = 5
+READ_BYTES_MAX = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    high_watermark: int
+    data: bytes
+    end_offset: int
+
+
+async def produce(partition: Partition, batch: bytes, log: Log) -> int:
+    """Append one batch; its base offset once it is committed."""
+    topic = log.topics_by_id.get(partition.topic_id)
+    if topic is None:
+        raise UnknownTopic("no such topic")
+    leader = topic.leaders[partition.number]
+    view = memoryview(batch)
+    appended = leader.append(view, check_batch(view, 0, len(view)))
+    committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def done(error: LogstoreError | None) -> None:
+        if error is not None:
+            committed.set_exception(error)
+        else:
+            committed.set_result(None)
+
+    log.when_committed(appended.seq, done)
+    await committed
+    return appended.base_offset
+
+
+async def fetch(history: History, partition: Partition, offset: int, log: Log) -> Fetched:
+    """Committed batches from `offset` on; what is seen of the watermark counts as served."""
+    topic = log.topics_by_id.get(partition.topic_id)
+    if topic is None:
+        raise UnknownTopic("no such topic")
+    leader = topic.leaders[partition.number]
+    end = leader.last_stable_offset
+    history.serve_watermark(partition, log.epoch, end)
+    assert leader.log_start <= end <= leader.high_watermark <= leader.log_end
+    if offset >= end:
+        return Fetched(end, b"", offset)
+    chunk = log.read_in_memory(leader, offset, end, READ_BYTES_MAX)
+    if chunk is None:
+        chunk = await log.read(leader, offset, end, READ_BYTES_MAX)
+    return Fetched(end, b"".join(chunk.buffers), chunk.end_offset)
+
+
+class Client:
+    """Keeps to one broker until that fails it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._broker: SimulatedBroker | None = None
+
+    async def broker(self) -> SimulatedBroker:
+        while self._broker is None or not self._broker.is_serving:
+            self._broker = self.world.pick()
+            if self._broker is None:
+                await asyncio.sleep(0.1)
+        return self._broker
+
+    def leave(self) -> None:
+        self._broker = None
+
+    async def call(self, handler: Callable[[Log], Awaitable[T]], timeout_s: float) -> T:
+        """Raises what the broker answered, or `TimeoutError`; both mean another broker next."""
+        broker = await self.broker()
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await broker.ask(handler)
+        except (LogstoreError, TimeoutError) as error:
+            if isinstance(error, Corrupt) and not self.world.plan.flips_bits:
+                self.world.violate(f"a client was told: {error!r}")
+            self.leave()
+            raise
+
+
+class Producer(Client):
+    def __init__(self, world: World, name: str, producer_id: int | None) -> None:
+        super().__init__(world)
+        self.name = name
+        self.is_done = False
+        self._producer_id = producer_id
+        self._count = 0
+        self._sequences: dict[Partition, int] = {}
+
+    async def run(self) -> None:
+        chance = self.world.chance
+        while not self.world.is_healed:
+            await asyncio.sleep(chance.uniform(0, 1.0))
+            if self.world.live_topics:
+                await self._round(self._choose())
+        if self.world.live_topics:
+            await self._round(self._choose())
+        self.is_done = True
+
+    def _choose(self) -> Partition:
+        topic_id = self.world.chance.choice(list(self.world.live_topics))
+        _, partitions = self.world.live_topics[topic_id]
+        return Partition(topic_id, self.world.chance.randrange(partitions))
+
+    async def _round(self, partition: Partition) -> None:
+        """Send a few batches and go on until all of them are acknowledged."""
+        chance, history = self.world.chance, self.world.history
+        unacked: deque[tuple[Sent, bytes]] = deque(
+            self._new_batch(partition) for _ in range(chance.randint(1, IN_FLIGHT_MAX))
+        )
+        while unacked and not history.is_deleted(partition.topic_id):
+            broker = await self.broker()
+            self.world.seen["batches sent"] += len(unacked)
+            replies = [broker.ask(partial(produce, partition, batch)) for _, batch in unacked]
+            left = []
+            try:
+                async with asyncio.timeout(chance.uniform(1, 10)):
+                    await asyncio.wait(replies)
+            except TimeoutError:
+                self.leave()
+            for (sent, batch), reply in zip(unacked, replies, strict=True):
+                if reply.done() and not reply.cancelled() and reply.exception() is None:
+                    history.ack(sent, reply.result())
+                    continue
+                reply.cancel()
+                if reply.done() and not reply.cancelled() and reply.exception() is not None:
+                    self.world.seen[f"produce: {type(reply.exception()).__name__}"] += 1
+                left.append((sent, batch))
+                self.leave()
+            unacked = deque(left)
+            if unacked:
+                await asyncio.sleep(chance.uniform(0, 0.5))
+
+    def _new_batch(self, partition: Partition) -> tuple[Sent, bytes]:
+        chance = self.world.chance
+        count = chance.randint(1, 3)
+        values = tuple(b"%s-%d" % (self.name.encode(), self._count + n) for n in range(count))
+        self._count += count
+        timestamp = self.world.clock.now_ms() + chance.randrange(-2_000, 2_000)
+        records = records_of([(None, value) for value in values], timestamp=timestamp)
+        sequence = self._sequences.get(partition, 0)
+        self._sequences[partition] = sequence + count
+        if self._producer_id is None:
+            batch = encode_batch(records)
+        else:
+            batch = encode_batch(
+                records,
+                producer_id=self._producer_id,
+                producer_epoch=0,
+                base_sequence=sequence,
+            )
+        is_idempotent = self._producer_id is not None
+        return self.world.history.send(partition, values, idempotent=is_idempotent), batch
+
+
+class Reader(Client):
+    """Reads partitions forward, and now and then again from their start."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._positions: dict[Partition, int] = {}
+
+    async def run(self) -> None:
+        chance = self.world.chance
+        while not self.world.is_healed:
+            await asyncio.sleep(chance.uniform(0, 0.5))
+            if not self.world.live_topics:
+                continue
+            topic_id = chance.choice(list(self.world.live_topics))
+            partition = Partition(topic_id, chance.randrange(self.world.live_topics[topic_id][1]))
+            if chance.random() < 0.1:
+                self._positions[partition] = 0
+            try:
+                await self.read_once(partition)
+            except (LogstoreError, TimeoutError):
+                continue
+
+    async def read_once(self, partition: Partition) -> bool:
+        """One fetch; whether it brought anything."""
+        history = self.world.history
+        offset = self._positions.get(partition, 0)
+        got = await self.call(partial(fetch, history, partition, offset), 10.0)
+        for record in records_of_batches(got.data):
+            if record.offset >= got.high_watermark:
+                self.world.violate(f"read above the high watermark offset={record.offset}")
+            if record.offset < offset:
+                continue  # the start of the first batch
+            if record.offset != offset:
+                self.world.violate(f"read a hole {partition} {offset} {record.offset}")
+            history.read(partition, record.offset, record.value)
+            offset = record.offset + 1
+        moved = offset > self._positions.get(partition, 0)
+        self._positions[partition] = offset
+        return moved
+
+    async def read_all(self, partition: Partition) -> None:
+        """From the start to the end, whatever it takes."""
+        self._positions[partition] = 0
+        while await self.read_once(partition):
+            pass
+
+
+class Admin(Client):
+    """Creates and deletes topics."""
+
+    async def run(self) -> None:
+        chance, world = self.world.chance, self.world
+        while not world.is_healed:
+            await asyncio.sleep(chance.uniform(0, 10))
+            try:
+                if len(world.live_topics) < 4 and chance.random() < 0.7:
+                    name = f"topic-{chance.randrange(6)}"
+                    await self.create(name, chance.randint(1, 3))
+                elif len(world.live_topics) > 1:
+                    await self.delete(chance.choice(list(world.live_topics)[1:]))
+            except (LogstoreError, TimeoutError):
+                continue
+
+    async def create(self, name: str, partitions: int) -> None:
+        async def handler(log: Log) -> bytes:
+            return (await log.create_topic(name, partitions, {})).topic_id
+
+        topic_id = await self.call(handler, 20.0)
+        self.world.live_topics[topic_id] = (name, partitions)
+        self.world.seen["topics created"] += 1
+
+    async def delete(self, topic_id: bytes) -> None:
+        name, _ = self.world.live_topics.pop(topic_id)
+        self.world.history.delete(topic_id)
+
+        async def handler(log: Log) -> None:
+            topic = log.topics.get(name)
+            if topic is not None and topic.topic_id == topic_id:
+                await log.delete_topic(name)
+
+        await self.call(handler, 20.0)
+        self.world.seen["topics deleted"] += 1
+
+
+async def crowd_in(client: Client, partition: Partition, count: int) -> None:
+    """Many producers that send one batch each: states grow, takes go in pieces."""
+    history = client.world.history
+    first = client.world.chance.randrange(1 << 40)
+
+    async def handler(log: Log) -> None:
+        sent = []
+        for number in range(count):
+            value = b"crowd-%d" % (first + number)
+            batch = encode_batch(
+                records_of([(None, value)], timestamp=1),
+                producer_id=first + number,
+                producer_epoch=0,
+                base_sequence=0,
+            )
+            history.send(partition, (value,), idempotent=True)
+            sent.append(produce(partition, batch, log))
+        await asyncio.gather(*sent, return_exceptions=True)
+
+    with suppress(LogstoreError, TimeoutError):
+        await client.call(handler, 20.0)
+
+
