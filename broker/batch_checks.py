@@ -27,6 +27,7 @@ ZSTD_FROM = 7
 
 RECORD_ERRORS_MAX = 100
 NO_TIMESTAMP = -1
+NO_BATCH = "no record batch: there must be exactly one per partition"
 
 _ZSTD = CODECS.index("zstd")
 _RARE_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT
@@ -41,11 +42,11 @@ class RefuseRecords(Refuse):
 
 
 def check_produced(
-    records: memoryview | None, rules: TopicRules, *, version: int, now_ms: int
+    records: memoryview, rules: TopicRules, *, version: int, now_ms: int
 ) -> BatchHeader:
     """The header of the one batch that `records` must be. Raises `Refuse` or `BadBatch`."""
     if not records:
-        raise Refuse(ErrorCode.INVALID_RECORD, "no record batch: exactly one per partition")
+        raise Refuse(ErrorCode.INVALID_RECORD, NO_BATCH)
     size = len(records)
     header = check_batch(records, 0, size)
     if header.size_bytes != size:

@@ -28,6 +28,8 @@ COLD_TIMEOUT_S = 30.0
 CHANGES_MAX = 32
 """Requests that change topics at once."""
 
+RULES_SPARE = 64
+
 logger = logging.getLogger(__name__)
 
 
@@ -78,18 +80,15 @@ class Broker:
     def rules(self, topic: Topic) -> TopicRules:
         rules = self._rules.get(topic.topic_id)
         if rules is None:
+            if len(self._rules) > 2 * len(self.log.topics) + RULES_SPARE:
+                self._rules.clear()  # of topics that are gone
             rules = TopicRules.of(topic.configs, self.settings.topic_defaults)
             self._rules[topic.topic_id] = rules
         return rules
 
-    def forget_topic(self, topic: Topic) -> None:
-        self._rules.pop(topic.topic_id, None)
-
     # Slow work
 
-    def start(
-        self, call: Call, work: Coroutine[Any, Any, None], turn: asyncio.Semaphore
-    ) -> None:
+    def start(self, call: Call, work: Coroutine[Any, Any, None], turn: asyncio.Semaphore) -> None:
         """Run what takes store or registry, which answers `call` itself when it is done."""
         self.tasks.create_task(self._run(call, work, turn))
 
@@ -101,7 +100,7 @@ class Broker:
                 await work
         except LogstoreError as error:
             call.fail(str(error))
-        except Exception as error:  # noqa: BLE001 - one request's fault must not end the others'
+        except Exception as error:
             logger.exception("request failed: %s", call.describe())
             call.fail(f"fault in the broker: {type(error).__name__}")
         finally:

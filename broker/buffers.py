@@ -3,8 +3,8 @@
     frame     size int32 | size bytes, the first two of which are the API key
 
 Small frames arrive in a scratch buffer, many at once, and are handed out as views of it. A larger
-one gets a buffer of its own, which bytes are received into directly. That buffer grows with what has
-arrived, so a peer that announces 100 MiB and sends ten bytes costs no more than `FIRST_BYTES`.
+one gets a buffer of its own, which bytes are received into directly. That buffer grows with what
+has arrived, so a peer that announces 100 MiB and sends ten bytes costs at most `FIRST_BYTES`.
 
 Memory that was never touched costs more than copying, so buffers are kept and used again. Nothing
 here reads a socket: `Connection` does.

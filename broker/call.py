@@ -92,6 +92,6 @@ def guard(call: Call, step: Callable[[], None]) -> None:
         step()
     except LogstoreError as error:
         call.fail(str(error))
-    except Exception as error:  # noqa: BLE001 - a fault in one handler must not end the broker
+    except Exception as error:
         logger.exception("request failed: %s", call.describe())
         call.fail(f"fault in the broker: {type(error).__name__}")

@@ -1,4 +1,4 @@
-"""Everybody who is connected: who may come in, whose answers leave now, who is held back, who idles."""
+"""Everybody who is connected: who comes in, whose answers leave, who is held back, who idles."""
 
 import asyncio
 from collections.abc import Callable

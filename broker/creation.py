@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def check_new_name(log: Log, name: str) -> None:
-    """Raises `BadTopicName`, `TopicExists`, or `Refuse` for one that metrics could not tell apart."""
+    """Raises `BadTopicName`, `TopicExists`, or `Refuse` for one too like another."""
     check_topic_name(name)
     if name in log.topics:
         raise TopicExists(f"topic exists: name={name}")

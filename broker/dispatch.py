@@ -17,6 +17,7 @@ from logstore.wire.primitives import DecodeError
 if TYPE_CHECKING:
     from broker.broker import Broker
 
+
 def dispatch(broker: "Broker", connection: Connection, frame: memoryview) -> None:
     """Raises `Invalid`, with what is wrong where, for a frame that is not a request we know."""
     key, version, correlation_id, client_id, at = decode_request_header(frame)

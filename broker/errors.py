@@ -1,13 +1,12 @@
 """The one place where an error becomes a Kafka error code.
 
-Trouble of our own is told with codes that clients retry; UNKNOWN_SERVER_ERROR is fatal to producers,
-so nothing is mapped to it but what nobody foresaw.
+Trouble of our own is told with codes that clients retry; UNKNOWN_SERVER_ERROR is fatal to
+producers, so nothing is mapped to it but what nobody foresaw.
 """
 
 from logstore import errors
-from logstore.chains.producers import Refusal
 from logstore.config.kinds import InvalidConfig
-from logstore.log.leader import ProducerRefused
+from logstore.log.leader import ProducerRefused, Refusal
 from logstore.log.topics import BadPartitionCount, BadTopicName, TopicExists, UnknownTopic
 from logstore.records.batch import BadBatch, Reason
 from logstore.wire.errors import ErrorCode

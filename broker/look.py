@@ -50,9 +50,7 @@ Loaded = Mapping[tuple[int, int], Chunk | ErrorCode]
 class Look:
     """What one look found. `bytes_max` bounds the whole answer, softly."""
 
-    def __init__(
-        self, broker: "Broker", call: Call, request: FetchRequest, loaded: Loaded
-    ) -> None:
+    def __init__(self, broker: "Broker", call: Call, request: FetchRequest, loaded: Loaded) -> None:
         self.topics: list[FetchableTopicResponse] = []
         self.byte_count = 0
         self.has_error = False
@@ -115,9 +113,7 @@ class Look:
             self.tells_leader = True
         return answer
 
-    def _read(
-        self, leader: Leader, wanted: FetchPartition, key: tuple[int, int]
-    ) -> PartitionData:
+    def _read(self, leader: Leader, wanted: FetchPartition, key: tuple[int, int]) -> PartitionData:
         stable = leader.last_stable_offset
         answer = PartitionData(
             wanted.partition,

@@ -3,8 +3,8 @@
     response   ... | count of topics | topics | tail
 
 The tail is what follows the topics, in every version of fixed size: cluster authorized operations
-(int32, versions 8 to 10), the error code (int16, 13), an empty tag section (from 9 on). So a response
-without topics shows where they go.
+(int32, versions 8 to 10), the error code (int16, 13), an empty tag section (from 9 on). So a
+response without topics shows where they go.
 """
 
 from logstore.wire.apis import APIS, encode_frame

@@ -2,7 +2,8 @@
 
     LogstoreError
     ├── Retryable            nothing happened; the same call may work later
-    │   └── Throttled        the store asked for fewer requests
+    │   ├── Throttled        the store asked for fewer requests
+    │   └── Denied           credentials or permissions: a person must act, brokers keep trying
     ├── OutcomeUnknown       it may or may not have happened, or may happen yet: look first
     ├── NotFound             no object has this key (now: an absent object settles nothing)
     ├── AlreadyExists        an object has this key already, or (a store's 409) may have: look
@@ -27,6 +28,9 @@ class Retryable(LogstoreError): ...
 
 
 class Throttled(Retryable): ...
+
+
+class Denied(Retryable): ...
 
 
 class OutcomeUnknown(LogstoreError): ...

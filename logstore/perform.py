@@ -111,11 +111,14 @@ class Performer:
         for first in range(0, len(steps), TOGETHER_MAX):
             async with asyncio.TaskGroup() as group:
                 tasks = [
-                    group.create_task(outcome_of(self.run(one)))
+                    group.create_task(self._outcome(one))
                     for one in steps[first : first + TOGETHER_MAX]
                 ]
             results += [task.result() for task in tasks]
         return results
+
+    async def _outcome(self, steps: Steps[T]) -> T | LogstoreError:
+        return await outcome_of(self.run(steps))
 
 
 async def outcome_of(call: Coroutine[Any, Any, T]) -> T | LogstoreError:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from logstore.chains.follow import Follower
 from logstore.chains.keys import segment_key
 from logstore.chains.replay import SegmentSpan, StretchKey
+from logstore.chains.seal import read_chain_row
 from logstore.chains.walk import get_patiently
 from logstore.errors import Corrupt, NotFound, Refused, Retryable
 from logstore.index.lookup import IndexCache, rows_for_offset, rows_for_time
@@ -22,7 +23,7 @@ from logstore.metadata import read_partition_rows, read_topics
 from logstore.objects.store import BlockingObjectStore
 from logstore.open import ReadableLog
 from logstore.records.lookup import first_record_at_or_after
-from logstore.rows import PartitionRow, StretchRef, TopicRow, TopicStatus
+from logstore.rows import ChainStatus, PartitionRow, StretchRef, TopicRow, TopicStatus
 from logstore.segments.format import Entry, EntryKind, decode_front, decode_header
 from logstore.steps import Steps
 
@@ -75,6 +76,7 @@ class LogReader:
     def __init__(self, log: ReadableLog) -> None:
         self._log = log
         self._followers: dict[int, Follower] = {}
+        self._sealed: set[int] = set()
         self._checkpoints = ChainCheckpoints(IndexCache())
 
     @property
@@ -161,7 +163,7 @@ class LogReader:
 
     def _seq_of(self, key: TopicPartition, ref: StretchRef, offset: int) -> Steps[int]:
         stretch_key = StretchKey(key.topic_id, key.partition, ref.leader_epoch)
-        follower = self._followers.get(ref.chain)
+        follower = yield from self._enter(ref.chain)
         if follower is not None:
             stretch = follower.state.stretches.get(stretch_key)
             if (
@@ -183,15 +185,28 @@ class LogReader:
             )
         return row_at(found.rows, found.number).seq
 
+    def _enter(self, chain: int) -> Steps[Follower | None]:
+        """A follower of `chain`, unless it is sealed: then its checkpoints hold all of it.
+
+        A takeover names new leaders before it puts the last checkpoint of the chain it seals, and
+        may die between the two.
+        """
+        if chain not in self._followers and chain not in self._sealed:
+            if (yield from read_chain_row(chain)).status is ChainStatus.SEALED:
+                self._sealed.add(chain)
+            else:
+                yield from self._follower(chain).advance()
+        return self._followers.get(chain)
+
     def _known_checkpoints(self, chain: int) -> Steps[Sequence[int]]:
-        follower = self._followers.get(chain)
+        follower = yield from self._enter(chain)
         if follower is not None:
             return follower.checkpoints
         return (yield from self._checkpoints.of(chain))
 
     def _spans(self, chain: int, first_seq: int, last_seq: int) -> Steps[list[SegmentSpan]]:
         spans: dict[int, SegmentSpan] = {}
-        follower = self._followers.get(chain)
+        follower = yield from self._enter(chain)
         if follower is not None:
             spans.update(enumerate(follower.state.spans, follower.state.checkpoint))
         from_seq = 0

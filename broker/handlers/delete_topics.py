@@ -85,4 +85,3 @@ async def _delete(broker: "Broker", topic: Topic, left_s: float) -> None:
     outcome = await begin_and_wait(broker, broker.log.delete_topic(topic.name), left_s)
     if isinstance(outcome, LogstoreError):
         raise outcome
-    broker.forget_topic(topic)

@@ -39,7 +39,11 @@ def handle(broker: "Broker", call: Call, request: FindCoordinatorRequest) -> Non
 
 
 def _code(broker: "Broker", call: Call, key_type: int, key: str) -> ErrorCode:
-    if key_type == SHARE and call.version < SHARE_FROM or key_type not in (GROUP, TRANSACTION, SHARE):
+    if (key_type == SHARE and call.version < SHARE_FROM) or key_type not in (
+        GROUP,
+        TRANSACTION,
+        SHARE,
+    ):
         return ErrorCode.INVALID_REQUEST
     if key_type == TRANSACTION:
         if not broker.allows(call, Operation.DESCRIBE, Kind.TRANSACTIONAL_ID, key):

@@ -1,8 +1,8 @@
 """Metadata, versions 0 to 13: which topics there are, and that this broker leads all of them.
 
-Version 0 asks for all topics with an empty list, later ones with null. From version 12 on topics can
-be asked for by id. A topic that does not exist is created if the broker, the request and the client's
-rights allow it; the answer is LEADER_NOT_AVAILABLE, as Kafka's is, and clients ask again.
+Version 0 asks for all topics with an empty list, later ones with null. From version 12 on topics
+can be asked for by id. A topic that does not exist is created if the broker, the request and the
+client's rights allow it; the answer is LEADER_NOT_AVAILABLE, and clients ask again.
 
 Replicas are shown as they are: one, this broker; the object store keeps the copies. The address is
 that of the listener the client came by.
@@ -86,9 +86,7 @@ def _find(
     return MetadataResponseTopic(_missing(broker, call, request, name), name)
 
 
-def _find_by_id(
-    broker: "Broker", call: Call, topic_id: bytes
-) -> Topic | MetadataResponseTopic:
+def _find_by_id(broker: "Broker", call: Call, topic_id: bytes) -> Topic | MetadataResponseTopic:
     if call.version < NAMES_NULL_FROM or topic_id == ZERO_UUID:
         nameless = None if call.version >= NAMES_NULL_FROM else ""
         return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, nameless, topic_id)

@@ -16,9 +16,9 @@ Not done: transactions (INVALID_TXN_STATE), recompression (`compression.type` ot
 from typing import TYPE_CHECKING
 
 from broker.authorizer import Kind, Operation
-from broker.batch_checks import RefuseRecords, check_produced
+from broker.batch_checks import NO_BATCH, RefuseRecords, check_produced
 from broker.call import NO_ANSWER, Call
-from broker.errors import code_of
+from broker.errors import Refuse, code_of
 from logstore.errors import LogstoreError
 from logstore.log.log import Topic
 from logstore.wire.errors import ErrorCode
@@ -144,6 +144,8 @@ def _append(
     leader, rules = topic.leaders[index], broker.rules(topic)
     records, now_ms = data.records, broker.clock.now_ms()
     try:
+        if not isinstance(records, memoryview):
+            raise Refuse(ErrorCode.INVALID_RECORD, NO_BATCH)
         header = check_produced(records, rules, version=version, now_ms=now_ms)
         appended = leader.append(records, header, now_ms if rules.stamps_append_time else None)
     except LogstoreError as error:

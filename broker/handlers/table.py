@@ -4,17 +4,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.call import Call
-from broker.handlers import (
-    api_versions,
-    create_topics,
-    delete_topics,
-    fetch,
-    find_coordinator,
-    init_producer_id,
-    list_offsets,
-    metadata,
-    produce,
-)
+from broker.handlers.api_versions import advertise
+from broker.handlers.api_versions import handle as api_versions
+from broker.handlers.create_topics import handle as create_topics
+from broker.handlers.delete_topics import handle as delete_topics
+from broker.handlers.fetch import handle as fetch
+from broker.handlers.find_coordinator import handle as find_coordinator
+from broker.handlers.init_producer_id import handle as init_producer_id
+from broker.handlers.list_offsets import handle as list_offsets
+from broker.handlers.metadata import handle as metadata
+from broker.handlers.produce import handle as produce
 from logstore.wire.apis import APIS, Api
 
 if TYPE_CHECKING:
@@ -44,16 +43,16 @@ def _handler(key: int, handle: Handle, items_max: int = ITEMS_MAX) -> tuple[int,
 
 HANDLERS: dict[int, Handler] = dict(
     [
-        _handler(0, produce.handle, PRODUCE_ITEMS_MAX),
-        _handler(1, fetch.handle),
-        _handler(2, list_offsets.handle),
-        _handler(3, metadata.handle),
-        _handler(10, find_coordinator.handle),
-        _handler(18, api_versions.handle),
-        _handler(19, create_topics.handle),
-        _handler(20, delete_topics.handle),
-        _handler(22, init_producer_id.handle),
+        _handler(0, produce, PRODUCE_ITEMS_MAX),
+        _handler(1, fetch),
+        _handler(2, list_offsets),
+        _handler(3, metadata),
+        _handler(10, find_coordinator),
+        _handler(18, api_versions),
+        _handler(19, create_topics),
+        _handler(20, delete_topics),
+        _handler(22, init_producer_id),
     ]
 )
 
-api_versions.advertise((key, row.version_min, row.version_max) for key, row in HANDLERS.items())
+advertise((key, row.version_min, row.version_max) for key, row in HANDLERS.items())

@@ -36,7 +36,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from logstore.chains.replay import (
-    PRODUCER_EXPIRATION_MS,
     ChainState,
     SegmentSpan,
     Stretch,
@@ -133,7 +132,7 @@ def encode_checkpoint(chain: ChainState) -> bytes:
     page_count = 0
     for key in sorted(chain.stretches):
         stretch = chain.stretches[key]
-        stretch.state.expire(chain.created_ms, PRODUCER_EXPIRATION_MS)
+        stretch.state.expire(chain.created_ms)
         stretch_table += _pack_stretch(key, stretch, states)
         for page in _pages(stretch):
             page_table += _pack_page(key, page, len(pages))

@@ -15,7 +15,7 @@ A chain row that is there already for a freshly drawn epoch means the same as th
 from dataclasses import dataclass
 
 from logstore.chains.put import Stored, Taken, put_once
-from logstore.errors import ConditionFailed, Refused
+from logstore.errors import ConditionFailed, Fenced, Refused
 from logstore.registry.store import Condition, RowAbsent
 from logstore.rows import CHAIN, CLUSTER, ChainRow, ChainStatus, ClusterRow, chain_sk
 from logstore.segments.builder import FrozenSegment, bare_header, freeze_bare
@@ -87,6 +87,9 @@ def _put_chain_row(epoch: int, broker: int) -> Steps[None]:
     try:
         yield PutRow(CHAIN, chain_sk(epoch), row, [RowAbsent()])
     except ConditionFailed as failed:
+        if failed.current is not None and failed.current.get("status") != ChainStatus.OPEN.value:
+            # Ours, written by an attempt whose answer was lost, and fenced by somebody since.
+            raise Fenced(f"chain {epoch} was fenced while it was opened") from failed
         raise Refused(f"chain {epoch} has a row already: {OLD_REGISTRY}") from failed
 
 

@@ -19,9 +19,6 @@ from logstore.errors import Corrupt
 from logstore.index.rows import ROW
 from logstore.segments.format import Entry, EntryKind, Header, Index, Place, SegmentKind
 
-PRODUCER_EXPIRATION_MS = 86_400_000
-"""One day of chain time, Kafka's producer.id.expiration.ms. Stored bytes depend on it."""
-
 
 class StretchKey(NamedTuple):
     """One leadership of one partition."""

@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 from logstore.errors import Corrupt, Refused
 
 STATE_VERSION = 1
+PRODUCER_EXPIRATION_MS = 86_400_000
+"""One day of chain time, Kafka's producer.id.expiration.ms. Stored bytes depend on it."""
 BATCHES_KEPT = 5
 """Kafka's ProducerStateEntry.NUM_BATCHES_TO_RETAIN: what max.in.flight of five can repeat."""
 
@@ -79,7 +81,11 @@ class PartitionState:
     ) -> None:
         """A batch of an idempotent producer was appended; `created_ms` is its segment's."""
         producer = self.producers.get(producer_id)
-        if producer is None or producer.epoch != producer_epoch:
+        if (
+            producer is None
+            or producer.epoch != producer_epoch
+            or self._is_expired(producer_id, producer, created_ms)
+        ):
             producer = self.producers[producer_id] = Producer(producer_epoch, created_ms)
         last_sequence = (base_sequence + last_offset - base_offset) & 0x7FFFFFFF
         producer.last_ms = created_ms
@@ -89,16 +95,23 @@ class PartitionState:
         if len(producer.batches) > BATCHES_KEPT:
             del producer.batches[0]
 
-    def expire(self, created_ms: int, expiration_ms: int) -> None:
-        """Forget producers idle for `expiration_ms` of chain time, but for open transactions."""
-        idle = [
+    def expire(self, created_ms: int) -> None:
+        """Forget producers idle for a day of chain time, but for open transactions.
+
+        `apply_batch` takes them for forgotten already, so that states do not depend on when this
+        was called: a leader does with every checkpoint, a replay of its chain once, at the end.
+        """
+        expired = [
             producer_id
             for producer_id, producer in self.producers.items()
-            if producer.last_ms + expiration_ms <= created_ms
-            and producer_id not in self.open_transactions
+            if self._is_expired(producer_id, producer, created_ms)
         ]
-        for producer_id in idle:
+        for producer_id in expired:
             del self.producers[producer_id]
+
+    def _is_expired(self, producer_id: int, producer: Producer, created_ms: int) -> bool:
+        is_idle = producer.last_ms + PRODUCER_EXPIRATION_MS <= created_ms
+        return is_idle and producer_id not in self.open_transactions
 
 
 def encode_state(state: PartitionState) -> bytes:

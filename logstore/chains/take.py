@@ -14,10 +14,8 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from logstore.chains.keys import segment_key
-from logstore.errors import Corrupt, LogstoreError
+from logstore.errors import Corrupt
 from logstore.records.crc32c import crc32c
-from logstore.steps import Steps, Together, get_range
 
 INLINE_BYTES_MAX = 64 * 1024
 PIECE_BYTES_MAX = 1024 * 1024
@@ -46,24 +44,22 @@ def encode_pieces(pieces: Sequence[Piece]) -> bytes:
     return _PIECES + _COUNT.pack(len(pieces)) + b"".join(_PIECE.pack(*piece) for piece in pieces)
 
 
-def read_state(epoch: int, payload: bytes) -> Steps[bytes]:
-    """The state that a take or release entry of chain `epoch` carries."""
+def decode_payload(payload: bytes) -> bytes | Sequence[Piece]:
+    """The state, or where its pieces lie. Raises `Corrupt`."""
     form, rest = payload[:1], payload[1:]
     if form == _INLINE:
         return rest
     if form != _PIECES or len(rest) < _COUNT.size:
-        raise Corrupt(f"bad payload of a take entry: epoch={epoch} form={form.hex()}")
+        raise Corrupt(f"bad payload of a take entry: form={form.hex()} bytes={len(payload)}")
     (count,) = _COUNT.unpack_from(rest)
     if count > PIECES_MAX or len(rest) != _COUNT.size + count * _PIECE.size:
-        raise Corrupt(f"bad payload of a take entry: epoch={epoch} pieces={count}")
-    pieces = [Piece(*fields) for fields in _PIECE.iter_unpack(rest[_COUNT.size :])]
-    reads = [get_range(segment_key(epoch, p.seq), p.position, p.length) for p in pieces]
-    parts: list[bytes | LogstoreError] = yield Together(reads)
-    out = bytearray()
+        raise Corrupt(f"bad payload of a take entry: pieces={count} bytes={len(payload)}")
+    return [Piece(*fields) for fields in _PIECE.iter_unpack(rest[_COUNT.size :])]
+
+
+def join_pieces(pieces: Sequence[Piece], parts: Sequence[bytes]) -> bytes:
+    """The state that was cut into `pieces`; `parts` are their bytes. Raises `Corrupt`."""
     for piece, part in zip(pieces, parts, strict=True):
-        if isinstance(part, LogstoreError):
-            raise part
         if len(part) != piece.length or crc32c(part) != piece.crc:
-            raise Corrupt(f"piece of a state fails its checksum: epoch={epoch} seq={piece.seq}")
-        out += part
-    return bytes(out)
+            raise Corrupt(f"piece of a state fails its checksum: seq={piece.seq}")
+    return b"".join(parts)

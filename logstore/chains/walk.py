@@ -16,11 +16,10 @@ from logstore.chains.checkpoint import (
 )
 from logstore.chains.keys import checkpoint_key, segment_key
 from logstore.chains.replay import ChainState
-from logstore.chains.take import read_state
+from logstore.chains.take import decode_payload, join_pieces
 from logstore.errors import Corrupt, LogstoreError, NotFound, OutcomeUnknown, Retryable
 from logstore.records.crc32c import crc32c
 from logstore.segments.format import (
-    Entry,
     EntryKind,
     Header,
     Index,
@@ -72,27 +71,43 @@ def get_patiently(key: str, start: int, length: int) -> Steps[bytes]:
 
 
 def read_front(epoch: int, seq: int) -> Steps[Front]:
+    """Raises `NotFound` when there is no such segment."""
     key = segment_key(epoch, seq)
     data = yield from get_patiently(key, 0, FRONT_GUESS_BYTES)
     header = decode_header(data)
     if len(data) < header.body_at:
         data += yield from get_patiently(key, len(data), header.body_at - len(data))
     index = decode_front(data)
+    carriers = [e for e in index.entries if e.kind in (EntryKind.TAKE, EntryKind.RELEASE)]
+    states_end = max((header.body_at + e.position + e.length for e in carriers), default=0)
+    if len(data) < states_end:  # one read for all of them: a thousand takes may share a segment
+        data += yield from get_patiently(key, len(data), states_end - len(data))
     states: dict[int, bytes] = {}
-    for entry in index.entries:
-        if entry.kind in (EntryKind.TAKE, EntryKind.RELEASE):
-            payload = yield from _payload(key, data, header.body_at + entry.position, entry)
-            states[entry.position] = yield from read_state(epoch, payload)
+    for entry in carriers:
+        at = header.body_at + entry.position
+        payload = data[at : at + entry.length]
+        if len(payload) != entry.length or crc32c(payload) != entry.crc:
+            raise Corrupt(f"state fails its checksum: key={key} position={entry.position}")
+        states[entry.position] = yield from _read_state(epoch, payload)
     return Front(index, states)
 
 
-def _payload(key: str, front: bytes, at: int, entry: Entry) -> Steps[bytes]:
-    payload = front[at : at + entry.length]
-    if len(payload) < entry.length:
-        payload = yield from get_patiently(key, at, entry.length)
-    if len(payload) != entry.length or crc32c(payload) != entry.crc:
-        raise Corrupt(f"state fails its checksum: key={key} position={entry.position}")
-    return payload
+def _read_state(epoch: int, payload: bytes) -> Steps[bytes]:
+    """The state that a take or release entry of chain `epoch` carries."""
+    found = decode_payload(payload)
+    if isinstance(found, bytes):
+        return found
+    reads = [get_patiently(segment_key(epoch, p.seq), p.position, p.length) for p in found]
+    parts: Sequence[bytes | LogstoreError] = yield Together(reads)
+    whole: list[bytes] = []
+    for part in parts:
+        if isinstance(part, NotFound):
+            # Not the gap that an absent segment would be: pieces come before the entry.
+            raise Corrupt(f"piece of a state is missing: epoch={epoch}: {part}")
+        if isinstance(part, LogstoreError):
+            raise part
+        whole.append(part)
+    return join_pieces(found, whole)
 
 
 def read_checkpoint(epoch: int, seq: int) -> Steps[Checkpoint]:

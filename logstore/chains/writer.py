@@ -10,8 +10,8 @@ worthless and so is this object: `fenced` is set, every waiter gets the error, n
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import Protocol
 
 from logstore.chains.checkpoint import encode_checkpoint
@@ -28,14 +28,14 @@ from logstore.chains.take import (
     encode_inline,
     encode_pieces,
 )
-from logstore.errors import ConditionFailed, Fenced, LogstoreError
+from logstore.errors import ConditionFailed, Fenced, LogstoreError, OutcomeUnknown, Retryable
 from logstore.perform import Performer
 from logstore.records.crc32c import crc32c
 from logstore.registry.store import Condition
 from logstore.rows import CHAIN, ChainStatus, chain_sk
 from logstore.segments.builder import Arena, FrozenSegment, SegmentBuilder
 from logstore.segments.format import EntryKind
-from logstore.steps import Steps, UpdateRow
+from logstore.steps import BackOff, Steps, UpdateRow
 
 CHECKPOINT_ATTEMPTS_MAX = 1000
 
@@ -329,15 +329,19 @@ class ChainWriter:
         self._changed.set()
 
     def _commit(self, segment: FrozenSegment) -> None:
-        waiting = self._on_their_way.pop(segment.seq)
+        waiting = self._on_their_way.pop(segment.seq, None)
+        if waiting is None:
+            return  # stopped from outside while this was on its way: everybody was told
         for appender, end in waiting.ends.items():
             appender.commit(end)
         for waiter in waiting.waiters:
             waiter(None)
 
     def stop(self) -> None:
-        """Fenced: what is committed stays, everything else never will be."""
+        """Fenced: nothing more will be said to be committed, even if it is."""
         self.fenced.set()
+        self._wake.set()
+        self._changed.set()
         error = self._fenced_error()
         waiters = [w for waiting in self._on_their_way.values() for w in waiting.waiters]
         waiters += self._open_waiters
@@ -396,5 +400,12 @@ def _store_checkpoint(epoch: int, seq: int, data: bytes) -> Steps[None]:
         Condition("checkpoint", "<", seq),
         Condition("status", "=", ChainStatus.OPEN.value),
     ]
-    with suppress(ConditionFailed):  # fenced meanwhile: the sealer sums up by itself
-        yield UpdateRow(CHAIN, chain_sk(epoch), {"checkpoint": seq}, terms)
+    for attempt in count(1):
+        try:
+            yield UpdateRow(CHAIN, chain_sk(epoch), {"checkpoint": seq}, terms)
+        except ConditionFailed:
+            return  # fenced meanwhile: the sealer sums up by itself
+        except (Retryable, OutcomeUnknown):
+            yield BackOff(attempt)  # the registry is away; producing goes on without it
+        else:
+            return

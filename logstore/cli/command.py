@@ -1,7 +1,8 @@
 """What a command is, and the kinds of argument that commands share.
 
 A package registers its commands in the entry point group `logstore.commands`, each a `Command`. The
-module that holds it is imported for `logstore --help`: it imports nothing heavy, `run` may.
+module that holds it is imported for `logstore --help`: it imports nothing heavy, `configure` and
+`run` may.
 """
 
 import argparse

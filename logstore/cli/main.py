@@ -52,21 +52,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     wanted = arguments[0] if arguments else ""
+    if wanted not in found:  # help, version, or a mistake: argparse ends the process
+        _parser({name: found[name].load() for name in sorted(found)}).parse_args(arguments)
     # One command's module is enough to run it, however slow or broken another's may be.
-    names = [wanted] if wanted in found else sorted(found)
-    commands: dict[str, Command] = {name: found[name].load() for name in names}
-    chosen = _parser(commands).parse_args(arguments)
-    return commands[chosen.command].run(chosen)
+    command: Command = found[wanted].load()
+    return command.run(_parser({wanted: command}, wanted).parse_args(arguments))
 
 
-def _parser(commands: dict[str, Command]) -> argparse.ArgumentParser:
+def _parser(commands: dict[str, Command], wanted: str | None = None) -> argparse.ArgumentParser:
+    """Knows all `commands` by name, and what may follow the one that is `wanted`."""
     parser = Parser(prog="logstore", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("--version", action="version", version=f"logstore {_version()}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, command in commands.items():
-        command.configure(
-            subparsers.add_parser(name, help=command.summary, description=command.summary)
-        )
+        subparser = subparsers.add_parser(name, help=command.summary, description=command.summary)
+        if name == wanted:
+            command.configure(subparser)
     return parser
 
 

@@ -1,5 +1,6 @@
 """What `logstore topics` asks of brokers; what they refuse becomes `Invalid`."""
 
+import base64
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,8 +35,10 @@ CALL_TIMEOUT_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class TopicLine:
+    """`topic_id` as Kafka's tools show it."""
+
     name: str
-    topic_id: bytes
+    topic_id: str
     partition_count: int
 
 
@@ -53,7 +56,7 @@ class PartitionLine:
 @dataclass(frozen=True, slots=True)
 class DescribedTopic:
     name: str
-    topic_id: bytes
+    topic_id: str
     partitions: Sequence[PartitionLine]
 
 
@@ -71,7 +74,8 @@ def connect(brokers: Sequence[Address]) -> Connection:
 def list_topics(connection: Connection) -> list[TopicLine]:
     response = connection.call(METADATA, MetadataRequest(None, False))
     lines = [
-        TopicLine(topic.name, topic.topic_id, len(topic.partitions)) for topic in response.topics
+        TopicLine(topic.name, _shown(topic.topic_id), len(topic.partitions))
+        for topic in response.topics
     ]
     return sorted(lines, key=lambda line: line.name)
 
@@ -87,7 +91,7 @@ def create_topic(
     created = response.topics[0]
     _check(created.error_code, created.error_message, f"create topic {name}")
     found = _topic(connection, name)[1]
-    return TopicLine(name, found.topic_id, len(found.partitions))
+    return TopicLine(name, _shown(found.topic_id), len(found.partitions))
 
 
 def delete_topic(connection: Connection, name: str) -> None:
@@ -118,7 +122,7 @@ def describe_topic(connection: Connection, name: str) -> DescribedTopic:
         )
         for p in sorted(topic.partitions, key=lambda p: p.partition_index)
     ]
-    return DescribedTopic(name, topic.topic_id, lines)
+    return DescribedTopic(name, _shown(topic.topic_id), lines)
 
 
 def _topic(connection: Connection, name: str) -> tuple[dict[int, Address], Any]:
@@ -141,6 +145,11 @@ def _offsets(
         _check(partition.error_code, None, f"list offsets of {name} partition={number}")
         found[number] = partition.offset
     return found
+
+
+def _shown(topic_id: bytes) -> str:
+    """22 characters of Base64, Kafka's `Uuid.toString`."""
+    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 def _check(code: int, message: str | None, doing: str) -> None:

@@ -86,7 +86,7 @@ def _describe(options: argparse.Namespace) -> None:
     if options.json:
         print_json(topic)
         return
-    print_facts([("topic", topic.name), ("topic id", topic.topic_id.hex())])
+    print_facts([("topic", topic.name), ("topic id", topic.topic_id)])
     print_table(
         f"{len(topic.partitions)} partitions",
         ("partition", "leader", "leader epoch", "start", "end"),

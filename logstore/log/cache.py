@@ -11,7 +11,7 @@ from collections import OrderedDict
 from logstore.chains.keys import segment_key
 from logstore.errors import Corrupt, LogstoreError
 from logstore.perform import Performer
-from logstore.segments.format import decode_header
+from logstore.segments.format import body_of, decode_header
 from logstore.steps import get
 
 Place = tuple[int, int]
@@ -30,8 +30,8 @@ class SegmentCache:
 
     def keep(self, epoch: int, seq: int, body: memoryview) -> None:
         """Remember a body; the oldest go when there are too many bytes."""
+        self._bytes += len(body) - len(self._bodies.get((epoch, seq), b""))
         self._bodies[epoch, seq] = body
-        self._bytes += len(body)
         while self._bytes > self._bytes_max and len(self._bodies) > 1:
             _, dropped = self._bodies.popitem(last=False)
             self._bytes -= len(dropped)
@@ -82,7 +82,4 @@ def _body_of(data: bytes, place: Place) -> memoryview:
     header = decode_header(data)
     if (header.epoch, header.seq) != place:
         raise Corrupt(f"segment is not what its key says: key={segment_key(*place)}")
-    body = memoryview(data)[header.body_at :]
-    if len(body) != header.body_bytes:
-        raise Corrupt(f"segment cut short: key={segment_key(*place)} bytes={len(data)}")
-    return body
+    return body_of(data, header)

@@ -13,7 +13,7 @@ from logstore.chains.producers import Refusal, judge
 from logstore.chains.replay import Stretch, StretchKey
 from logstore.chains.state import PartitionState, ProducedBatch
 from logstore.chains.writer import ChainWriter
-from logstore.errors import Invalid
+from logstore.errors import Fenced, Invalid
 from logstore.index.rows import (
     ROW,
     Rows,
@@ -30,6 +30,8 @@ from logstore.records.batch import (
     stamp_log_append_time,
 )
 from logstore.rows import PartitionRow, StretchRef
+
+__all__ = ["Appended", "Leader", "ProducerRefused", "Refusal"]
 
 FLAGS_SHIFT = 3
 """Index flags are bits 3 to 5 of a batch's attributes."""
@@ -167,6 +169,8 @@ class Leader:
     ) -> Appended:
         """A batch that was appended before, or may not be appended at all."""
         if isinstance(known, Refusal):
+            if self._writer.fenced.is_set():
+                raise Fenced("this broker was fenced: it knows no longer what was appended")
             producer = self.stretch.state.producers[header.producer_id]
             last = producer.batches[-1].last_sequence if producer.batches else -1
             raise ProducerRefused(

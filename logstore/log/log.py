@@ -31,6 +31,8 @@ from logstore.records.lookup import first_record_at_or_after, record_with_max_ti
 from logstore.registry.store import Condition
 from logstore.rows import BROKER, PartitionRow, TopicRow
 
+__all__ = ["FlushSettings", "Log", "LogSettings", "Self", "Topic"]
+
 HEARTBEATS_PER_LEASE = 3
 PRODUCER_ID_SHIFT = 32
 
@@ -118,6 +120,8 @@ class Log:
         topic = self._add_topic(name, new.row, dict(enumerate(new.partitions)))
         for leader in topic.leaders:
             leader.take_empty()
+        # A fenced broker may still write rows, but it must not say that it leads the topic.
+        await self._committed(self.writer.open_seq)
         return topic
 
     async def delete_topic(self, name: str) -> None:
@@ -155,15 +159,16 @@ class Log:
     async def _flushed(self) -> None:
         """Wait until what has been appended so far is committed. Raises `Fenced`."""
         self.writer.flush()
-        if self.writer.open_seq == self.writer.committed_end:
-            return
+        await self._committed(self.writer.open_seq - 1)
+
+    async def _committed(self, seq: int) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(error: LogstoreError | None) -> None:
             if not future.done():
                 future.set_exception(error) if error else future.set_result(None)
 
-        self.writer.when_committed(self.writer.open_seq - 1, done)
+        self.writer.when_committed(seq, done)
         await future
 
     # Producing

@@ -1,17 +1,21 @@
 """What a broker does before it leads: safety rule 3, and the takeover of its own predecessor.
 
     watch the predecessor → open a chain → broker row → take over every chain of this broker id that
-    is not sealed → clear away what died half done → topics
+    is not sealed → clear away and complete what died half done → topics
 
-A live twin is refused. Every step may be repeated by the next start, wherever this one dies.
+A live twin is refused. Every step may be repeated by the next start, wherever this one dies. A
+predecessor that was only stopped may go on in the midst of it and create a topic in a chain that is
+sealed by then; hence the rounds, until every partition of every live topic is inherited.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from logstore.chains.opening import Opened, open_chain
+from logstore.chains.state import PartitionState
 from logstore.errors import ConditionFailed, Refused
-from logstore.log.topics import delete_partition_rows, delete_topic
+from logstore.log.topics import UnknownTopic, delete_partition_rows, delete_topic, first_row
 from logstore.metadata import read_partition_rows, read_topics
 from logstore.registry.store import Condition, RowAbsent, Term
 from logstore.rows import (
@@ -30,6 +34,10 @@ from logstore.takeover import Heir, Inheritance, take_over
 
 LEASE_S = 3.0
 WATCHES_PER_LEASE = 6
+ROUNDS_MAX = 10
+
+Inherited = dict[tuple[bytes, int], Inheritance]
+"""By topic id and partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +65,8 @@ def start(cluster_id: bytes, me: Self) -> Steps[Started]:
     predecessor = yield from _watch_predecessor(me)
     opened = yield from open_chain(cluster_id, me.broker, lease_s=LEASE_S)
     heartbeat = yield from _put_broker_row(me, opened.epoch, predecessor)
-    heir = Heir(me.broker, opened.epoch)
-    inherited: dict[tuple[bytes, int], Inheritance] = {}
-    for epoch in (yield from _chains_to_take(me.broker, opened.epoch)):
-        for taken in (yield from take_over(cluster_id, epoch, heir, cold=True)):
-            inherited[taken.topic_id, taken.partition] = taken
-    topics = yield from _clear_away(inherited)
+    inherited: Inherited = {}
+    topics = yield from _inherit(cluster_id, Heir(me.broker, opened.epoch), inherited)
     yield from _check_sole_leader(me.broker)
     return Started(me.broker, opened, list(inherited.values()), topics, heartbeat)
 
@@ -105,14 +109,30 @@ def _put_broker_row(me: Self, epoch: int, predecessor: BrokerRow | None) -> Step
     try:
         yield PutRow(BROKER, str(me.broker), row, terms)
     except ConditionFailed as failed:
-        raise Refused(
-            f"broker {me.broker} was started twice at once; stop one, or choose another --broker"
-        ) from failed
+        raise _started_twice(me.broker) from failed
     return heartbeat
 
 
+def _started_twice(broker: int) -> Refused:
+    return Refused(
+        f"broker {broker} was started twice at once; stop one, or choose another --broker"
+    )
+
+
+def _inherit(cluster_id: bytes, heir: Heir, inherited: Inherited) -> Steps[dict[str, TopicRow]]:
+    """Take over until `inherited` has every partition of every live topic; those topics."""
+    for _ in range(ROUNDS_MAX):
+        for epoch in (yield from _chains_to_take(heir.broker, heir.chain)):
+            for taken in (yield from take_over(cluster_id, epoch, heir, cold=True)):
+                inherited[taken.topic_id, taken.partition] = taken
+        topics = yield from _clear_away(inherited)
+        if (yield from _complete(topics, heir, inherited)):
+            return topics
+    raise _started_twice(heir.broker)  # rows keep coming, or name a chain younger than ours
+
+
 def _chains_to_take(broker: int, mine: int) -> Steps[list[int]]:
-    """Chains of this broker id that are not sealed, and sealed ones that rows still name."""
+    """Chains of earlier starts that are not sealed, and sealed ones that rows still name."""
     found = set()
     for sk, row in (yield QueryRows(CHAIN)):
         chain = ChainRow.of(row)
@@ -121,7 +141,7 @@ def _chains_to_take(broker: int, mine: int) -> Steps[list[int]]:
     for _, partition in (yield from read_partition_rows()):
         if partition.broker == broker:
             found.add(partition.chain)
-    return sorted(found - {mine})
+    return sorted(epoch for epoch in found if epoch < mine)
 
 
 def _check_sole_leader(broker: int) -> Steps[None]:
@@ -134,15 +154,14 @@ def _check_sole_leader(broker: int) -> Steps[None]:
             )
 
 
-def _clear_away(
-    inherited: dict[tuple[bytes, int], Inheritance],
-) -> Steps[dict[str, TopicRow]]:
+def _clear_away(inherited: Inherited) -> Steps[dict[str, TopicRow]]:
     """Finish deletions, drop partitions whose topic was never created; the topics that live."""
     topics: dict[str, TopicRow] = yield from read_topics()
     for name, topic in list(topics.items()):
         if topic.status is TopicStatus.DELETING:
             yield from delete_partition_rows(topic.topic_id, topic.partitions)
-            yield from delete_topic(name, topic.topic_id)
+            with suppress(UnknownTopic):  # a predecessor that goes on was faster
+                yield from delete_topic(name, topic.topic_id)
             del topics[name]
     live = {topic.topic_id for topic in topics.values()}
     for topic_id, partition in [key for key in inherited if key[0] not in live]:
@@ -156,3 +175,29 @@ def _clear_away(
         except ConditionFailed:
             pass  # deleted just above
     return topics
+
+
+def _complete(topics: Mapping[str, TopicRow], heir: Heir, inherited: Inherited) -> Steps[bool]:
+    """Create the partition rows that a live topic lacks; False: some row names another chain.
+
+    A creation that was on its way when an earlier start cleared its partitions away may have put
+    the topic row since. Nobody was told of that topic, and nothing is in it.
+    """
+    is_complete = True
+    for topic in topics.values():
+        for partition in range(topic.partitions):
+            if (topic.topic_id, partition) in inherited:
+                continue
+            row = first_row(heir.broker, heir.chain)
+            pk, sk = (
+                partition_pk(topic.topic_id, partition),
+                partition_sk(topic.topic_id, partition),
+            )
+            try:
+                yield PutRow(pk, sk, row.row(), [RowAbsent()])
+            except ConditionFailed:
+                is_complete = False
+                continue
+            new = Inheritance(topic.topic_id, partition, row, PartitionState())
+            inherited[topic.topic_id, partition] = new
+    return is_complete

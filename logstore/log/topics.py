@@ -78,21 +78,28 @@ def create_topic(
     if (yield GetRow(TOPIC, name)) is not None:
         raise TopicExists(f"topic exists: name={name}")
     topic_id = yield from _draw_topic_id()
-    row = PartitionRow(
+    row = first_row(broker, chain)
+    yield from _all_of([_put_partition(topic_id, number, row) for number in range(partitions)])
+    topic = TopicRow(topic_id, TopicStatus.LIVE, partitions, dict(configs))
+    try:
+        yield PutRow(TOPIC, name, topic.row(), [RowAbsent()])
+    except ConditionFailed as failed:
+        # Our own row, written by an attempt whose answer was lost, may have been changed since.
+        if failed.current is None or TopicRow.of(failed.current).topic_id != topic_id:
+            yield from delete_partition_rows(topic_id, partitions)
+            raise TopicExists(f"topic exists: name={name}") from failed
+    return NewTopic(topic, [row] * partitions)
+
+
+def first_row(broker: int, chain: int) -> PartitionRow:
+    """The row of a partition that nobody has led yet."""
+    return PartitionRow(
         broker=broker,
         chain=chain,
         leader_epoch=0,
         log_start=0,
         stretches=(StretchRef(0, chain, 0),),
     )
-    yield from _all_of([_put_partition(topic_id, number, row) for number in range(partitions)])
-    topic = TopicRow(topic_id, TopicStatus.LIVE, partitions, dict(configs))
-    try:
-        yield PutRow(TOPIC, name, topic.row(), [RowAbsent()])
-    except ConditionFailed as failed:
-        yield from delete_partition_rows(topic_id, partitions)
-        raise TopicExists(f"topic exists: name={name}") from failed
-    return NewTopic(topic, [row] * partitions)
 
 
 def delete_topic(name: str, topic_id: bytes) -> Steps[None]:

@@ -27,6 +27,7 @@ from logstore.records.record import Record
 from logstore.records.varint import decode_varint
 
 _INT64_MAX = 2**63 - 1
+_NO_HEADERS = b"\x00"
 _HEADER_BYTES_MIN = 2  # a name's length and a value's
 
 
@@ -53,10 +54,11 @@ def payload_of(batch: Buffer, header: BatchHeader, *, max_bytes: int) -> Buffer:
 
 def decode_payload(header: BatchHeader, payload: Buffer) -> list[Record]:
     data = bytes(payload)
+    append_time = header.max_timestamp if header.is_log_append_time else None
     records: list[Record] = []
     at, last_delta = 0, -1
     for _ in range(header.record_count):
-        record, at = _decode_record(header, data, at, len(data))
+        record, at = _decode_record(data, at, header.base_timestamp, append_time)
         if not last_delta < record.offset_delta <= header.last_offset_delta:
             detail = f"offset delta={record.offset_delta} after={last_delta}"
             raise _bad(at, f"{detail} last_offset_delta={header.last_offset_delta}")
@@ -67,21 +69,25 @@ def decode_payload(header: BatchHeader, payload: Buffer) -> list[Record]:
     return records
 
 
-def _decode_record(header: BatchHeader, data: bytes, at: int, end: int) -> tuple[Record, int]:
-    length, body = decode_varint(data, at, end)
-    if not 0 <= length <= end - body:
-        raise _bad(at, f"record length={length} left={end - body}")
+def _decode_record(
+    data: bytes, at: int, base_timestamp: int, append_time: int | None
+) -> tuple[Record, int]:
+    length, body = decode_varint(data, at, len(data))
     stop = body + length
+    if not body <= stop <= len(data):
+        raise _bad(at, f"record length={length} left={len(data) - body}")
     time_delta, at = decode_varint(data, body + 1, stop)  # past the attributes
-    timestamp = header.base_timestamp + time_delta
-    if header.is_log_append_time:
-        timestamp = header.max_timestamp
+    timestamp = base_timestamp + time_delta if append_time is None else append_time
     if not -_INT64_MAX <= timestamp <= _INT64_MAX:
         raise _bad(at, f"timestamp={timestamp} does not fit")
     offset_delta, at = decode_varint(data, at, stop)
     key, at = _decode_bytes(data, at, stop)
     value, at = _decode_bytes(data, at, stop)
-    headers, at = _decode_headers(data, at, stop)
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    if data[at : at + 1] == _NO_HEADERS:
+        at += 1
+    else:
+        headers, at = _decode_headers(data, at, stop)
     if at != stop:
         raise _bad(at, f"record ends early: left={stop - at}")
     return Record(offset_delta, timestamp, key, value, headers), stop

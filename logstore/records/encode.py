@@ -108,18 +108,14 @@ def _encoded_parts(records: Sequence[Record], base_timestamp: int) -> list[Buffe
         if not -_INT64_MAX <= time_delta <= _INT64_MAX or not -1 <= timestamp <= _INT64_MAX:
             raise Invalid(f"timestamp does not fit: ms={timestamp} base_ms={base_timestamp}")
         front = _ATTRIBUTES + encode_varint(time_delta) + encode_varint(offset_delta)
-        front += _NULL if key is None else encode_varint(len(key))
-        middle = _NULL if value is None else encode_varint(len(value))
+        key_size, key = (encode_varint(len(key)), key) if key is not None else (_NULL, b"")
+        value_size, value = (
+            (encode_varint(len(value)), value) if value is not None else (_NULL, b"")
+        )
         back = _encode_headers(headers) if headers else _NO_HEADERS
-        body_bytes = len(front) + len(middle) + len(back)
-        body_bytes += (0 if key is None else len(key)) + (0 if value is None else len(value))
-        parts.append(encode_varint(body_bytes) + front)
-        if key:
-            parts.append(key)
-        parts.append(middle)
-        if value:
-            parts.append(value)
-        parts.append(back)
+        front += key_size
+        body_bytes = len(front) + len(key) + len(value_size) + len(value) + len(back)
+        parts += (encode_varint(body_bytes), front, key, value_size, value, back)
     return parts
 
 

@@ -30,6 +30,17 @@ def encode_varint(value: int) -> bytes:
 
 def decode_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     """The value at `at` and the position after it. Raises `CorruptBatch` (BAD_RECORD)."""
+    if at + 1 < end:  # nearly all have one or two bytes
+        byte = data[at]
+        if byte < 128:
+            return byte >> 1 ^ -(byte & 1), at + 1
+        high = data[at + 1]
+        if high < 128:
+            return (byte & 127 | high << 7) >> 1 ^ -(byte & 1), at + 2
+    return _decode_long_varint(data, at, end)
+
+
+def _decode_long_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     rest = 0
     for i in range(_VARINT_BYTES_MAX):
         if at + i >= end:

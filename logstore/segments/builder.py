@@ -189,6 +189,7 @@ class SegmentBuilder:
             previous_nonce=previous_nonce,
             created_ms=self.created_ms,
             body_bytes=len(body),
+            body_crc=crc32c(body),
         )
         assert len(self._entries) == self.entry_count * ENTRY_BYTES
         front = encode_front(header, bytes(self._entries), self._places)
@@ -206,6 +207,7 @@ def bare_header(
     previous_nonce: bytes,
     created_ms: int,
     body_bytes: int = 0,
+    body_crc: int = 0,
 ) -> Header:
     """A header whose counts are left for `encode_front` to fill in."""
     return Header(
@@ -221,6 +223,7 @@ def bare_header(
         index_bytes=0,
         place_count=0,
         body_bytes=body_bytes,
+        body_crc=body_crc,
     )
 
 

@@ -16,14 +16,15 @@
      88      4  index bytes      entries and the table of places
      92      4  place count      staged objects that adopted batches lie in
      96      8  body bytes
-    104      4  reserved         0
+    104      4  body CRC32C
     108      4  CRC32C           of header [0, 108) and the index
     112         index            entry count x 96 bytes, then the places: length u16, nonce 16, key
     112 + index bytes            body: batches, and the state that take and release entries carry
 
 Bytes [0, 80) are the identity: whoever finds its own identity under a key knows that its put won.
-The index comes first so that one ranged read of the front gives identity and index; the body needs
-no checksum of its own, since batches and states carry theirs.
+The index comes first so that one ranged read of the front gives identity and index. Batches and
+states carry checksums of their own, for those who read parts; but a batch's leaves out its first 21
+bytes, offset, length and leader epoch among them, so the whole body has one too.
 
     at    size  index entry
       0      1  kind             1 batch, 2 take, 3 release, 4 adopted batch, 5 state
@@ -61,7 +62,7 @@ from logstore.records.crc32c import crc32c
 
 MAGIC = b"LGSG"
 FORMAT = 1
-HEADER = struct.Struct(">4sHBx16sQQiI16s16sqIIQ4xI")
+HEADER = struct.Struct(">4sHBx16sQQiI16s16sqIIQII")
 HEADER_BYTES = HEADER.size
 IDENTITY_BYTES = 80
 ENTRY = struct.Struct(">BBHi16siIQqqqh2xiqqII")
@@ -104,6 +105,7 @@ class Header:
     index_bytes: int
     place_count: int
     body_bytes: int
+    body_crc: int
 
     @property
     def body_at(self) -> int:
@@ -169,6 +171,7 @@ def encode_front(header: Header, entries: bytes, places: Sequence[Place]) -> byt
         len(index),
         len(places),
         header.body_bytes,
+        header.body_crc,
         0,
     )[:-4]
     return packed + struct.pack(">I", crc32c(index, crc32c(packed))) + index
@@ -189,7 +192,7 @@ def decode_header(front: bytes | memoryview) -> Header:
     if kind not in SegmentKind._value2member_map_:
         raise Refused(f"segment of an unknown kind: kind={kind}; upgrade")
     cluster_id, epoch, seq, broker, entry_count, nonce, previous_nonce = fields[:7]
-    created_ms, index_bytes, place_count, body_bytes, _crc = fields[7:]
+    created_ms, index_bytes, place_count, body_bytes, body_crc, _crc = fields[7:]
     if index_bytes < entry_count * ENTRY_BYTES + place_count * PLACE.size:
         raise Corrupt(f"index too short: bytes={index_bytes} entries={entry_count}")
     return Header(
@@ -205,7 +208,19 @@ def decode_header(front: bytes | memoryview) -> Header:
         index_bytes=index_bytes,
         place_count=place_count,
         body_bytes=body_bytes,
+        body_crc=body_crc,
     )
+
+
+def body_of(segment: bytes | memoryview, header: Header) -> memoryview:
+    """The body of a whole segment. Raises `Corrupt` when it is cut short or fails its checksum."""
+    body = memoryview(segment)[header.body_at :]
+    where = f"epoch={header.epoch} seq={header.seq}"
+    if len(body) != header.body_bytes:
+        raise Corrupt(f"segment cut short: {where} bytes={len(body)} need={header.body_bytes}")
+    if crc32c(body) != header.body_crc:
+        raise Corrupt(f"segment fails its checksum: {where}")
+    return body
 
 
 def decode_front(front: bytes | memoryview) -> Index:

@@ -129,7 +129,7 @@ class _Auditor:
                 self._wrong(f"S4: no opening epoch={epoch}")
         except LogstoreError as error:
             self._wrong(f"S8: epoch={epoch} seq={state.next_seq}: {error}")
-        beyond = [seq for seq in range(state.next_seq + 1, state.next_seq + 9)]
+        beyond = range(state.next_seq + 1, state.next_seq + 9)
         if any(self._exists(segment_key(epoch, seq)) for seq in beyond):
             seen["segments beyond a seal" if chain.seal else "segments beyond a gap"] += 1
         if chain.seal == 1 and self._rows.get(CHAIN, chain_sk(epoch)) is None:

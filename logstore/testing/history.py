@@ -139,9 +139,7 @@ class History:
             self._check_values(partition, seen, records)
             self._check_sequences(partition, records)
 
-    def _check_values(
-        self, partition: Partition, seen: _Seen, records: list[StoredRecord]
-    ) -> None:
+    def _check_values(self, partition: Partition, seen: _Seen, records: list[StoredRecord]) -> None:
         there = {record.offset: record.value for record in records}
         if [record.offset for record in records] != list(range(len(records))):
             self._violated("S3", partition, "offsets are not dense")

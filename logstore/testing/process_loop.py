@@ -1,8 +1,8 @@
-"""Simulated processes on the virtual loop: killed at any step, stopped and continued, never cleaned up.
+"""Simulated processes on the virtual loop: killed at any step, stopped, never cleaned up.
 
-A `Process` owns every task and timer that its code starts (a context variable follows them). SIGKILL
-drops all of its steps: no `finally` runs, nothing is cancelled, what it had handed to a store stays
-on its way. SIGSTOP holds its steps back; when it goes on, all its timers are late at once.
+A `Process` owns every task and timer that its code starts (a context variable follows them).
+SIGKILL drops all of its steps: no `finally` runs, nothing is cancelled, what it had handed to a
+store stays on its way. SIGSTOP holds them back; when it goes on, all its timers are late at once.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class ProcessLoop(VirtualLoop):
     def call_soon(
         self,
         callback: Callable[[Unpack[Ts]], object],
-        *args: Unpack[Ts],
+        *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.Handle:
         context = copy_context() if context is None else context
@@ -57,7 +57,7 @@ class ProcessLoop(VirtualLoop):
         self,
         when: float,
         callback: Callable[[Unpack[Ts]], object],
-        *args: Unpack[Ts],
+        *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         context = copy_context() if context is None else context
@@ -127,9 +127,7 @@ class Process:
         """Queue again what was held back, in order."""
         while self._held:
             step = self._held.popleft()
-            asyncio.BaseEventLoop.call_soon(
-                self._loop, self.take_step, step, context=step.context
-            )
+            asyncio.BaseEventLoop.call_soon(self._loop, self.take_step, step, context=step.context)
 
     def _go_on(self) -> None:
         self.is_stopped = False

@@ -40,6 +40,7 @@ class SimulatedBroker:
         lock: str,
         settings: LogSettings,
         dies_at_step: int | None = None,
+        lingers_s: float = 0.0,
     ) -> None:
         self.lock = lock
         self.process = Process(name, dies_at_step=dies_at_step)
@@ -50,6 +51,7 @@ class SimulatedBroker:
         self._opened = OpenLog(Location(Path("/simulated")), performer, identity, StoreCounts())
         self._me = Self(broker, "localhost", 9092, "", lock)
         self._settings = settings
+        self._lingers_s = lingers_s
         self._stop = asyncio.Event()
         self.process.spawn(self._live())
 
@@ -101,6 +103,7 @@ class SimulatedBroker:
             future.cancel()
         if self._stop.is_set():
             self.closed_cleanly = await log.close(CLOSE_S)
+        await asyncio.sleep(self._lingers_s)  # connections are told, tasks end
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

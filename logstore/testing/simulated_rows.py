@@ -1,9 +1,9 @@
 """A row store that misbehaves as DynamoDB may, on the virtual loop; every choice from one `Random`.
 
-    throttled      nothing happened
-    lost           the caller is told "unknown", nothing happened
-    answer lost    a write happened, the caller is told "unknown"
-    late           the caller is told "unknown", the write is tried up to `late_max_s` later
+throttled      nothing happened
+lost           the caller is told "unknown", nothing happened
+answer lost    a write happened, the caller is told "unknown"
+late           the caller is told "unknown", the write is tried up to `late_max_s` later
 """
 
 import random
@@ -34,6 +34,15 @@ class RowFaults:
     slow_max_s: float = 3.0
     timeout_s: float = 1.0
     late_max_s: float = 20.0
+
+
+def _write_faults(faults: RowFaults) -> dict[str, float]:
+    return {
+        "row throttled": faults.throttled,
+        "row lost": faults.lost,
+        "row answer lost": faults.answer_lost,
+        "row late": faults.late,
+    }
 
 
 class SimulatedRows:
@@ -91,17 +100,9 @@ class SimulatedRows:
         return await ask(self._latency_s(), self._latency_s(), lambda: at_once(act()))
 
     async def _write(self, what: str, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        faults = self.faults
-        kinds = {
-            "row throttled": faults.throttled,
-            "row lost": faults.lost,
-            "row answer lost": faults.answer_lost,
-            "row late": faults.late,
-        }
-        fault = self._draw_fault(kinds)
+        fault = self._draw_fault(_write_faults(self.faults))
         self._trace(f"{what} {fault or 'ok'}")
-        there_s = self._latency_s()
-        sender = PROCESS.get(None)
+        there_s, timeout_s = self._latency_s(), self.faults.timeout_s
 
         def land() -> LogstoreError | None:
             try:
@@ -111,25 +112,32 @@ class SimulatedRows:
             self._trace(f"landed {what}")
             return None
 
+        if fault == "row throttled":
+            await ask(there_s, 0, lambda: None)
+            raise Throttled("slow down")
+        if fault is None:
+            error = await ask(there_s, self._latency_s(), land)
+            if error is not None:
+                raise error
+            return
+        if fault == "row answer lost":
+            later(there_s, land)
+        elif fault == "row late":
+            late_s = timeout_s + self._chance.uniform(0, self.faults.late_max_s)
+            later(late_s, self._landing_late(land))
+        await ask(max(there_s, timeout_s), 0, lambda: None)
+        raise OutcomeUnknown(f"time-out: {what}")
+
+    def _landing_late(self, land: Callable[[], LogstoreError | None]) -> Callable[[], None]:
+        sender = PROCESS.get(None)
+
         def land_late() -> None:
             if land() is None:
                 self._seen["late row landed"] += 1
                 if sender is not None and sender.is_dead:
                     self._seen["row landed after its process died"] += 1
 
-        if fault == "row throttled":
-            await ask(there_s, 0, lambda: None)
-            raise Throttled("slow down")
-        if fault is not None:
-            if fault == "row answer lost":
-                later(there_s, land)
-            if fault == "row late":
-                later(faults.timeout_s + self._chance.uniform(0, faults.late_max_s), land_late)
-            await ask(max(there_s, faults.timeout_s), 0, lambda: None)
-            raise OutcomeUnknown(f"time-out: {what}")
-        error = await ask(there_s, self._latency_s(), land)
-        if error is not None:
-            raise error
+        return land_late
 
     def _draw_fault(self, kinds: dict[str, float]) -> str | None:
         point = self._chance.random()

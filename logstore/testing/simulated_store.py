@@ -10,8 +10,8 @@
     get     failed          throttled, refused for now, or "unknown"
             short, flipped  fewer bytes than asked, or one bit wrong
 
-Requests take time on their way and answers on theirs. A request that was sent belongs to no process:
-it goes on when its sender dies.
+Requests take time on their way and answers on theirs. A request that was sent belongs to no
+process: it goes on when its sender dies.
 """
 
 import asyncio
@@ -61,6 +61,17 @@ class StoreFaults:
     late_max_s: float = 30.0
 
 
+def _put_faults(faults: StoreFaults) -> dict[str, float]:
+    return {
+        "put lost": faults.put_lost,
+        "put answer lost": faults.put_answer_lost,
+        "put late": faults.put_late,
+        "put doubled": faults.put_doubled,
+        "put conflict": faults.put_conflict,
+        "put throttled": faults.throttled,
+    }
+
+
 class SimulatedStore:
     """An `ObjectStore`. `seen` counts what happened; `trace` tells it in order."""
 
@@ -83,53 +94,49 @@ class SimulatedStore:
     async def create(self, key: str, parts: Sequence[Buffer]) -> None:
         data = b"".join(parts)
         self._check_frozen(key, data)
-        faults = self.faults
-        kinds = {
-            "put lost": faults.put_lost,
-            "put answer lost": faults.put_answer_lost,
-            "put late": faults.put_late,
-            "put doubled": faults.put_doubled,
-            "put conflict": faults.put_conflict,
-            "put throttled": faults.throttled,
-        }
-        fault = self._draw_fault(kinds)
+        fault = self._draw_fault(_put_faults(self.faults))
         self._trace(f"create {key} {fault or 'ok'}")
+        there_s, timeout_s = self._latency_s(), self.faults.timeout_s
         unknown = OutcomeUnknown(f"time-out key={key}")
-        sender = PROCESS.get(None)
 
         def land() -> LogstoreError | None:
             return self._land(key, data)
 
-        def land_late() -> None:
-            error = self._land(key, data)
-            self._seen["late put landed" if error is None else "late put met an object"] += 1
-            if error is None and sender is not None and sender.is_dead:
-                self._seen["put landed after its process died"] += 1
-
-        there_s = self._latency_s()
         match fault:
             case "put lost":
-                await self._answer(faults.timeout_s, unknown)
+                await self._answer(timeout_s, unknown)
             case "put answer lost":
                 later(there_s, land)
-                await self._answer(max(faults.timeout_s, there_s), unknown)
+                await self._answer(max(timeout_s, there_s), unknown)
             case "put late":
-                late_s = faults.timeout_s + self._chance.uniform(0, faults.late_max_s)
-                later(late_s, land_late)
-                await self._answer(faults.timeout_s, unknown)
+                late_s = timeout_s + self._chance.uniform(0, self.faults.late_max_s)
+                later(late_s, self._landing_late(key, data))
+                await self._answer(timeout_s, unknown)
             case "put conflict":
-                await self._answer(there_s, AlreadyExists(f"conflict key={key}"))
-                self._seen_conflict(key, data)
+                await self._answer(there_s, AlreadyExists(f"conflict key={key}"), key, data)
             case "put throttled":
                 await self._answer(there_s, Throttled(f"slow down key={key}"))
             case "put doubled":
-                again_s = self._latency_s()
                 first = self._ask(there_s, land)
-                second = self._ask(there_s + again_s, land)
+                second = self._ask(there_s + self._latency_s(), land)
                 error = await (first if self._chance.random() < 0.5 else second)
                 self._raise(error, key, data)
             case _:
                 self._raise(await self._ask(there_s, land), key, data)
+
+    def _landing_late(self, key: str, data: bytes) -> Callable[[], None]:
+        """What happens when a put arrives after its sender was told "unknown"."""
+        sender = PROCESS.get(None)
+
+        def land_late() -> None:
+            if self._land(key, data) is None:
+                self._seen["late put landed"] += 1
+                if sender is not None and sender.is_dead:
+                    self._seen["put landed after its process died"] += 1
+            elif self._is_seal(key):
+                self._seen["late put met a seal"] += 1
+
+        return land_late
 
     async def get(self, key: str) -> bytes:
         return await self._read(key, lambda: self._objects.get(key))
@@ -191,6 +198,10 @@ class SimulatedStore:
         self._trace(f"landed {key} {blake2b(data, digest_size=8).hexdigest()}")
         return None
 
+    def _is_seal(self, key: str) -> bool:
+        data = self._objects.get(key)
+        return key.startswith("chains/") and data[KIND_AT] == SegmentKind.SEAL
+
     def _raise(self, error: LogstoreError | None, key: str, data: bytes) -> None:
         if error is not None:
             self._seen_conflict(key, data)
@@ -240,8 +251,12 @@ class SimulatedStore:
             return self._chance.uniform(0, faults.slow_max_s)
         return self._chance.uniform(0.0005, faults.latency_max_s)
 
-    async def _answer(self, after_s: float, error: LogstoreError) -> None:
+    async def _answer(
+        self, after_s: float, error: LogstoreError, key: str = "", data: bytes = b""
+    ) -> None:
         await self._ask(after_s, lambda: None)
+        if key:
+            self._seen_conflict(key, data)
         raise error
 
     def _ask(self, there_s: float, act: Callable[[], T]) -> "asyncio.Future[T]":

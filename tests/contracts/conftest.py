@@ -23,10 +23,13 @@ from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import MeteredBlockingStore, MeteredStore, StoreCounts
 from logstore.objects.store import BlockingObjectStore, Buffer, ObjectInfo, ObjectStore
 from logstore.objects.threaded import ThreadedStore
+from logstore.registry.dynamodb import BlockingDynamoRows, DynamoRows
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.sqlite import SqliteRows
 from logstore.registry.store import BlockingRowStore, Registry, Row, RowStore, Term
+from tests.servers.locked_moto import locked_moto
+from tests.servers.tables import dynamo_client
 
 Answer = TypeVar("Answer")
 
@@ -225,6 +228,24 @@ def _retrying(rows: RowStore) -> Iterator[BlockingRegistry]:
 
 
 @contextmanager
+def _dynamo(endpoint: str) -> Iterator[BlockingRowStore]:
+    with dynamo_client(endpoint) as client, _rows_on_loop(DynamoRows(client)) as rows:
+        yield rows
+
+
+@contextmanager
+def _dynamo_blocking(endpoint: str) -> Iterator[BlockingRowStore]:
+    with dynamo_client(endpoint) as client:
+        yield BlockingDynamoRows(client)
+
+
+@contextmanager
+def _retrying_dynamo(endpoint: str) -> Iterator[BlockingRegistry]:
+    with dynamo_client(endpoint) as client, _retrying(DynamoRows(client)) as registry:
+        yield registry
+
+
+@contextmanager
 def _like_registry(rows: AbstractContextManager[BlockingRowStore]) -> Iterator[RowsRegistry]:
     with rows as opened:
         yield RowsRegistry(opened)
@@ -234,11 +255,14 @@ ROW_STORES: dict[str, Callable[[Path], AbstractContextManager[BlockingRowStore]]
     "memory": lambda _: _rows_on_loop(MemoryRows()),
     "sqlite": lambda folder: _rows_on_loop(SqliteRows(folder / "registry.db")),
     "sqlite-blocking": _sqlite_blocking,
+    "dynamodb": lambda _: _dynamo(locked_moto()),
+    "dynamodb-blocking": lambda _: _dynamo_blocking(locked_moto()),
 }
 
 REGISTRIES: dict[str, Callable[[Path], AbstractContextManager[BlockingRegistry]]] = {
     "retrying-memory": lambda _: _retrying(MemoryRows()),
     "retrying-sqlite": lambda folder: _retrying(SqliteRows(folder / "registry.db")),
+    "retrying-dynamodb": lambda _: _retrying_dynamo(locked_moto()),
 }
 
 

@@ -1,4 +1,4 @@
-"""Clients of a simulated log: they send, retry, read and administrate, and write down what they saw.
+"""Clients of a simulated log: they send, retry, read, and write down what they saw.
 
 They talk to a broker as handlers of requests would, one connection at a time, and change it when it
 does not answer. An idempotent producer repeats what was not acknowledged, in order, with the same
@@ -85,7 +85,7 @@ class Client:
         while self._broker is None or not self._broker.is_serving:
             self._broker = self.world.pick()
             if self._broker is None:
-                await asyncio.sleep(0.1)
+                await self.world.clock.sleep_s(0.1)
         return self._broker
 
     def leave(self) -> None:
@@ -116,7 +116,7 @@ class Producer(Client):
     async def run(self) -> None:
         chance = self.world.chance
         while not self.world.is_healed:
-            await asyncio.sleep(chance.uniform(0, 1.0))
+            await self.world.clock.sleep_s(chance.uniform(0, 1.0))
             if self.world.live_topics:
                 await self._round(self._choose())
         if self.world.live_topics:
@@ -155,7 +155,7 @@ class Producer(Client):
                 self.leave()
             unacked = deque(left)
             if unacked:
-                await asyncio.sleep(chance.uniform(0, 0.5))
+                await self.world.clock.sleep_s(chance.uniform(0, 0.5))
 
     def _new_batch(self, partition: Partition) -> tuple[Sent, bytes]:
         chance = self.world.chance
@@ -189,7 +189,7 @@ class Reader(Client):
     async def run(self) -> None:
         chance = self.world.chance
         while not self.world.is_healed:
-            await asyncio.sleep(chance.uniform(0, 0.5))
+            await self.world.clock.sleep_s(chance.uniform(0, 0.5))
             if not self.world.live_topics:
                 continue
             topic_id = chance.choice(list(self.world.live_topics))
@@ -232,7 +232,7 @@ class Admin(Client):
     async def run(self) -> None:
         chance, world = self.world.chance, self.world
         while not world.is_healed:
-            await asyncio.sleep(chance.uniform(0, 10))
+            await self.world.clock.sleep_s(chance.uniform(0, 10))
             try:
                 if len(world.live_topics) < 4 and chance.random() < 0.7:
                     name = f"topic-{chance.randrange(6)}"
@@ -284,5 +284,3 @@ async def crowd_in(client: Client, partition: Partition, count: int) -> None:
 
     with suppress(LogstoreError, TimeoutError):
         await client.call(handler, 20.0)
-
-

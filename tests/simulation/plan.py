@@ -1,4 +1,4 @@
-"""What one seed does: which faults, how often, on what sizes. Swarm testing: each seed draws anew."""
+"""What one seed does: which faults, how often, on what sizes. Each seed draws anew."""
 
 import random
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ def draw_plan(chance: random.Random) -> Plan:
     def maybe(most: float, share: float = 0.5) -> float:
         return chance.uniform(0, most) if chance.random() < share else 0.0
 
-    flips_bits = chance.random() < 0.1
+    flips_bits = chance.random() < 0.15
     store = StoreFaults(
         put_lost=maybe(0.1),
         put_answer_lost=maybe(0.1),
@@ -41,8 +41,8 @@ def draw_plan(chance: random.Random) -> Plan:
         put_conflict=maybe(0.1),
         throttled=maybe(0.1),
         get_failed=maybe(0.1),
-        get_short=maybe(0.02) if flips_bits else 0.0,
-        get_flipped=maybe(0.02) if flips_bits else 0.0,
+        get_short=maybe(0.05) if flips_bits else 0.0,
+        get_flipped=maybe(0.05) if flips_bits else 0.0,
         slow=maybe(0.05),
         latency_max_s=chance.choice((0.005, 0.03, 0.2)),
     )

@@ -1,10 +1,14 @@
 """The story of one seed: clients at work, harm done to the broker, then everything healed."""
 
 import asyncio
+from dataclasses import replace
 
 from logstore.errors import LogstoreError
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import simulate
+from logstore.testing.simulated_broker import SimulatedBroker
+from logstore.testing.simulated_rows import RowFaults
+from logstore.testing.simulated_store import StoreFaults
 from tests.simulation.clients import Admin, Client, Producer, Reader, crowd_in
 from tests.simulation.plan import Plan
 from tests.simulation.world import LIMIT_S, LIVENESS_S, World, is_gone
@@ -12,6 +16,7 @@ from tests.simulation.world import LIMIT_S, LIVENESS_S, World, is_gone
 HARMS = {
     "kill": 5,
     "kill at a step": 5,
+    "kill while a put is late": 2,
     "pause": 2,
     "pause and twin": 3,
     "twin": 1,
@@ -49,8 +54,8 @@ async def _play(world: World) -> None:
         if world.plan.crowd:
             tasks.create_task(_crowds(world))
         await _do_harm(world)
-        await _heal(world, producers)
-    await _read_everything(world)
+        await heal(world, producers)
+    await read_everything(world)
     world.check()
 
 
@@ -66,7 +71,7 @@ async def _exists_already(world: World) -> bool:
 async def _crowds(world: World) -> None:
     client = Client(world)
     while not world.is_healed:
-        await asyncio.sleep(world.chance.uniform(0, 10))
+        await world.clock.sleep_s(world.chance.uniform(0, 10))
         topic_id, (_, partitions) = next(iter(world.live_topics.items()))
         partition = Partition(topic_id, world.chance.randrange(partitions))
         await crowd_in(client, partition, world.plan.crowd)
@@ -76,7 +81,7 @@ async def _do_harm(world: World) -> None:
     chance = world.chance
     until_s = world.clock.monotonic_s() + world.plan.faults_s
     while world.clock.monotonic_s() < until_s:
-        await asyncio.sleep(chance.choice((0.0, 0.3, 3.0)) * chance.random())
+        await world.clock.sleep_s(chance.choice((0.0, 0.3, 3.0)) * chance.random())
         primary = world.primary
         if primary is None or is_gone(primary):
             if primary is not None:
@@ -99,6 +104,8 @@ async def _harm(world: World, harm: str) -> None:
         case "kill at a step":
             primary.process.dies_at_step = primary.process.step_count + chance.randrange(1, 200)
             await world.until(lambda: is_gone(primary), 5.0)
+        case "kill while a put is late":
+            await _kill_while_a_put_is_late(world, primary)
         case "pause":
             primary.process.stop_for(chance.uniform(0.1, 2.5))
         case "pause and twin":
@@ -114,24 +121,37 @@ async def _harm(world: World, harm: str) -> None:
             world.seen["closed cleanly"] += primary.closed_cleanly
         case "fall ill":
             await _ill_for(world, chance.uniform(0.5, 8.0))
+        case _:
+            raise AssertionError(harm)
+
+
+async def _kill_while_a_put_is_late(world: World, primary: SimulatedBroker) -> None:
+    """What it handed to the store lands when others have taken over."""
+    store, before = world.store, world.seen["put late"]
+    usual, store.faults = store.faults, replace(store.faults, put_late=0.7)
+    await world.until(lambda: world.seen["put late"] > before or is_gone(primary), 5.0)
+    await world.clock.sleep_s(world.chance.choice((0.0, 0.2)))
+    primary.process.kill()
+    store.faults = usual
+    await world.start()
 
 
 async def _ill_for(world: World, seconds: float) -> None:
     """Store or registry go away altogether for a while."""
     store, rows = world.store, world.simulated_rows
     if world.chance.random() < 0.5:
-        away = type(store.faults)(put_lost=0.6, throttled=0.4, get_failed=0.6)
+        away = StoreFaults(put_lost=0.6, throttled=0.4, get_failed=0.6)
         healthy, store.faults = store.faults, away
-        await asyncio.sleep(seconds)
+        await world.clock.sleep_s(seconds)
         store.faults = healthy
     else:
-        rows_away = type(rows.faults)(throttled=0.5, lost=0.5)
+        rows_away = RowFaults(throttled=0.5, lost=0.5)
         rows_healthy, rows.faults = rows.faults, rows_away
-        await asyncio.sleep(seconds)
+        await world.clock.sleep_s(seconds)
         rows.faults = rows_healthy
 
 
-async def _heal(world: World, producers: list[Producer]) -> None:
+async def heal(world: World, producers: list[Producer]) -> None:
     """The liveness phase: one more start, and everybody finishes."""
     world.trace("healed")
     world.heal()
@@ -145,7 +165,7 @@ async def _heal(world: World, producers: list[Producer]) -> None:
         raise AssertionError(world.violations)
 
 
-async def _read_everything(world: World) -> None:
+async def read_everything(world: World) -> None:
     reader = Reader(world)
     for topic_id, (_, partitions) in world.live_topics.items():
         for number in range(partitions):
@@ -153,4 +173,3 @@ async def _read_everything(world: World) -> None:
                 await reader.read_all(Partition(topic_id, number))
             except (LogstoreError, TimeoutError) as error:
                 world.violate(f"liveness: cannot read: {error!r}")
-    world.primary.process.kill() if world.primary else None

@@ -105,6 +105,7 @@ class World:
             lock=f"lock {self._lock}",
             settings=self.plan.settings,
             dies_at_step=dies_at_step,
+            lingers_s=self.chance.choice((0.0, 0.0, 1.0, 4.0)),
         )
         self.trace(f"{life.process.name} starts lock={life.lock} dies_at={dies_at_step}")
         self.lives.append(life)
@@ -134,7 +135,7 @@ class World:
                 self.seen["twin refused"] += 1
                 self.primary = other
                 return other
-            await asyncio.sleep(self.chance.uniform(0, 1.0))
+            await self.clock.sleep_s(self.chance.uniform(0, 1.0))
         raise AssertionError("no start succeeds")
 
     def judge_end(self, life: SimulatedBroker) -> None:
@@ -161,7 +162,7 @@ class World:
         while not condition():
             if self.clock.monotonic_s() >= deadline_s:
                 return False
-            await asyncio.sleep(0.05)
+            await self.clock.sleep_s(0.05)
         return True
 
     # The end
@@ -183,4 +184,3 @@ class World:
 
 def is_gone(life: SimulatedBroker) -> bool:
     return life.process.is_dead or life.ended.is_set()
-

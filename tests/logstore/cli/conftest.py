@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -115,14 +116,19 @@ def logstore(capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Path:
+def written(written_once: Path, tmp_path: Path) -> Path:
+    """A copy of the log that `written_once` tells of, to do with as one likes."""
+    return Path(shutil.copytree(written_once, tmp_path / "log"))
+
+
+@pytest.fixture(scope="session")
+def written_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two broker epochs of a log with two topics; the second epoch did not end cleanly.
 
     Chain 1: `orders` of two partitions and `notes` of one, three segments of records, closed with a
     checkpoint. Chain 2: takes all three over, two more segments, no checkpoint.
     """
-    directory = tmp_path / "log"
-    directory.mkdir()
+    directory = tmp_path_factory.mktemp("written")
     run(_write(directory))
     return directory
 

@@ -1,4 +1,4 @@
-"""`logstore inspect` of a damaged log: the damage is named with its byte, the rest is still shown."""
+"""`logstore inspect` of a damaged log: the damage is named with its byte, the rest is shown."""
 
 import json
 import shutil
@@ -39,7 +39,7 @@ def resealed(how: Change) -> Change:
 
     def both(data: bytearray) -> None:
         how(data)
-        index_end = decode_header(data).body_at
+        index_end = decode_header(bytes(data)).body_at
         crc = crc32c(data[HEADER_BYTES:index_end], crc32c(data[: HEADER_BYTES - 4]))
         data[HEADER_BYTES - 4 : HEADER_BYTES] = struct.pack(">I", crc)
 

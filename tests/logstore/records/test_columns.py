@@ -148,7 +148,10 @@ def test_batches_out_of_order_are_refused() -> None:
         decode_columns(payloads_of(batches[::-1]), headers=False)
 
 
-def test_a_length_that_would_leave_64_bits_is_refused() -> None:
-    body = bytes.fromhex("00 00 00") + encode_varint(2**62) + bytes.fromhex("01 00")
-    with pytest.raises(CorruptBatch, match="bad record: length="):
+@pytest.mark.parametrize("length", [2**20, 2**30, 2**31, 2**32, 2**40, 2**61, 2**62, 2**63 - 1])
+@pytest.mark.parametrize("front", ["00 00 00", "00 00 00 01"])
+def test_a_length_far_outside_the_data_is_never_followed(front: str, length: int) -> None:
+    """Arrow would copy from there: this ends the process when the check is missing."""
+    body = bytes.fromhex(front) + encode_varint(length) + bytes.fromhex("01 00")
+    with pytest.raises(CorruptBatch, match=f"bad record: length={length}"):
         decode_columns(payloads_of([batch_of(body)]), headers=False)

@@ -88,8 +88,10 @@ DAMAGED = {
     "a record of negative length": batch_of(PLAIN)[:-7] + b"\x01" + PLAIN,
     "a key longer than its record": batch_of(bytes.fromhex("00 00 00 7e 01 00")),
     "a key of length -2": batch_of(bytes.fromhex("00 00 00 03 01 00")),
+    "a key of length -2 and a byte for it": batch_of(bytes.fromhex("00 00 00 03 78 01 00")),
     "a value longer than its record": batch_of(bytes.fromhex("00 00 00 01 7e 00")),
     "a value of length -2": batch_of(bytes.fromhex("00 00 00 01 03 00")),
+    "a value of length -2 and a byte for it": batch_of(bytes.fromhex("00 00 00 01 03 78 00")),
     "a value that ends in the next record": batch_of(
         bytes.fromhex("00 00 00 01 0a 00"), bytes.fromhex("00 00 02 01 01 00"), last_delta=1
     ),

@@ -1,14 +1,16 @@
 """Starts real brokers for scenarios, and asks them for the simplest things."""
 
 import random
+import signal
 import socket
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from tests.scenarios.harness.process import Process
 
-LISTENS = r"listening|accept|ready"
+LISTENING = r" listening on (127\.0\.0\.1:\d+)"
 START_S = 60.0
 # Below the ports that Linux gives to outgoing connections: a client that tries again and again to
 # reach a dead broker's port there may end up connected to itself.
@@ -44,10 +46,27 @@ def start_broker(
 
 def bootstrap_of(broker: Process) -> str:
     """The address it listens on, once it says so."""
-    return broker.wait_for(r"127\.0\.0\.1:\d+", deadline_s=START_S)[0]
+    return broker.wait_for(LISTENING, deadline_s=START_S)[1]
 
 
 def create_topic(bootstrap: str, name: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     answers = admin.create_topics([NewTopic(name, partitions, 1)], request_timeout=START_S)
     answers[name].result(START_S)
+
+
+def refusal(broker: Process, *, code: int = 1) -> str:
+    """The one line with which a broker ended; that there is no other, and the exit code."""
+    ended = broker.wait(deadline_s=START_S)
+    assert ended == code, f"code={ended} {broker.lines}"
+    assert len(broker.lines) == 1, broker.lines
+    assert broker.lines[0].startswith("logstore: "), broker.lines
+    return broker.lines[0]
+
+
+def stop(broker: Process) -> None:
+    """End it in good order."""
+    broker.send(signal.SIGTERM)
+    assert broker.wait(deadline_s=START_S) == 0, broker.lines
+    assert broker.lines[-1].endswith(" stopped"), broker.lines
+    assert not any("Traceback" in line for line in broker.lines), broker.lines

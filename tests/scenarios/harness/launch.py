@@ -13,7 +13,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from broker.__main__ import main as serve
+from broker.arguments import add_arguments, settings_of
+from broker.serve import serve
 from logstore.open import OpenLog
 from tests.scenarios.harness.death import Fate, MortalRegistry, MortalStore, Step
 
@@ -25,14 +26,17 @@ def main() -> int:
     parser.add_argument("--armed-by", choices=("start", "signal"), default="start")
     parser.add_argument("arguments", nargs="*")
     options = parser.parse_args()
+    broker = argparse.ArgumentParser(prog="broker")
+    add_arguments(broker)
+    settings = settings_of(broker.parse_args(options.arguments))
     if options.die is None:
-        return serve(options.arguments)
+        return serve(settings)
     fate = Fate(options.die, options.report)
     if options.armed_by == "start":
         fate.arm()
     else:
         signal.signal(signal.SIGUSR1, lambda *_: _arm(fate))
-    return serve(options.arguments, wrap=lambda opened: _mortal(opened, fate))
+    return serve(settings, wrap=lambda opened: _mortal(opened, fate))
 
 
 def _mortal(opened: OpenLog, fate: Fate) -> OpenLog:

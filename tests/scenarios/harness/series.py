@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.scenarios.harness.brokers import create_topic, free_port, start_broker
+from tests.scenarios.harness.brokers import bootstrap_of, create_topic, free_port, start_broker
 from tests.scenarios.harness.death import Death
 from tests.scenarios.harness.load import REQUESTS_ON_THEIR_WAY_MAX
 from tests.scenarios.harness.process import Process
@@ -50,11 +50,11 @@ DEATH_S = 60.0
 RATE_WINDOW_S = 0.5
 UNDER_LOAD = frozenset({"before put", "after put", "random moment", "checkpoint"})
 SHARES = {
+    "random moment": 4,
     "before put": 10,
     "after put": 10,
     "in replay": 10,
     "in seal": 10,
-    "random moment": 4,
     "rows": 2,
     "checkpoint": 2,
     "checkpoint at seal": 1,
@@ -129,10 +129,9 @@ def plan(kills: int, chance: random.Random) -> list[str]:
     """Kinds of kills in their shares, by chance in order, but a random moment first."""
     whole = sum(SHARES.values())
     kinds = [kind for kind, share in SHARES.items() for _ in range(max(1, share * kills // whole))]
-    kinds = (kinds + ["random moment"] * kills)[:kills]
-    first = kinds.pop(kinds.index("random moment"))
-    chance.shuffle(kinds)
-    return [first, *kinds]
+    first, *others = (kinds + ["random moment"] * kills)[:kills]
+    chance.shuffle(others)
+    return [first, *others]
 
 
 @dataclass(slots=True)
@@ -150,7 +149,7 @@ class Series:
         kinds = plan(kill_count, self.chance)
         with ExitStack() as stack:
             broker = stack.enter_context(self._start())
-            create_topic(self._bootstrap, TOPIC, PARTITIONS)
+            create_topic(bootstrap_of(broker), TOPIC, PARTITIONS)
             load = stack.enter_context(self._client("load", "--producers", str(PRODUCERS)))
             watch = stack.enter_context(self._client("watch"))
             self._kill_from_outside(broker, load)

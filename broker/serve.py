@@ -1,0 +1,173 @@
+"""A broker process from start to end: what `python -m broker` and `logstore serve` run.
+
+One line on stdout when it accepts connections, one when it has ended; everything else is log lines
+on stderr. What stops a start is one line on stderr that says what to do.
+
+    0    stopped by a signal, everything taken is committed and answered
+    1    refused to start, fenced, or could not commit what it had taken
+    2    the arguments make no sense
+    130  interrupted before it could stop in good order
+"""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from broker.authorizer import AllowAll
+from broker.broker import Broker
+from broker.listeners import Listener, bind, plan_listeners
+from broker.log_lines import configure_log_lines
+from broker.server import Server
+from logstore.clock import SystemClock
+from logstore.config.broker import BrokerSettings
+from logstore.errors import Invalid, LogstoreError
+from logstore.host_lock import HostLock
+from logstore.log.log import FlushSettings, Log, LogSettings, Self
+from logstore.open import OpenLog, open_log
+
+OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+STOP_TIMEOUT_S = 30.0
+DIRECTORY_FLUSH_MS = 10
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+Wrap = Callable[[OpenLog], OpenLog]
+"""Puts wrappers around a log's store or registry: meters, caches, faults."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeSettings:
+    url: str
+    broker: int = 1
+    listen: Sequence[str] = ()
+    advertise: Sequence[str] = ()
+    rack: str = ""
+    settings: BrokerSettings = field(default_factory=BrokerSettings)
+
+
+def serve(settings: ServeSettings, *, wrap: Wrap | None = None) -> int:
+    """Run a broker until a signal ends it; the exit code."""
+    configure_log_lines()
+    try:
+        return asyncio.run(_serve(settings, wrap))
+    except Invalid as error:
+        return _refuse(error, USAGE)
+    except LogstoreError as error:
+        return _refuse(error, FAILED)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+async def _serve(settings: ServeSettings, wrap: Wrap | None) -> int:
+    stop = _stop_on_signal()
+    listeners: list[Listener] = []
+    try:
+        for place, advertised in plan_listeners(settings.listen, settings.advertise):
+            listeners.append(bind(place, advertised))
+        opened = await open_log(settings.url, clock=SystemClock(), chance=random.Random())
+        try:
+            ports = wrap(opened) if wrap else opened
+            return await _serve_log(settings, ports, listeners, stop)
+        finally:
+            await opened.close()
+    finally:
+        for listener in listeners:
+            listener.socket.close()
+
+
+async def _serve_log(
+    settings: ServeSettings, opened: OpenLog, listeners: Sequence[Listener], stop: asyncio.Event
+) -> int:
+    """Hold the lock of this broker, and everything that runs in one task group."""
+    lock = HostLock(opened.location.lock_directory / f"broker-{settings.broker}.lock")
+    code = FAILED
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            host, port = listeners[0].public_address
+            me = Self(settings.broker, host, port, settings.rack, lock.name)
+            log = await Log.start(opened, me, _log_settings(settings.settings), tasks)
+            code = await _accept(settings, log, listeners, stop, tasks)
+            raise _Ended
+    except* _Ended:
+        pass
+    except* LogstoreError as group:
+        raise _first(group) from None
+    finally:
+        lock.release()
+    return code
+
+
+async def _accept(
+    settings: ServeSettings,
+    log: Log,
+    listeners: Sequence[Listener],
+    stop: asyncio.Event,
+    tasks: asyncio.TaskGroup,
+) -> int:
+    """Serve until somebody says stop or the chain is fenced; the exit code."""
+    broker = Broker(log, settings.settings, authorizer=AllowAll(), clock=SystemClock(), tasks=tasks)
+    server = Server(broker, listeners)
+    await server.listen()
+    addresses = ", ".join(map(str, listeners))
+    name = f"logstore: broker {settings.broker} epoch {log.epoch}"
+    _say(f"{name} listening on {addresses} (log {settings.url}, cluster {broker.cluster_id})")
+    ends = [tasks.create_task(stop.wait()), tasks.create_task(log.fenced.wait())]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    is_committed = await server.stop(STOP_TIMEOUT_S)
+    if log.fenced.is_set():
+        _say(f"{name} ended: another process took over its partitions; is it running twice?")
+        return FAILED
+    if not is_committed:
+        _say(f"{name} ended: not all that was taken could be committed; look at the store")
+        return FAILED
+    _say(f"{name} stopped")
+    return OK
+
+
+def _log_settings(settings: BrokerSettings) -> LogSettings:
+    flush = FlushSettings(
+        interval_s=settings.number("logstore.flush.interval.ms", DIRECTORY_FLUSH_MS) / 1000,
+        segment_bytes_max=settings.number("logstore.segment.bytes"),
+        backlog_bytes_max=settings.number("logstore.backlog.bytes"),
+    )
+    return LogSettings(flush=flush, cache_bytes_max=settings.number("logstore.cache.bytes"))
+
+
+class _Ended(Exception):
+    """Ends the task group, heartbeat and all, once the log is closed."""
+
+
+def _stop_on_signal() -> asyncio.Event:
+    """Set by the first signal; a second one ends the process at once, which loses nothing."""
+    stop = asyncio.Event()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            os._exit(INTERRUPTED)
+        stop.set()
+
+    for number in SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, on_signal)
+    return stop
+
+
+def _first(group: BaseExceptionGroup[LogstoreError]) -> LogstoreError:
+    """One of the errors that a task group ended with; the others follow from it."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, LogstoreError)
+    return error
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _refuse(error: LogstoreError, code: int) -> int:
+    sys.stderr.write(f"logstore: {error}\n")
+    return code

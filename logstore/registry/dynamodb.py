@@ -1,0 +1,199 @@
+"""The registry in one DynamoDB table: asynchronous for brokers, blocking for Spark and tools.
+
+The service decides conditions and orders rows; `registry.dynamodb_items` says how ours are spelt.
+Reads are strongly consistent. A write whose condition fails is answered with the row as it stands.
+
+Two limits differ from the other back ends, far from what any row holds: an update is refused when
+the row exceeds the service's 400 KiB, not our 400,000 bytes, and when it sets more than some 300
+attributes at once.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
+from typing import Any, TypeVar
+
+from logstore.errors import Invalid, LogstoreError, OutcomeUnknown, Retryable, Throttled
+from logstore.registry.dynamodb_client import DynamoClient
+from logstore.registry.dynamodb_items import (
+    PK,
+    SK,
+    Expressions,
+    decode_item,
+    encode_item,
+    encode_key,
+)
+from logstore.registry.store import Row, Term
+from logstore.registry.verdicts import check_key, check_query, check_row
+
+THREADS_MAX = 16
+_WAITING_MAX = 10_000
+
+_Answer = TypeVar("_Answer")
+
+
+class BlockingDynamoRows:
+    """A `BlockingRowStore` on the table of `client`, for any number of threads."""
+
+    def __init__(self, client: DynamoClient) -> None:
+        self._client = client
+
+    def get(self, pk: str, sk: str) -> Row | None:
+        check_key(pk, sk)
+        answer = self._client.call(
+            "get_item", writes=False, Key=encode_key(pk, sk), ConsistentRead=True
+        )
+        item = answer.get("Item")
+        return None if item is None else decode_item(item)[1]
+
+    def query(
+        self, pk: str, prefix: str = "", *, after: str | None = None, limit: int = 1000
+    ) -> Sequence[tuple[str, Row]]:
+        check_query(pk, prefix, after, limit)
+        request = _query(pk, prefix)
+        if after is not None and after >= prefix:
+            if not after.startswith(prefix):
+                return []  # past everything that begins with the prefix
+            if after:
+                request["ExclusiveStartKey"] = encode_key(pk, after)
+        found: list[tuple[str, Row]] = []
+        while len(found) < limit:  # a page of the service ends at 1 MiB, whatever the limit
+            answer = self._client.call(
+                "query", writes=False, **request, Limit=limit - len(found), ConsistentRead=True
+            )
+            found += map(decode_item, answer.get("Items", ()))
+            if not answer.get("LastEvaluatedKey"):
+                break
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        return found
+
+    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> None:
+        check_key(pk, sk)
+        check_row(row)
+        expressions = Expressions()
+        condition = expressions.condition(terms, needs_row=False)
+        item = encode_item(pk, sk, row, write_id)
+        self._write("put_item", expressions, condition, Item=item)
+
+    def update_if(self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str) -> None:
+        check_key(pk, sk)
+        check_row(sets)
+        expressions = Expressions()
+        condition = expressions.condition(terms, needs_row=True)
+        updates = expressions.updates(sets, write_id)
+        self._write(
+            "update_item",
+            expressions,
+            condition,
+            Key=encode_key(pk, sk),
+            UpdateExpression=updates,
+        )
+
+    def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+        check_key(pk, sk)
+        expressions = Expressions()
+        condition = expressions.condition(terms, needs_row=True)
+        self._write("delete_item", expressions, condition, Key=encode_key(pk, sk))
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _write(
+        self, operation: str, expressions: Expressions, condition: str, **request: Any
+    ) -> None:
+        if condition:
+            request["ConditionExpression"] = condition
+            request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+        self._client.call(operation, writes=True, **request, **expressions.placeholders())
+
+
+class DynamoRows:
+    """A `RowStore` on the table of `client`: up to `threads` calls at once, others wait in turn.
+
+    A call that takes longer than `timeout_s` raises `Retryable` if it had not begun, else
+    `OutcomeUnknown`. A cancelled call that had begun ends in the background.
+    """
+
+    def __init__(
+        self, client: DynamoClient, *, threads: int = THREADS_MAX, timeout_s: float = 10.0
+    ) -> None:
+        assert 0 < threads <= THREADS_MAX
+        self._rows = BlockingDynamoRows(client)
+        self._timeout_s = timeout_s
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="registry")
+        self._room = threading.BoundedSemaphore(_WAITING_MAX)
+        self._under_way: set[Future[Any]] = set()
+        self._closed = False
+
+    def blocking(self) -> BlockingDynamoRows:
+        """Another face of the same rows. Closing one closes both."""
+        return self._rows
+
+    async def get(self, pk: str, sk: str) -> Row | None:
+        return await self._answer(partial(self._rows.get, pk, sk))
+
+    async def query(
+        self, pk: str, prefix: str = "", *, after: str | None = None, limit: int = 1000
+    ) -> Sequence[tuple[str, Row]]:
+        return await self._answer(partial(self._rows.query, pk, prefix, after=after, limit=limit))
+
+    async def put_if(
+        self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str
+    ) -> None:
+        await self._answer(partial(self._rows.put_if, pk, sk, row, terms, write_id))
+
+    async def update_if(
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+    ) -> None:
+        await self._answer(partial(self._rows.update_if, pk, sk, sets, terms, write_id))
+
+    async def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+        await self._answer(partial(self._rows.delete_if, pk, sk, terms, write_id))
+
+    async def close(self) -> None:
+        """Waits for the calls under way, but not longer than for any call."""
+        self._closed = True
+        self._pool.shutdown(wait=False)
+        calls = list(self._under_way)
+        if calls:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(None, partial(wait, calls, self._timeout_s))
+        self._rows.close()
+
+    async def _answer(self, call: Callable[[], _Answer]) -> _Answer:
+        future = self._begin(call)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await asyncio.wrap_future(future)
+        except TimeoutError:
+            raise _overdue(future, self._timeout_s) from None
+
+    def _begin(self, call: Callable[[], _Answer]) -> Future[_Answer]:
+        if self._closed:
+            raise Invalid("the registry is closed")
+        if not self._room.acquire(blocking=False):
+            raise Throttled("too many calls wait for the registry")
+        future = self._pool.submit(call)
+        self._under_way.add(future)
+        future.add_done_callback(self._ended)
+        return future
+
+    def _ended(self, future: Future[Any]) -> None:
+        self._under_way.discard(future)
+        self._room.release()
+
+
+def _query(pk: str, prefix: str) -> dict[str, Any]:
+    expressions = Expressions()
+    condition = f"{expressions.name(PK)} = {expressions.value(pk)}"
+    if prefix:
+        condition += f" AND begins_with({expressions.name(SK)}, {expressions.value(prefix)})"
+    return {"KeyConditionExpression": condition, **expressions.placeholders()}
+
+
+def _overdue(future: Future[Any], timeout_s: float) -> LogstoreError:
+    if future.cancel():
+        return Retryable(f"the registry is busy or cannot be reached timeout_s={timeout_s}")
+    return OutcomeUnknown(f"the registry has not answered timeout_s={timeout_s}")

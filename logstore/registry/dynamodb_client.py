@@ -1,0 +1,183 @@
+"""Calls of DynamoDB, one attempt each, from any number of threads. The only module that names boto3.
+
+boto3's own retries are off: a repeated write would hide that the first attempt may have been done,
+and who asks repeats it with the same write id (`registry.retrying`). Each call takes an idle client
+or makes one, so there are as many as calls have ever been under way at once, each with a connection
+of its own. Credentials come from where the AWS tools look for them.
+"""
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    CredentialRetrievalError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    ProxyConnectionError,
+    SSOError,
+    TokenRetrievalError,
+)
+
+from logstore.errors import ConditionFailed, Denied, Invalid, LogstoreError, Refused, Retryable
+from logstore.registry.dynamodb_errors import CONDITION_FAILED, lost, meaning
+from logstore.registry.dynamodb_items import decode_item
+from logstore.registry.dynamodb_url import TableUrl
+
+CONNECT_TIMEOUT_S = 3.0
+READ_TIMEOUT_S = 5.0
+
+_NO_CREDENTIALS = (
+    CredentialRetrievalError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    SSOError,
+    TokenRetrievalError,
+)
+_NEVER_SENT = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError)
+
+
+class DynamoClient:
+    """Clients for one table. Nothing is made or read before the first call.
+
+    `profile` names one of the AWS configuration; `region` stands in where the URL says none.
+    """
+
+    def __init__(
+        self,
+        url: TableUrl,
+        *,
+        profile: str | None = None,
+        region: str | None = None,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        read_timeout_s: float = READ_TIMEOUT_S,
+    ) -> None:
+        self.url = url
+        self._profile = profile
+        self._region = url.region or region
+        self._config = Config(
+            connect_timeout=connect_timeout_s,
+            read_timeout=read_timeout_s,
+            retries={"mode": "standard", "total_max_attempts": 1},
+            max_pool_connections=1,
+            tcp_keepalive=True,
+            parameter_validation=False,  # requests are checked where they are made
+        )
+        self._process = os.getpid()
+        self._lock = threading.Lock()  # also around boto3's session, which is for one thread
+        self._session: boto3.Session | None = None
+        self._idle: list[Any] = []
+        self._closed = False
+
+    def call(self, operation: str, *, writes: bool, **request: Any) -> Mapping[str, Any]:
+        """The answer of one attempt at `operation` on the table. Raises `LogstoreError`s."""
+        facts = f"operation={operation} {self._where()}"
+        with self._client() as client:
+            try:
+                answer: Mapping[str, Any] = getattr(client, operation)(
+                    TableName=self.url.table, **request
+                )
+            except ClientError as error:
+                raise _refusal(error, facts, writes=writes) from error
+            except BotoCoreError as error:
+                raise _no_answer(error, f"{facts} error={error}", writes=writes) from error
+        return answer
+
+    def region(self) -> str | None:
+        """Where the table is looked for: by URL, else option, else the AWS environment."""
+        with self._lock:
+            found = self._region or self._opened_session().region_name
+        return None if found is None else str(found)
+
+    def close(self) -> None:
+        """Calls under way end as they would have."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for client in idle:
+            client.close()
+
+    @contextmanager
+    def _client(self) -> Iterator[Any]:
+        if os.getpid() != self._process:
+            raise Refused(f"the registry was opened before a fork {self._where()}; open it after")
+        client = self._take()
+        try:
+            yield client
+        finally:
+            with self._lock:
+                kept = not self._closed
+                if kept:
+                    self._idle.append(client)
+            if not kept:
+                client.close()
+
+    def _take(self) -> Any:
+        with self._lock:
+            if self._closed:
+                raise Invalid(f"the registry is closed {self._where()}")
+            return self._idle.pop() if self._idle else self._new_client()
+
+    def _new_client(self) -> Any:
+        try:
+            return self._opened_session().client(
+                "dynamodb",
+                region_name=self._region,
+                endpoint_url=self.url.endpoint,
+                config=self._config,
+            )
+        except NoRegionError as error:
+            raise Refused(
+                f"no region for the registry table={self.url.table}; set AWS_REGION, or write "
+                f"dynamodb://{self.url.table}?region=REGION"
+            ) from error
+        except _NO_CREDENTIALS as error:
+            raise Denied(f"no credentials for the registry {self._where()}: {error}") from error
+        except (BotoCoreError, ValueError) as error:
+            raise Refused(f"the registry cannot be used {self._where()}: {error}") from error
+
+    def _opened_session(self) -> boto3.Session:
+        if self._session is None:
+            try:
+                self._session = boto3.Session(profile_name=self._profile)
+            except ProfileNotFound as error:
+                raise Refused(
+                    f"no such AWS profile: profile={self._profile}; check storage.profile"
+                ) from error
+        return self._session
+
+    def _where(self) -> str:
+        places = [("table", self.url.table), ("region", self._region)]
+        places.append(("endpoint", self.url.endpoint))
+        return " ".join(f"{name}={value}" for name, value in places if value)
+
+
+def _refusal(error: ClientError, facts: str, *, writes: bool) -> LogstoreError:
+    answer = error.response
+    code = str(answer.get("Error", {}).get("Code", "")).rpartition("#")[2]
+    if code == CONDITION_FAILED:
+        item = answer.get("Item")
+        return ConditionFailed(
+            f"condition does not hold {facts}", decode_item(item)[1] if item else None
+        )
+    status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    told = f"{facts} code={code} message={answer.get('Error', {}).get('Message', '')}"
+    return meaning(code, status, told, writes=writes)
+
+
+def _no_answer(error: BotoCoreError, facts: str, *, writes: bool) -> LogstoreError:
+    if isinstance(error, _NO_CREDENTIALS):
+        return Denied(f"no credentials for the registry {facts}")
+    if isinstance(error, _NEVER_SENT):
+        return Retryable(f"the registry cannot be reached {facts}; check the endpoint and network")
+    return lost(facts, writes=writes)

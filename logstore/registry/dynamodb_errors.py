@@ -1,0 +1,89 @@
+"""What an error answer of DynamoDB means to the caller.
+
+    ConditionalCheckFailed     ConditionFailed, made by who asked, since it carries the row
+    throttling                 Throttled
+    a concurrent transaction   Retryable
+    no credentials or rights   Denied
+    no such table              NoTable, which is a Refused
+    a bad request              Invalid: also an item that an update made too big
+    5xx                        a read: Retryable; a write: OutcomeUnknown, a proxy in between or the
+                               service may answer so after the write has been done
+
+Codes: the API's common errors, and those of its operations. Pure.
+"""
+
+from logstore.errors import (
+    Denied,
+    Invalid,
+    LogstoreError,
+    OutcomeUnknown,
+    Refused,
+    Retryable,
+    Throttled,
+)
+
+CONDITION_FAILED = "ConditionalCheckFailedException"
+NO_TABLE = "ResourceNotFoundException"
+TABLE_IN_USE = "ResourceInUseException"
+
+_THROTTLED = {
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequestsException",
+}
+_CONFLICTS = {
+    "LimitExceededException",  # too many tables are being made at once
+    "ReplicatedWriteConflictException",
+    TABLE_IN_USE,
+    "TransactionConflictException",
+    "TransactionInProgressException",
+}
+_DENIED = {
+    "AccessDenied",
+    "AccessDeniedException",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "IncompleteSignatureException",
+    "InvalidClientTokenId",
+    "InvalidSignatureException",
+    "MissingAuthenticationToken",
+    "MissingAuthenticationTokenException",
+    "NotAuthorized",
+    "OptInRequired",
+    "RequestExpired",  # also of a clock that is wrong
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+}
+
+
+class NoTable(Refused):
+    """There is no such table: only who may make it need tell this from the rest."""
+
+
+def meaning(code: str, status: int, facts: str, *, writes: bool) -> LogstoreError:
+    """`code` without the service's prefix, HTTP `status`, and `facts` to tell."""
+    if code in _THROTTLED or status == 429:
+        return Throttled(f"the registry asks for fewer requests {facts}")
+    if code in _CONFLICTS:
+        return Retryable(f"the registry is busy {facts}")
+    if code in _DENIED or code.startswith("KMS") or status in (401, 403):
+        return Denied(f"the registry does not let us in {facts}; check credentials and policy")
+    if code == NO_TABLE:
+        return NoTable(
+            f"the registry's table does not exist {facts}; check the URL and the region, "
+            "or run: logstore init"
+        )
+    if status >= 500:
+        return lost(facts, writes=writes)
+    return Invalid(f"the registry refuses the request {facts}")
+
+
+def lost(facts: str, *, writes: bool) -> LogstoreError:
+    """No answer that settles anything."""
+    if writes:
+        return OutcomeUnknown(f"the registry may have changed {facts}")
+    return Retryable(f"the registry cannot be read {facts}")

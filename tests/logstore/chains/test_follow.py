@@ -1,0 +1,122 @@
+"""Following a chain: what is committed so far, from its last checkpoint on, in bounded memory."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logstore.chains.follow import SEGMENTS_PER_ROW_READ, Follower
+from logstore.chains.replay import ChainState, StretchKey
+from logstore.errors import Refused
+from logstore.index.rows import row_at, row_count
+from logstore.testing.virtual_loop import EPOCH_MS, run
+from tests.logstore.written import WrittenLog
+
+
+def summary(state: ChainState) -> dict[StretchKey, tuple[int, int, int, int]]:
+    """What of a chain's state does not depend on where its reader came in."""
+    return {
+        key: (stretch.start, stretch.end, stretch.max_timestamp, stretch.max_timestamp_offset)
+        for key, stretch in state.stretches.items()
+    }
+
+
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=8), st.integers(2, 12))
+@settings(max_examples=40)
+def test_whoever_follows_knows_what_the_writer_knows(rounds: list[int], segments: int) -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=segments)
+        async with written.life() as log:
+            topic = await log.create_topic("orders", 2, {})
+            await written.write(log, topic.leaders[0], [EPOCH_MS])
+            reader = await written.reader()
+            early = Follower(reader.cluster_id, log.epoch)
+            await written.performer.run(early.advance())
+            for number, count in enumerate(rounds):
+                for _ in range(count):
+                    leader = topic.leaders[number % 2]
+                    await written.write(log, leader, [EPOCH_MS + written.values])
+                late = Follower(reader.cluster_id, log.epoch)
+                await written.performer.run(late.advance())
+                new = await written.performer.run(early.advance())
+
+                assert new >= count
+                assert not early.is_sealed
+                for follower in (early, late):
+                    assert follower.state.next_seq == log.writer.chain.next_seq
+                    assert follower.state.last_nonce == log.writer.chain.last_nonce
+                    assert summary(follower.state) == summary(log.writer.chain)
+
+    run(scenario())
+
+
+def test_a_follower_enters_at_the_last_checkpoint_and_not_at_the_beginning() -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=10)
+        async with written.life() as log:
+            topic = await log.create_topic("orders", 1, {})
+            for number in range(35):
+                await written.write(log, topic.leaders[0], [EPOCH_MS + number])
+            follower = Follower((await written.reader()).cluster_id, log.epoch)
+            new = await written.performer.run(follower.advance())
+
+            assert 0 < follower.state.checkpoint <= follower.state.next_seq
+            assert new == follower.state.next_seq - follower.state.checkpoint < 20
+            assert follower.checkpoints == tuple(log.writer.chain.checkpoints)
+
+    run(scenario())
+
+
+def test_memory_stays_bounded_however_long_one_follows() -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=10)
+        async with written.life() as log:
+            topic = await log.create_topic("orders", 1, {})
+            reader = await written.reader()
+            follower = Follower(reader.cluster_id, log.epoch)
+            await written.performer.run(follower.advance())
+            for number in range(5 * SEGMENTS_PER_ROW_READ):
+                await written.write(log, topic.leaders[0], [EPOCH_MS + number])
+                await written.performer.run(follower.advance())
+                (stretch,) = follower.state.stretches.values()
+
+                assert stretch.end == number + 1
+                assert len(follower.state.spans) <= SEGMENTS_PER_ROW_READ + 20
+                assert row_count(stretch.rows) <= SEGMENTS_PER_ROW_READ + 20
+                held = follower.state.next_seq - len(follower.state.spans)
+                assert held == follower.state.checkpoint
+                if stretch.rows:
+                    assert row_at(stretch.rows, 0).seq >= follower.state.checkpoint
+
+    run(scenario())
+
+
+def test_a_seal_ends_it_and_nothing_is_asked_for_after_it() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life(clean=False) as log:
+            topic = await log.create_topic("orders", 1, {})
+            await written.write(log, topic.leaders[0], [EPOCH_MS])
+            follower = Follower((await written.reader()).cluster_id, log.epoch)
+            await written.performer.run(follower.advance())
+        async with written.life():
+            pass
+
+        assert await written.performer.run(follower.advance()) == 0
+        assert follower.is_sealed
+        steps = follower.advance()
+        with pytest.raises(StopIteration) as ended:
+            next(steps)
+        assert ended.value.value == 0
+
+    run(scenario())
+
+
+def test_a_chain_without_a_row_is_refused() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        follower = Follower((await written.reader()).cluster_id, 7)
+
+        with pytest.raises(Refused, match="no row of chain 7"):
+            await written.performer.run(follower.advance())
+
+    run(scenario())

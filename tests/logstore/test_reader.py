@@ -1,0 +1,277 @@
+"""Reading without a broker: what it finds is what was acknowledged, whoever wrote it and when."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logstore.chains.keys import segment_key
+from logstore.errors import Corrupt, LogstoreError, Retryable
+from logstore.log.start import Self, start
+from logstore.objects.memory import MemoryObjects
+from logstore.reader import LogReader, PartitionView, Piece, TopicPartition, read_batches
+from logstore.rows import ChainRow, ChainStatus, chain_sk
+from logstore.steps import Create, Steps
+from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
+from tests.logstore.written import WrittenLog, read_pieces
+
+PARTITIONS = 3
+
+# One life of a broker: batches as (partition, timestamp steps), and whether it ends well.
+BATCHES = st.lists(
+    st.tuples(
+        st.integers(0, PARTITIONS - 1),
+        st.lists(st.integers(-5, 5), min_size=1, max_size=4),
+    ),
+    max_size=12,
+)
+LIVES = st.lists(st.tuples(BATCHES, st.booleans()), min_size=1, max_size=4)
+
+
+async def live(
+    written: WrittenLog, batches: Sequence[tuple[int, Sequence[int]]], *, clean: bool
+) -> None:
+    async with written.life(clean=clean) as log:
+        topic = log.topics.get("orders") or await log.create_topic("orders", PARTITIONS, {})
+        for partition, steps in batches:
+            timestamps = [EPOCH_MS + 1000 * written.values + step for step in steps]
+            await written.write(log, topic.leaders[partition], timestamps)
+
+
+def read_all(
+    written: WrittenLog, reader: LogReader
+) -> dict[TopicPartition, list[tuple[int, int, bytes]]]:
+    views = reader.partitions(reader.topics())
+    return {
+        key: read_pieces(written, reader.pieces(key, view.row, view.log_start, view.end))
+        for key, view in views.items()
+    }
+
+
+@given(LIVES)
+@settings(max_examples=40)
+def test_all_that_was_acknowledged_is_read_in_order_across_lives(
+    lives: list[tuple[list[tuple[int, list[int]]], bool]],
+) -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=3)
+        for batches, clean in lives:
+            await live(written, batches, clean=clean)
+
+        found = read_all(written, await written.reader())
+
+        assert {key: rows for key, rows in found.items() if rows} == written.records
+        assert len(found) == PARTITIONS
+
+    run(scenario())
+
+
+@given(LIVES, st.data())
+@settings(max_examples=40)
+def test_any_range_is_found_where_it_lies_and_nothing_else(
+    lives: list[tuple[list[tuple[int, list[int]]], bool]], data: st.DataObject
+) -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=3)
+        for batches, clean in lives:
+            await live(written, batches, clean=clean)
+        reader = await written.reader()
+
+        for key, view in reader.partitions(reader.topics()).items():
+            records = written.records.get(key, [])
+            assert view.end == len(records)
+            start = data.draw(st.integers(0, view.end))
+            end = data.draw(st.integers(start, view.end))
+            pieces = reader.pieces(key, view.row, start, end)
+
+            assert read_pieces(written, pieces) == records[start:end]
+            assert sum(piece.end - piece.start for piece in pieces) == end - start
+            for piece in pieces:
+                spans = reader.spans(piece.chain, piece.first_seq, piece.last_seq)
+                seqs = range(piece.first_seq, piece.last_seq + 1)
+                objects = [written.objects.get(segment_key(piece.chain, seq)) for seq in seqs]
+                assert [span.size_bytes for span in spans] == [len(data) for data in objects]
+
+    run(scenario())
+
+
+@given(LIVES, st.data())
+@settings(max_examples=40)
+def test_a_time_leads_to_the_first_record_that_is_not_older(
+    lives: list[tuple[list[tuple[int, list[int]]], bool]], data: st.DataObject
+) -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=3)
+        for batches, clean in lives:
+            await live(written, batches, clean=clean)
+        reader = await written.reader()
+        timestamps = [time for records in written.records.values() for _, time, _ in records]
+        around = st.sampled_from(timestamps or [EPOCH_MS])
+
+        for key, view in reader.partitions(reader.topics()).items():
+            wanted = data.draw(around) + data.draw(st.integers(-1, 1))
+            records = written.records.get(key, [])
+            expected = next((offset for offset, time, _ in records if time >= wanted), None)
+
+            assert reader.offset_for_time(key, view, wanted) == expected
+
+    run(scenario())
+
+
+def test_following_sees_each_commit_without_looking_for_partitions_again() -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=20)
+        async with written.life() as log:
+            topic = await log.create_topic("orders", PARTITIONS, {})
+            key = TopicPartition(topic.topic_id, 0)
+            reader = await written.reader()
+            views: Mapping[TopicPartition, PartitionView] = reader.partitions(reader.topics())
+            queries = written.reads.query_count
+            for number in range(200):
+                await written.write(log, topic.leaders[0], [EPOCH_MS + number])
+                followed = reader.follow(views)
+
+                assert followed is not None
+                views = followed
+                assert views[key].end == number + 1
+            assert reader.follow(views) is views
+            assert written.reads.query_count == queries
+            pieces = reader.pieces(key, views[key].row, 0, 200)
+            assert read_pieces(written, pieces) == written.records[key]
+
+    run(scenario())
+
+
+def test_following_stops_at_a_seal_and_the_registry_says_where_it_goes_on() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        await live(written, [(0, [0])], clean=True)
+        reader = await written.reader()
+        views = reader.partitions(reader.topics())
+        await live(written, [(0, [1]), (1, [1])], clean=True)
+
+        assert reader.follow(views) is None
+        assert {k: v for k, v in read_all(written, reader).items() if v} == written.records
+
+    run(scenario())
+
+
+def test_an_end_never_goes_back_while_brokers_come_and_go() -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=2)
+        await live(written, [], clean=True)
+        reader = await written.reader()
+        ends: dict[TopicPartition, int] = {}
+        for number in range(8):
+            await live(written, [(number % PARTITIONS, [0, 1])], clean=number % 2 == 0)
+            for key, view in reader.partitions(reader.topics()).items():
+                assert view.end >= ends.get(key, 0)
+                ends[key] = view.end
+
+        assert sum(ends.values()) == 16
+
+    run(scenario())
+
+
+def test_lives_that_wrote_nothing_leave_no_piece() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        await live(written, [(0, [0])], clean=True)
+        for _ in range(3):
+            await live(written, [], clean=False)
+        await live(written, [(0, [0])], clean=True)
+        reader = await written.reader()
+        views = reader.partitions(reader.topics())
+        by_partition = {key.partition: (key, view) for key, view in views.items()}
+        key, view = by_partition[0]
+        empty_key, empty = by_partition[1]
+
+        assert [piece.chain for piece in reader.pieces(key, view.row, 0, 2)] == [1, 5]
+        assert (empty.log_start, empty.end) == (0, 0)
+        assert reader.pieces(empty_key, empty.row, 0, 0) == []
+
+    run(scenario())
+
+
+def test_a_topic_created_again_shows_nothing_of_its_former_life() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            first = await log.create_topic("orders", 1, {})
+            await written.write(log, first.leaders[0], [EPOCH_MS] * 3)
+            await log.delete_topic("orders")
+            reader = await written.reader()
+            assert reader.topics() == {}
+            second = await log.create_topic("orders", 1, {})
+            await written.write(log, second.leaders[0], [EPOCH_MS])
+
+        found = read_all(written, reader)
+        key = TopicPartition(second.topic_id, 0)
+        assert found == {key: written.records[key]}
+        assert [offset for offset, _, _ in found[key]] == [0]
+
+    run(scenario())
+
+
+def test_a_chain_whose_takeover_died_before_its_last_checkpoint_is_still_read() -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=100)
+        await live(written, [(0, [0, 1]), (1, [2]), (0, [3])], clean=False)
+        reader = await written.reader()
+        me = Self(1, "localhost", 9092, "", "the lock")
+        await written.performer.run(until_a_checkpoint(start(reader.cluster_id, me)))
+        row = ChainRow.of(await written.rows.get("chain", chain_sk(1)) or {})
+
+        assert (row.status, row.checkpoint) == (ChainStatus.FENCED, 0)
+        found = read_all(written, reader)
+        assert {key: rows for key, rows in found.items() if rows} == written.records
+
+        await live(written, [(0, [4])], clean=True)
+        found = read_all(written, reader)
+        assert {key: rows for key, rows in found.items() if rows} == written.records
+
+    run(scenario())
+
+
+def until_a_checkpoint(steps: Steps[object]) -> Steps[None]:
+    """The same steps, taken by somebody who dies when a checkpoint is to be put."""
+    request = next(steps)
+    while not (isinstance(request, Create) and request.key.startswith("checkpoints/")):
+        try:
+            answer = yield request
+        except LogstoreError as error:
+            request = steps.throw(error)
+        else:
+            request = steps.send(answer)
+
+
+def test_a_segment_that_is_gone_is_to_be_looked_for_again() -> None:
+    objects = MemoryObjects(VirtualClock())
+    piece = Piece(bytes(16), 0, 0, 1, 1, 1, 0, 1)
+
+    with pytest.raises(Retryable, match="segment is gone: chain=1 seq=1"):
+        list(read_batches(objects, 1, 1, 1, [piece]))
+
+
+@pytest.mark.parametrize("damage", ["cut short", "not what its key says"])
+def test_a_segment_that_is_not_what_was_put_is_refused(damage: str) -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        await live(written, [(0, [0])], clean=True)
+        reader = await written.reader()
+        key = next(iter(written.records))
+        (piece,) = reader.pieces(key, reader.partitions(reader.topics())[key].row, 0, 1)
+        data = written.objects.get(segment_key(1, piece.last_seq))
+        seq = piece.last_seq
+        if damage == "cut short":
+            data = data[:-1]
+            written.objects.delete(segment_key(1, seq))
+        else:
+            seq += 100
+        written.objects.create(segment_key(1, seq), [data])
+
+        with pytest.raises(Corrupt, match=damage):
+            list(read_batches(written.objects, 1, seq, seq, [piece]))
+
+    run(scenario())

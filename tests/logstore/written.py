@@ -1,0 +1,157 @@
+"""A log in memory whose brokers come and go, a reader of it, and what was written: for tests."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from logstore.chains.flush import FlushSettings
+from logstore.chains.identity import Identity, ensure_identity
+from logstore.chains.writer import ChainLimits
+from logstore.errors import LogstoreError
+from logstore.log.leader import Appended, Leader
+from logstore.log.log import Log, LogSettings
+from logstore.log.start import Self
+from logstore.objects.memory import MemoryObjects, MemoryStore
+from logstore.objects.metered import StoreCounts
+from logstore.open import Location, OpenLog, ReadableLog
+from logstore.perform import BlockingPerformer, Performer
+from logstore.reader import LogReader, Piece, TopicPartition, read_batches
+from logstore.records.batch import check_batch
+from logstore.records.decode import decode_records
+from logstore.records.encode import encode_batch
+from logstore.records.record import Record
+from logstore.registry.memory import MemoryRows
+from logstore.registry.retrying import RetryingRegistry
+from logstore.registry.store import Row
+from logstore.testing.virtual_loop import VirtualClock
+
+T = TypeVar("T")
+
+PAYLOAD_BYTES_MAX = 1 << 20
+
+
+class _Killed(Exception):
+    """Ends a broker where it stands."""
+
+
+class WrittenLog:
+    """`records` are all that was acknowledged: (offset, timestamp, value) by partition."""
+
+    def __init__(self, *, checkpoint_segments: int = 4, seed: int = 0) -> None:
+        self.objects = MemoryObjects(VirtualClock())
+        self.rows = MemoryRows()
+        self.records: dict[TopicPartition, list[tuple[int, int, bytes]]] = {}
+        self.reads = CountedReads(self.rows)
+        self.values = 0
+        chance = random.Random(seed)
+        clock = VirtualClock()
+        self.performer = Performer(
+            MemoryStore(self.objects),
+            RetryingRegistry(self.rows, lambda: f"{chance.getrandbits(64)}", clock, chance),
+            clock,
+            chance,
+            lambda: chance.randbytes(16),
+        )
+        self._settings = LogSettings(
+            flush=FlushSettings(interval_s=0.01),
+            limits=ChainLimits(checkpoint_segments=checkpoint_segments),
+        )
+
+    @asynccontextmanager
+    async def life(self, *, clean: bool = True) -> AsyncIterator[Log]:
+        """One life of broker 1, which ends by a clean stop or by dropping dead."""
+        identity = await self._identity()
+        opened = OpenLog(Location(Path("/memory")), self.performer, identity, StoreCounts())
+        me = Self(1, "localhost", 9092, "", "the lock")
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                log = await Log.start(opened, me, self._settings, tasks)
+                yield log
+                if clean:
+                    assert await log.close(timeout_s=10)
+                raise _Killed
+        except* _Killed:
+            pass
+
+    async def write(
+        self, log: Log, leader: Leader, timestamps: Sequence[int], **batch: Any
+    ) -> Appended:
+        """Append one batch, a record for each timestamp, and wait until it is committed."""
+        records = []
+        for number, timestamp in enumerate(timestamps):
+            self.values += 1
+            records.append(Record(number, timestamp, None, b"value %d" % self.values))
+        data = memoryview(encode_batch(records, **batch))
+        appended = leader.append(data, check_batch(data, 0, len(data)))
+        await committed(log, appended.seq)
+        key = TopicPartition(leader.topic_id, leader.partition)
+        self.records.setdefault(key, []).extend(
+            (appended.base_offset + r.offset_delta, r.timestamp, bytes(r.value or b""))
+            for r in records
+        )
+        return appended
+
+    async def reader(self) -> LogReader:
+        performer = BlockingPerformer(self.objects, self.reads, random.Random(0))
+        identity = await self._identity()
+        rows: Any = None  # a reader of memory has no file to close
+        return LogReader(
+            ReadableLog(Location(Path("/memory")), performer, identity, StoreCounts(), rows)
+        )
+
+    async def _identity(self) -> Identity:
+        return await self.performer.run(ensure_identity("memory"))
+
+
+async def committed(log: Log, seq: int) -> None:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def done(error: LogstoreError | None) -> None:
+        future.set_exception(error) if error else future.set_result(None)
+
+    log.when_committed(seq, done)
+    await future
+
+
+def read_pieces(written: WrittenLog, pieces: Sequence[Piece]) -> list[tuple[int, int, bytes]]:
+    """(offset, timestamp, value) of everything in `pieces`, in the order it is read."""
+    found = []
+    for piece in pieces:
+        batches = read_batches(
+            written.objects, piece.chain, piece.first_seq, piece.last_seq, [piece]
+        )
+        for batch in batches:
+            assert piece.first_seq <= batch.seq <= piece.last_seq
+            base = batch.entry.base_offset
+            for record in decode_records(batch.data, max_bytes=PAYLOAD_BYTES_MAX):
+                offset = base + record.offset_delta
+                if piece.start <= offset < piece.end:
+                    found.append((offset, record.timestamp, bytes(record.value or b"")))
+    return found
+
+
+class CountedReads:
+    """Rows in memory for a blocking reader: their coroutines never wait."""
+
+    def __init__(self, rows: MemoryRows) -> None:
+        self._rows = rows
+        self.query_count = 0
+
+    def get(self, pk: str, sk: str) -> Row | None:
+        return _result_of(self._rows.get(pk, sk))
+
+    def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
+        self.query_count += 1
+        return _result_of(self._rows.query(pk, prefix))
+
+
+def _result_of(coroutine: Coroutine[Any, Any, T]) -> T:
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("a row in memory was waited for")

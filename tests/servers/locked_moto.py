@@ -1,0 +1,67 @@
+"""moto as an S3 and DynamoDB server in this process, with one lock around it, for the fast tests.
+
+moto's check and its write are two steps with nothing between them to stop a thread, so alone it lets
+two racers win, which neither service does. With the lock it is held to the contract suites.
+"""
+
+import functools
+import io
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+REGION = "us-east-1"
+ENVIRONMENT: Mapping[str, str] = {
+    "AWS_ACCESS_KEY_ID": "AKIATESTACCESSKEY000",
+    "AWS_SECRET_ACCESS_KEY": "test-secret",
+    "AWS_REGION": REGION,
+    "AWS_DEFAULT_REGION": REGION,
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+"""What the AWS environment must be for a test that talks to a local server."""
+
+
+@contextmanager
+def aws_environment(more: Mapping[str, str] | None = None) -> Iterator[None]:
+    """`ENVIRONMENT` and `more` in this process, and nothing else that begins with AWS_."""
+    before = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    for name in before:
+        del os.environ[name]
+    os.environ.update({**ENVIRONMENT, **(more or {})})
+    try:
+        yield
+    finally:
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            del os.environ[name]
+        os.environ.update(before)
+
+
+@functools.cache
+def locked_moto() -> str:
+    """The endpoint of the one server of this process; its threads end with the process."""
+    from moto.moto_server import threaded_moto_server
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication
+
+    lock = threading.Lock()
+
+    class Locked(DomainDispatcherApplication):  # type: ignore[misc]
+        def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+            length = environ.get("CONTENT_LENGTH")
+            if length:  # a slow body is not waited for inside the lock
+                environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(int(length)))
+            with lock:
+                return list(super().__call__(environ, start_response))
+
+    original = threaded_moto_server.DomainDispatcherApplication
+    threaded_moto_server.DomainDispatcherApplication = Locked
+    try:
+        server = threaded_moto_server.ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+        server.start()
+    finally:
+        threaded_moto_server.DomainDispatcherApplication = original
+    host, port = server.get_host_and_port()
+    return f"http://{host}:{port}"

@@ -1,0 +1,135 @@
+"""A log in a directory, written by a broker's `Log` on a thread of its own: for tests of readers."""
+
+import asyncio
+import random
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from logstore.chains.flush import FlushSettings
+from logstore.chains.writer import ChainLimits
+from logstore.clock import SystemClock
+from logstore.errors import LogstoreError
+from logstore.log.log import Log, LogSettings
+from logstore.log.start import Self
+from logstore.open import open_log
+from logstore.records.batch import check_batch
+
+T = TypeVar("T")
+
+WAIT_S = 60.0
+
+
+class LogOnDisk:
+    """One life of one broker: `with LogOnDisk(directory) as log`. A later one takes over."""
+
+    def __init__(self, directory: Path, *, checkpoint_segments: int = 8) -> None:
+        self.directory = directory
+        self._settings = LogSettings(
+            flush=FlushSettings(interval_s=0.002),
+            limits=ChainLimits(checkpoint_segments=checkpoint_segments),
+        )
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="log-on-disk")
+
+    def __enter__(self) -> "LogOnDisk":
+        self._thread.start()
+        assert self._ready.wait(WAIT_S)
+        self._raise_failure()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(WAIT_S)
+        if error is None:
+            self._raise_failure()
+
+    def create_topic(
+        self, name: str, partitions: int, configs: Mapping[str, str] | None = None
+    ) -> bytes:
+        """The new topic's id; every partition's take entry is committed."""
+
+        async def create() -> bytes:
+            topic = await self._log.create_topic(name, partitions, configs or {})
+            await self._committed(self._log.writer.open_seq)
+            return topic.topic_id
+
+        return self._call(create())
+
+    def delete_topic(self, name: str) -> None:
+        self._call(self._log.delete_topic(name))
+
+    def append(self, topic: str, partition: int, *batches: bytes) -> None:
+        """Append batches to one partition and wait until all are committed."""
+        self.append_all([(topic, partition, batch) for batch in batches])
+
+    def append_all(
+        self, batches: Sequence[tuple[str, int, bytes]], *, append_time_ms: int | None = None
+    ) -> None:
+        """Append (topic, partition, batch) in this order, as one request, and wait."""
+
+        async def append() -> None:
+            seq = 0
+            for topic, partition, batch in batches:
+                leader = self._log.topics[topic].leaders[partition]
+                data = memoryview(batch)
+                seq = leader.append(data, check_batch(data, 0, len(data)), append_time_ms).seq
+            await self._committed(seq)
+
+        self._call(append())
+
+    def end(self, topic: str, partition: int) -> int:
+        return self._log.topics[topic].leaders[partition].high_watermark
+
+    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(WAIT_S)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._live())
+        except BaseException as error:  # noqa: BLE001 - the test's thread raises it
+            self._failure = error
+        finally:
+            self._ready.set()
+
+    async def _live(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        opened = await open_log(str(self.directory), clock=SystemClock(), chance=random.Random(0))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                me = Self(1, "localhost", 9092, "", "the lock")
+                self._log = await Log.start(opened, me, self._settings, tasks)
+                self._ready.set()
+                await self._stop.wait()
+                assert await self._log.close(timeout_s=WAIT_S)
+                raise _Stopped
+        except* _Stopped:
+            pass
+        finally:
+            await opened.close()
+
+    async def _committed(self, seq: int) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: LogstoreError | None) -> None:
+            future.set_exception(error) if error else future.set_result(None)
+
+        self._log.when_committed(seq, done)
+        await future
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+class _Stopped(Exception):
+    """Ends the tasks of a broker that has closed its log."""

@@ -1,0 +1,305 @@
+"""A stream's offsets over its life, as Spark asks for them, without Spark."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logstore.errors import Invalid, OutcomeUnknown, Refused, Throttled
+from logstore.reader import LogReader
+from logstore.records.encode import encode_batch, records_of
+from spark_source import survey
+from spark_source.offsets import Json
+from spark_source.options import Mode, parse_options
+from spark_source.progress import Progress
+from spark_source.rows import read_rows
+from tests.spark_source.log_on_disk import LogOnDisk
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[LogOnDisk]:
+    with LogOnDisk(tmp_path / "log") as log:
+        yield log
+
+
+def progress_of(log: LogOnDisk, mode: Mode = Mode.STREAM, **options: str) -> Progress:
+    given = {"path": str(log.directory), "subscribe": "orders", **options}
+    return Progress(parse_options(given, mode), 2)
+
+
+def batch(count: int) -> bytes:
+    return encode_batch(records_of([(b"key", b"value")] * count, timestamp=1))
+
+
+def next_of(offsets: Json, topic: str = "orders") -> dict[str, int]:
+    found: dict[str, int] = offsets["topics"][topic]["next"]
+    return found
+
+
+def read(log: LogOnDisk, plan: Any) -> list[tuple[str, int, int]]:
+    tasks, topics = plan
+    columns = ("topic", "partition", "offset")
+    return [
+        tuple(row.values())
+        for task in tasks
+        for rows in read_rows(str(log.directory), task, topics, columns)
+        for row in rows.to_pylist()
+    ]
+
+
+def test_a_start_at_latest_stays_where_it_was_while_the_log_grows(log: LogOnDisk) -> None:
+    log.create_topic("orders", 2)
+    log.append("orders", 0, batch(5))
+    progress = progress_of(log)
+    start = progress.initial()
+    log.append("orders", 0, batch(3))
+
+    assert next_of(start) == {"0": 5, "1": 0}
+    assert progress.initial() == start
+    assert progress.latest(start, is_limited=True) == start, "the first batch stores the start"
+    end = progress.latest(start, is_limited=True)
+    assert next_of(end) == {"0": 8, "1": 0}
+    assert read(log, progress.between(start, end)) == [("orders", 0, n) for n in (5, 6, 7)]
+
+
+def test_a_replay_of_the_first_batch_is_empty_and_nothing_after_it_is_lost(
+    log: LogOnDisk,
+) -> None:
+    log.create_topic("orders", 1)
+    log.append("orders", 0, batch(5))
+    logged = progress_of(log).initial()
+    log.append("orders", 0, batch(3))
+
+    restarted = progress_of(log)
+    newer = restarted.initial()
+    assert next_of(newer) == {"0": 8}
+    assert restarted.between(newer, logged) == ([], {})
+    end = restarted.latest(logged, is_limited=False)
+    assert len(read(log, restarted.between(logged, end))) == 3
+
+
+def test_a_start_at_earliest_needs_no_empty_batch(log: LogOnDisk) -> None:
+    log.create_topic("orders", 1)
+    log.append("orders", 0, batch(5))
+    progress = progress_of(log, startingOffsets="earliest")
+    start = progress.initial()
+
+    assert next_of(start) == {"0": 0}
+    assert next_of(progress.latest(start, is_limited=False)) == {"0": 5}
+
+
+def test_a_batch_is_planned_from_its_two_offsets_alone(log: LogOnDisk) -> None:
+    log.create_topic("orders", 2)
+    log.append("orders", 0, batch(5), batch(5))
+    log.append("orders", 1, batch(4))
+    first = progress_of(log, startingOffsets="earliest")
+    start = first.initial()
+    end = first.latest(start, is_limited=False)
+
+    replayed = progress_of(log, startingOffsets="earliest")
+    assert sorted(read(log, replayed.between(start, end))) == sorted(
+        [("orders", 0, n) for n in range(10)] + [("orders", 1, n) for n in range(4)]
+    )
+
+
+def test_a_fixed_target_is_reached_and_not_passed(log: LogOnDisk) -> None:
+    log.create_topic("orders", 1)
+    log.append("orders", 0, batch(50))
+    progress = progress_of(log, startingOffsets="earliest", maxOffsetsPerTrigger="20")
+    progress.fix_target()
+    offset = progress.initial()
+    log.append("orders", 0, batch(50))
+    seen = []
+    while (end := progress.latest(offset, is_limited=True)) != offset:
+        offset = end
+        seen.append(next_of(end)["0"])
+
+    assert seen == [20, 40, 50]
+
+
+def test_a_fixed_target_below_a_start_at_latest_ends_at_once(log: LogOnDisk) -> None:
+    log.create_topic("orders", 1)
+    progress = progress_of(log)
+    progress.fix_target()
+    log.append("orders", 0, batch(5))
+    start = progress.initial()
+
+    assert next_of(start) == {"0": 5}
+    assert progress.latest(start, is_limited=True) == start
+    assert progress.latest(start, is_limited=True) == start
+
+
+def test_trigger_once_is_not_limited(log: LogOnDisk) -> None:
+    log.create_topic("orders", 1)
+    log.append("orders", 0, batch(50))
+    progress = progress_of(log, startingOffsets="earliest", maxOffsetsPerTrigger="20")
+
+    assert next_of(progress.latest(progress.initial(), is_limited=False)) == {"0": 50}
+
+
+def test_a_byte_limit_moves_on_by_about_that_many_bytes_of_objects(log: LogOnDisk) -> None:
+    log.create_topic("orders", 1)
+    for _ in range(40):
+        log.append("orders", 0, encode_batch(records_of([(None, bytes(1000))] * 10, timestamp=1)))
+    progress = progress_of(log, startingOffsets="earliest", maxBytesPerTrigger="100000")
+    offset = progress.initial()
+    steps = []
+    while next_of(offset) != {"0": 400}:
+        end = progress.latest(offset, is_limited=True)
+        steps.append(next_of(end)["0"] - next_of(offset)["0"])
+        offset = end
+
+    assert 3 <= len(steps) <= 8
+    assert all(50 <= step <= 110 for step in steps[:-1])
+
+
+def test_no_news_are_waited_for_and_then_the_answer_is_the_start(
+    log: LogOnDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.create_topic("orders", 1)
+    progress = progress_of(log, startingOffsets="earliest")
+    start = progress.initial()
+    time = FakeTime(monkeypatch)
+
+    assert progress.latest(start, is_limited=True) == start
+    assert time.passed_s == pytest.approx(0.5)
+    for _ in range(20):
+        progress.latest(start, is_limited=True)
+    asked = len(time.sleeps)
+    for _ in range(20):
+        progress.latest(start, is_limited=True)
+    assert len(time.sleeps) - asked <= 2 * 20, "an idle log is asked ever more rarely"
+
+
+def test_news_end_the_wait(log: LogOnDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.create_topic("orders", 1)
+    progress = progress_of(log, startingOffsets="earliest")
+    start = progress.initial()
+    time = FakeTime(monkeypatch)
+    time.at(0.1, lambda: log.append("orders", 0, batch(1)))
+
+    assert next_of(progress.latest(start, is_limited=True)) == {"0": 1}
+    assert time.passed_s < 0.2
+
+
+def test_what_passes_is_tried_again_and_what_stays_is_told(
+    log: LogOnDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.create_topic("orders", 1)
+    log.append("orders", 0, batch(1))
+    FakeTime(monkeypatch)
+    faults: list[Exception] = [Throttled("slow down"), OutcomeUnknown("reset")]
+    real = LogReader.topics
+
+    def topics(self: LogReader) -> Any:
+        if faults:
+            raise faults.pop()
+        return real(self)
+
+    monkeypatch.setattr(LogReader, "topics", topics)
+    progress = progress_of(log, startingOffsets="earliest")
+    assert next_of(progress.latest(progress.initial(), is_limited=True)) == {"0": 1}
+
+    faults = [Throttled("slow down")] * 100
+    with pytest.raises(Throttled):
+        progress_of(log).initial()
+    assert len(faults) == 100 - survey.ATTEMPTS_MAX
+
+
+def test_a_topic_that_does_not_exist_is_named(log: LogOnDisk) -> None:
+    log.create_topic("orders", 1)
+
+    with pytest.raises(Invalid, match=r"no such topic: returns; log=/.*correct the option subscr"):
+        progress_of(log, subscribe="orders,returns").initial()
+
+
+def test_a_directory_without_a_log_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="no log here"):
+        Progress(parse_options({"path": str(tmp_path), "subscribe": "a"}, Mode.STREAM), 1).initial()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["deleted", "created again"])
+def test_a_topic_whose_life_ended_ends_the_query_unless_it_may_lose_data(
+    log: LogOnDisk, again: bool
+) -> None:
+    log.create_topic("orders", 1)
+    log.append("orders", 0, batch(5))
+    start = progress_of(log, startingOffsets="earliest").initial()
+    end = progress_of(log).initial()
+    log.delete_topic("orders")
+    if again:
+        log.create_topic("orders", 1)
+        log.append("orders", 0, batch(2))
+
+    strict = progress_of(log)
+    with pytest.raises(Refused, match="was deleted"):
+        strict.latest(start, is_limited=True)
+    with pytest.raises(Refused, match="was deleted"):
+        strict.between(start, end)
+    lenient = progress_of(log, failOnDataLoss="false")
+    assert lenient.between(start, end)[0] == []
+    after = lenient.latest(end, is_limited=True)
+    expected = [("orders", 0, 0), ("orders", 0, 1)] if again else []
+    assert read(log, lenient.between(end, after)) == expected
+
+
+def test_a_topic_subscribed_later_is_read_from_its_beginning(log: LogOnDisk) -> None:
+    log.create_topic("orders", 1)
+    start = progress_of(log).initial()
+    log.create_topic("returns", 1)
+    log.append("returns", 0, batch(2))
+
+    restarted = progress_of(log, subscribe="orders,returns")
+    end = restarted.latest(start, is_limited=True)
+    assert read(log, restarted.between(start, end)) == [("returns", 0, 0), ("returns", 0, 1)]
+
+
+def test_a_stream_goes_on_through_lives_of_the_broker(tmp_path: Path) -> None:
+    with LogOnDisk(tmp_path) as log:
+        log.create_topic("orders", 1)
+        progress = progress_of(log, startingOffsets="earliest")
+        offset = progress.initial()
+    found = []
+    for life in range(3):
+        with LogOnDisk(tmp_path) as log:
+            log.append("orders", 0, *[batch(1)] * (life + 1))
+            end = progress.latest(offset, is_limited=True)
+            found += read(log, progress.between(offset, end))
+            offset = end
+
+    assert found == [("orders", 0, n) for n in range(6)]
+
+
+def test_a_batch_reads_from_and_up_to_what_it_is_told(log: LogOnDisk) -> None:
+    log.create_topic("orders", 3)
+    log.append_all([("orders", partition, batch(10)) for partition in range(3)])
+    progress = progress_of(
+        log,
+        Mode.BATCH,
+        startingOffsets='{"orders":{"0":4,"1":-2}}',
+        endingOffsets='{"orders":{"0":6,"1":3,"2":-1}}',
+    )
+
+    expected = [(0, 4), (0, 5), *((1, n) for n in range(3)), *((2, n) for n in range(10))]
+    assert sorted(read(log, progress.batch())) == [("orders", p, n) for p, n in expected]
+
+
+class FakeTime:
+    """Time that passes only while a survey sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.passed_s = 0.0
+        self.sleeps: list[float] = []
+        self._events: list[tuple[float, Callable[[], None]]] = []
+        monkeypatch.setattr(survey, "blocking_sleep_s", self.sleep)
+        monkeypatch.setattr(survey.SystemClock, "monotonic_s", lambda _clock: self.passed_s)
+
+    def at(self, when_s: float, event: Callable[[], None]) -> None:
+        self._events.append((when_s, event))
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        self.passed_s += seconds
+        while self._events and self._events[0][0] <= self.passed_s:
+            self._events.pop(0)[1]()
