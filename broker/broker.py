@@ -5,14 +5,13 @@ One per process; every handler gets it with each call.
 
 import asyncio
 import base64
-import logging
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from broker.authorizer import Authorizer, Kind, Operation, Resource
 from broker.call import Call
 from broker.clients import Clients
-from broker.connection import Connection
 from broker.dispatch import dispatch
 from broker.metadata_bytes import MetadataBytes
 from broker.timers import Timers
@@ -29,8 +28,6 @@ CHANGES_MAX = 32
 """Requests that change topics at once."""
 
 RULES_SPARE = 64
-
-logger = logging.getLogger(__name__)
 
 
 class Broker:
@@ -52,7 +49,7 @@ class Broker:
         """As Kafka shows it: 22 characters."""
         self.fetch_bytes_max = settings.number("fetch.max.bytes")
         self.loop = asyncio.get_running_loop()
-        self.clients = Clients(self.loop, settings, self._dispatch)
+        self.clients = Clients(self.loop, settings, log.writer, partial(dispatch, self))
         self.timers = Timers(self.loop)
         self.cold_reads = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
         self.changes = asyncio.Semaphore(CHANGES_MAX)
@@ -62,9 +59,6 @@ class Broker:
         self.tasks = tasks
         self._authorizer = authorizer
         self._rules: dict[bytes, TopicRules] = {}
-
-    def _dispatch(self, connection: Connection, frame: memoryview) -> None:
-        dispatch(self, connection, frame)
 
     def allows(self, call: Call, operation: Operation, kind: Kind, name: str) -> bool:
         return self._authorizer.authorize(call.principal, operation, Resource(kind, name))
@@ -100,26 +94,10 @@ class Broker:
                 await work
         except LogstoreError as error:
             call.fail(str(error))
-        except Exception as error:
-            logger.exception("request failed: %s", call.describe())
-            call.fail(f"fault in the broker: {type(error).__name__}")
+        except Exception as error:  # noqa: BLE001 - told, and ends one connection
+            call.fail_by_fault(error)
         finally:
             work.close()
-
-    # Holding producers back
-
-    def hold_producers(self) -> None:
-        """The log has too much on its way to the store: take no more until that is better."""
-        if not self.clients.is_log_full:
-            self.clients.is_log_full = True
-            self._wait_for_room()
-
-    def _wait_for_room(self, error: LogstoreError | None = None) -> None:
-        writer = self.log.writer
-        if error is None and writer.is_full:
-            self.log.when_committed(writer.committed_end, self._wait_for_room)
-        else:
-            self.clients.release()
 
     # Ending
 

@@ -82,6 +82,11 @@ class Call:
         """No answer is possible: close the connection, which tells the client to look again."""
         self.connection.refuse(f"{self.describe()}: {why}")
 
+    def fail_by_fault(self, error: Exception) -> None:
+        """A fault of the broker's own ends this connection, and nothing else."""
+        logger.error("request failed: %s", self.describe(), exc_info=error)
+        self.fail(f"fault in the broker: {type(error).__name__}")
+
     def describe(self) -> str:
         return f"api={self.api.name} version={self.version} client_id={self.client_id}"
 
@@ -92,6 +97,5 @@ def guard(call: Call, step: Callable[[], None]) -> None:
         step()
     except LogstoreError as error:
         call.fail(str(error))
-    except Exception as error:
-        logger.exception("request failed: %s", call.describe())
-        call.fail(f"fault in the broker: {type(error).__name__}")
+    except Exception as error:  # noqa: BLE001 - told, and ends one connection
+        call.fail_by_fault(error)

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from broker.buffers import BufferPool, Inbox
 from broker.connection import Connection, Pause
 from broker.timers import Timers
 from logstore.config.broker import BrokerSettings
+from logstore.errors import LogstoreError
 
 IDLE_CHECKS = 4
 """How often, within the time a connection may be idle, it is looked at."""
@@ -14,11 +16,28 @@ IDLE_CHECKS = 4
 Dispatch = Callable[[Connection, memoryview], None]
 
 
+class Intake(Protocol):
+    """What the log's writer tells about how much it has on its way."""
+
+    @property
+    def is_full(self) -> bool: ...
+
+    @property
+    def committed_end(self) -> int: ...
+
+    def when_committed(self, seq: int, waiter: Callable[[LogstoreError | None], None]) -> None: ...
+
+
 class Clients:
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, settings: BrokerSettings, dispatch: Dispatch
+        self,
+        loop: asyncio.AbstractEventLoop,
+        settings: BrokerSettings,
+        writer: Intake,
+        dispatch: Dispatch,
     ) -> None:
         self.loop = loop
+        self._writer = writer
         self.dispatch = dispatch
         self.connections: set[Connection] = set()
         self.is_log_full = False
@@ -83,12 +102,25 @@ class Clients:
 
     # Holding producers back
 
+    def look_for_room(self) -> None:
+        """Hold producers back from now on if the log has too much on its way to the store."""
+        writer = self._writer
+        if writer.is_full and not self.is_log_full:
+            self.is_log_full = True
+            self._wait_for_room()
+
+    def _wait_for_room(self, error: LogstoreError | None = None) -> None:
+        writer = self._writer
+        if error is None and writer.is_full:
+            writer.when_committed(writer.committed_end, self._wait_for_room)
+        else:
+            self._release()
+
     def hold(self, connection: Connection) -> None:
         connection.pause(Pause.LOG_FULL)
         self._held.add(connection)
 
-    def release(self) -> None:
-        """The log takes more."""
+    def _release(self) -> None:
         self.is_log_full = False
         held, self._held = self._held, set()
         for connection in held:

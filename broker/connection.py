@@ -127,6 +127,7 @@ class Connection(asyncio.BufferedProtocol):
             self.refuse(str(error))
         finally:
             self._is_corked = was_corked
+        clients.look_for_room()
         if not was_corked:
             self.flush()
 

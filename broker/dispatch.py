@@ -6,11 +6,11 @@ client could decode. The exception is ApiVersions, which is how clients find out
 
 from typing import TYPE_CHECKING
 
-from broker.call import Call, guard
+from broker.call import Call
 from broker.connection import Connection
 from broker.handlers.api_versions import answer_unknown_version
 from broker.handlers.table import HANDLERS
-from logstore.errors import Invalid
+from logstore.errors import Invalid, LogstoreError
 from logstore.wire.apis import API_VERSIONS_KEY, APIS, decode_request_header
 from logstore.wire.primitives import DecodeError
 
@@ -40,4 +40,9 @@ def dispatch(broker: "Broker", connection: Connection, frame: memoryview) -> Non
         ) from error
     call = Call(connection, api, version, correlation_id, client_id)
     connection.begin(call)
-    guard(call, lambda: handle(broker, call, request))
+    try:
+        handle(broker, call, request)
+    except LogstoreError as error:
+        call.fail(str(error))
+    except Exception as error:  # noqa: BLE001 - told, and ends one connection
+        call.fail_by_fault(error)

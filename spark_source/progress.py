@@ -45,10 +45,10 @@ Plan = tuple[list[ReadTask], Mapping[bytes, str]]
 
 
 class Progress:
-    def __init__(self, options: ReadOptions, parallelism: int) -> None:
+    def __init__(self, options: ReadOptions, survey: Survey, parallelism: int) -> None:
         self._options = options
+        self._survey = survey
         self._parallelism = parallelism
-        self._survey = Survey(options.url, options.topics)
         self._is_surveyed = False
         self._initial: Position | None = None
         self._first_batch_is_due = False

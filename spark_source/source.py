@@ -70,9 +70,7 @@ class BatchReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
-        from spark_source.progress import Progress
-
-        progress = Progress(self._options, _core_count())
+        progress = _progress(self._options)
         return _partitions(self._options, progress, *progress.batch())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -118,10 +116,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing to do: the checkpoint alone says how far a query has come."""
 
     def _open(self) -> Progress:
-        from spark_source.progress import Progress
-
         if self._progress is None:
-            self._progress = Progress(self._options, _core_count())
+            self._progress = _progress(self._options)
         return self._progress
 
     def __getstate__(self) -> dict[str, Any]:
@@ -130,6 +126,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _columns_of(schema: StructType) -> tuple[str, ...]:
     return check_columns((field.name, field.dataType.simpleString()) for field in schema.fields)
+
+
+def _progress(options: ReadOptions) -> Progress:
+    from spark_source.progress import Progress
+    from spark_source.survey import Survey
+
+    return Progress(options, Survey(options.url, options.topics), _core_count())
 
 
 def _partitions(

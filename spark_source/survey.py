@@ -10,9 +10,9 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from logstore.clock import SystemClock, blocking_sleep_s
+from logstore.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.errors import OutcomeUnknown, Retryable
-from logstore.open import open_readable
+from logstore.open import ReadableLog, open_readable
 from logstore.perform import back_off_seconds
 from logstore.reader import LogReader, PartitionView, Piece, TopicPartition
 from logstore.rows import TopicRow
@@ -32,10 +32,20 @@ POLL_FIRST_S, POLL_MAX_S, POLL_GROWTH = 0.01, 1.0, 1.25
 class Survey:
     """Topics of one log. Not for several threads at once."""
 
-    def __init__(self, url: str, topics: Sequence[str]) -> None:
+    def __init__(
+        self,
+        url: str,
+        topics: Sequence[str],
+        *,
+        clock: Clock | None = None,
+        sleep_s: Callable[[float], None] = blocking_sleep_s,
+        open_log: Callable[[str], ReadableLog] = open_readable,
+    ) -> None:
         self._url = url
         self._wanted = topics
-        self._clock = SystemClock()
+        self._clock = clock or SystemClock()
+        self._sleep_s = sleep_s
+        self._open_log = open_log
         self._chance = random.Random()
         self._reader: LogReader | None = None
         self._rows: dict[str, TopicRow] = {}
@@ -76,7 +86,7 @@ class Survey:
             now_s = self._clock.monotonic_s()
             if now_s >= deadline_s:
                 return extents
-            blocking_sleep_s(max(0.0, min(self._poll_at_s, deadline_s) - now_s))
+            self._sleep_s(max(0.0, min(self._poll_at_s, deadline_s) - now_s))
 
     def pieces(self, ranges: Iterable[Range]) -> list[Piece]:
         """Where the offsets of `ranges` lie, which must be in the extents."""
@@ -111,7 +121,7 @@ class Survey:
 
     def _log(self) -> LogReader:
         if self._reader is None:
-            self._reader = LogReader(open_readable(self._url))
+            self._reader = LogReader(self._open_log(self._url))
         return self._reader
 
     def _patiently(self, call: Callable[..., T], *arguments: object) -> T:
@@ -119,5 +129,5 @@ class Survey:
             try:
                 return call(*arguments)
             except (Retryable, OutcomeUnknown):
-                blocking_sleep_s(back_off_seconds(attempt, self._chance))
+                self._sleep_s(back_off_seconds(attempt, self._chance))
         return call(*arguments)

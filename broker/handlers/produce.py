@@ -19,18 +19,11 @@ from broker.authorizer import Kind, Operation
 from broker.batch_checks import NO_BATCH, RefuseRecords, check_produced
 from broker.call import NO_ANSWER, Call
 from broker.errors import Refuse, code_of
+from broker.produce_bytes import Outcome, TopicOutcome, encode_produce_frame
 from logstore.errors import LogstoreError
 from logstore.log.log import Topic
 from logstore.wire.errors import ErrorCode
-from logstore.wire.messages.produce import (
-    BatchIndexAndErrorMessage,
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-    TopicProduceResponse,
-)
+from logstore.wire.messages.produce import ProduceRequest, TopicProduceData
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -38,60 +31,55 @@ if TYPE_CHECKING:
 TOPIC_IDS_FROM = 13
 NO_ACKS = 0
 ACKS = (-1, 0, 1)
+NOTHING_TO_WAIT_FOR = -1
 
 
 def handle(broker: "Broker", call: Call, request: ProduceRequest) -> None:
-    responses: list[TopicProduceResponse] = []
-    seq_max = -1
+    topics: list[TopicOutcome] = []
+    seq = NOTHING_TO_WAIT_FOR
     for asked in request.topic_data:
-        answers: list[PartitionProduceResponse] = []
-        responses.append(TopicProduceResponse(asked.name, asked.topic_id, answers))
         topic, code = _find_topic(broker, call, request, asked)
+        outcomes: list[Outcome] = []
+        topics.append(TopicOutcome(asked.name, asked.topic_id, outcomes))
         if topic is None:
-            answers += [_failed(data.index, code) for data in asked.partition_data]
+            outcomes += [_failed(data.index, code) for data in asked.partition_data]
         else:
-            for data in asked.partition_data:
-                seq = _append(broker, call.version, topic, data, answers)
-                if seq > seq_max:
-                    seq_max = seq
-    response = ProduceResponse(responses, 0)
+            seq = max(seq, _append(broker, call.version, topic, asked, outcomes))
     if request.acks == NO_ACKS:
-        _end_unanswered(call, response)
-    elif seq_max < 0:
-        call.answer(response)
+        _end_unanswered(call, topics)
+    elif seq < broker.log.writer.committed_end:
+        call.answer_bytes(encode_produce_frame(call.correlation_id, call.version, topics))
     else:
-        waiting = _Waiting(broker, call, response)
-        broker.log.when_committed(seq_max, waiting.committed)
+        waiting = call.held = _Waiting(broker, call, topics)
+        broker.log.writer.when_committed(seq, waiting.committed)
         if not call.is_answered:
-            call.held = waiting
             broker.timers.set(waiting, request.timeout_ms / 1000)
-    if broker.log.writer.is_full:
-        broker.hold_producers()
 
 
 class _Waiting:
     """A request whose batches are appended and not committed yet."""
 
-    __slots__ = ("_broker", "_call", "_response", "timer_bucket")
+    __slots__ = ("_broker", "_call", "_topics", "timer_bucket")
 
-    def __init__(self, broker: "Broker", call: Call, response: ProduceResponse) -> None:
+    def __init__(self, broker: "Broker", call: Call, topics: list[TopicOutcome]) -> None:
         self._broker = broker
         self._call = call
-        self._response = response
+        self._topics = topics
         self.timer_bucket = 0
 
     def committed(self, error: LogstoreError | None) -> None:
-        if self._call.is_answered:
+        call = self._call
+        if call.buffers is not None:
             return
         if self.timer_bucket:
             self._broker.timers.unset(self)
         if error is not None:
             self._fail(code_of(error))
-        self._call.answer(self._response)
+        call.answer_bytes(encode_produce_frame(call.correlation_id, call.version, self._topics))
 
     def time_out(self) -> None:
         self._fail(ErrorCode.REQUEST_TIMED_OUT)
-        self._call.answer(self._response)
+        self.committed(None)
 
     def finish(self) -> None:
         """The broker stops: what was appended is still being committed, so the answer will come."""
@@ -100,10 +88,9 @@ class _Waiting:
         self._broker.timers.unset(self)
 
     def _fail(self, code: ErrorCode) -> None:
-        for topic in self._response.responses:
-            topic.partition_responses = [
-                one if one.error_code else _failed(one.index, code)
-                for one in topic.partition_responses
+        for topic in self._topics:
+            topic.partitions[:] = [
+                one if one.error_code else _failed(one.partition, code) for one in topic.partitions
             ]
 
 
@@ -130,54 +117,44 @@ def _find_topic(
 
 
 def _append(
-    broker: "Broker",
-    version: int,
-    topic: Topic,
-    data: PartitionProduceData,
-    answers: list[PartitionProduceResponse],
+    broker: "Broker", version: int, topic: Topic, asked: TopicProduceData, outcomes: list[Outcome]
 ) -> int:
-    """Append one partition's batch and note its outcome; the seq to wait for, or -1."""
-    index = data.index
-    if not 0 <= index < len(topic.leaders):
-        answers.append(_failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        return -1
-    leader, rules = topic.leaders[index], broker.rules(topic)
-    records, now_ms = data.records, broker.clock.now_ms()
-    try:
-        if not isinstance(records, memoryview):
-            raise Refuse(ErrorCode.INVALID_RECORD, NO_BATCH)
-        header = check_produced(records, rules, version=version, now_ms=now_ms)
-        appended = leader.append(records, header, now_ms if rules.stamps_append_time else None)
-    except LogstoreError as error:
-        answers.append(_refused(index, error))
-        return -1
-    answers.append(
-        PartitionProduceResponse(
-            index, 0, appended.base_offset, appended.timestamp, leader.log_start
-        )
-    )
-    return appended.seq
+    """Append the batches of one topic and note what became of each; the seq to wait for."""
+    leaders, rules = topic.leaders, broker.rules(topic)
+    now_ms = broker.clock.now_ms()
+    append_ms = now_ms if rules.stamps_append_time else None
+    last_seq = NOTHING_TO_WAIT_FOR
+    for data in asked.partition_data:
+        index, records = data.index, data.records
+        if not 0 <= index < len(leaders):
+            outcomes.append(_failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            continue
+        leader = leaders[index]
+        try:
+            if not isinstance(records, memoryview):
+                raise Refuse(ErrorCode.INVALID_RECORD, NO_BATCH)
+            header = check_produced(records, rules, version=version, now_ms=now_ms)
+            base, time_ms, seq = leader.append(records, header, append_ms)
+        except LogstoreError as error:
+            outcomes.append(_refused(index, error))
+            continue
+        outcomes.append(Outcome(index, 0, base, time_ms, leader.log_start))
+        if seq > last_seq:
+            last_seq = seq
+    return last_seq
 
 
-def _refused(index: int, error: LogstoreError) -> PartitionProduceResponse:
-    answer = _failed(index, code_of(error))
-    answer.error_message = str(error)
-    if isinstance(error, RefuseRecords):
-        answer.record_errors = [BatchIndexAndErrorMessage(at, str(error)) for at in error.indexes]
-    return answer
+def _refused(index: int, error: LogstoreError) -> Outcome:
+    bad_records = error.indexes if isinstance(error, RefuseRecords) else ()
+    return Outcome(index, code_of(error), -1, -1, -1, str(error), bad_records)
 
 
-def _failed(index: int, code: ErrorCode) -> PartitionProduceResponse:
-    return PartitionProduceResponse(index, code, -1, -1, -1)
+def _failed(index: int, code: ErrorCode) -> Outcome:
+    return Outcome(index, code, -1, -1, -1)
 
 
-def _end_unanswered(call: Call, response: ProduceResponse) -> None:
-    errors = [
-        one.error_code
-        for topic in response.responses
-        for one in topic.partition_responses
-        if one.error_code
-    ]
+def _end_unanswered(call: Call, topics: list[TopicOutcome]) -> None:
+    errors = [one.error_code for topic in topics for one in topic.partitions if one.error_code]
     if errors:
         call.fail(f"a batch sent with acks=0 was refused: error_code={int(errors[0])}")
     else:

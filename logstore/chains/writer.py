@@ -33,7 +33,7 @@ from logstore.perform import Performer
 from logstore.records.crc32c import crc32c
 from logstore.registry.store import Condition
 from logstore.rows import CHAIN, ChainStatus, chain_sk
-from logstore.segments.builder import Arena, FrozenSegment, SegmentBuilder
+from logstore.segments.builder import ArenaPool, FrozenSegment, SegmentBuilder
 from logstore.segments.format import EntryKind
 from logstore.steps import BackOff, Steps, UpdateRow
 
@@ -112,7 +112,8 @@ class ChainWriter:
         self._pipeline = Pipeline(chain.next_seq, window or Window())
         self._builder: SegmentBuilder | None = None
         self._limits = limits or ChainLimits()
-        self._arena = Arena(self._limits.arena_bytes)
+        self._arenas = ArenaPool(self._limits.arena_bytes)
+        self._arena = self._arenas.take(0)
         self._ends: dict[Appender, int] = {}
         self._on_their_way: dict[int, _OnItsWay] = {}
         self._open_waiters: list[Waiter] = []
@@ -158,7 +159,8 @@ class ChainWriter:
             raise Fenced(f"chain {self.chain.epoch} is fenced")
         if self._arena.free_bytes < max(length, self._settings.segment_bytes_max):
             largest = max(length, 2 * self._settings.segment_bytes_max)
-            self._arena = Arena(max(self._limits.arena_bytes, largest))
+            self._arenas.give_back(self._arena)
+            self._arena = self._arenas.take(largest)
         now_ms = max(self._performer.clock.now_ms(), self.chain.created_ms)
         self._builder = SegmentBuilder(self._arena, now_ms)
         self._wake.set()

@@ -1,6 +1,6 @@
-"""Calls of DynamoDB, one attempt each, from any number of threads. The only module that names boto3.
+"""Calls of DynamoDB, one attempt each, from any number of threads. The only module that names botocore.
 
-boto3's own retries are off: a repeated write would hide that the first attempt may have been done,
+Its own retries are off: a repeated write would hide that the first attempt may have been done,
 and who asks repeats it with the same write id (`registry.retrying`). Each call takes an idle client
 or makes one, so there are as many as calls have ever been under way at once, each with a connection
 of its own. Credentials come from where the AWS tools look for them.
@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -28,6 +27,8 @@ from botocore.exceptions import (
     SSOError,
     TokenRetrievalError,
 )
+from botocore.loaders import create_loader
+from botocore.session import Session
 
 from logstore.errors import ConditionFailed, Denied, Invalid, LogstoreError, Refused, Retryable
 from logstore.registry.dynamodb_errors import CONDITION_FAILED, lost, meaning
@@ -36,6 +37,8 @@ from logstore.registry.dynamodb_url import TableUrl
 
 CONNECT_TIMEOUT_S = 3.0
 READ_TIMEOUT_S = 5.0
+
+_loader = create_loader()  # has read the service's model once, for every session
 
 _NO_CREDENTIALS = (
     CredentialRetrievalError,
@@ -74,8 +77,8 @@ class DynamoClient:
             parameter_validation=False,  # requests are checked where they are made
         )
         self._process = os.getpid()
-        self._lock = threading.Lock()  # also around boto3's session, which is for one thread
-        self._session: boto3.Session | None = None
+        self._lock = threading.Lock()  # also around the session, which is for one thread
+        self._session: Session | None = None
         self._idle: list[Any] = []
         self._closed = False
 
@@ -95,9 +98,12 @@ class DynamoClient:
 
     def region(self) -> str | None:
         """Where the table is looked for: by URL, else option, else the AWS environment."""
+        if self._region is not None:
+            return self._region
         with self._lock:
-            found = self._region or self._opened_session().region_name
-        return None if found is None else str(found)
+            found = self._opened_session().get_config_variable("region")
+        # Other AWS tools read AWS_REGION first; botocore knows only the older name.
+        return os.environ.get("AWS_REGION") or found
 
     def close(self) -> None:
         """Calls under way end as they would have."""
@@ -130,9 +136,9 @@ class DynamoClient:
 
     def _new_client(self) -> Any:
         try:
-            return self._opened_session().client(
+            return self._opened_session().create_client(
                 "dynamodb",
-                region_name=self._region,
+                region_name=self._region or os.environ.get("AWS_REGION"),
                 endpoint_url=self.url.endpoint,
                 config=self._config,
             )
@@ -146,14 +152,17 @@ class DynamoClient:
         except (BotoCoreError, ValueError) as error:
             raise Refused(f"the registry cannot be used {self._where()}: {error}") from error
 
-    def _opened_session(self) -> boto3.Session:
+    def _opened_session(self) -> Session:
         if self._session is None:
+            session = Session(profile=self._profile)
+            session.register_component("data_loader", _loader)
             try:
-                self._session = boto3.Session(profile_name=self._profile)
+                session.get_scoped_config()
             except ProfileNotFound as error:
                 raise Refused(
                     f"no such AWS profile: profile={self._profile}; check storage.profile"
                 ) from error
+            self._session = session
         return self._session
 
     def _where(self) -> str:

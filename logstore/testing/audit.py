@@ -179,6 +179,8 @@ class _Auditor:
                 self._wrong(f"checkpoint above the end of its chain key={info.key}")
                 continue
             self._found.seen["checkpoints"] += 1
+            if front.from_seq and front.seq == chain.seal:
+                self._found.seen["taken over from a checkpoint"] += 1
             earlier = (*front.earlier, front.seq)
             replayed = replay(chain, front.cluster_id, epoch, earlier)
             if replayed != data:

@@ -7,7 +7,7 @@ from threads; asynchronous ones run on a loop in a thread of its own.
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
@@ -28,6 +28,7 @@ from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.sqlite import SqliteRows
 from logstore.registry.store import BlockingRowStore, Registry, Row, RowStore, Term
+from tests.servers.dynamodb_local import dynamodb_local, why_no_dynamodb_local
 from tests.servers.locked_moto import locked_moto
 from tests.servers.tables import dynamo_client
 
@@ -256,13 +257,20 @@ ROW_STORES: dict[str, Callable[[Path], AbstractContextManager[BlockingRowStore]]
     "sqlite": lambda folder: _rows_on_loop(SqliteRows(folder / "registry.db")),
     "sqlite-blocking": _sqlite_blocking,
     "dynamodb": lambda _: _dynamo(locked_moto()),
-    "dynamodb-blocking": lambda _: _dynamo_blocking(locked_moto()),
 }
 
 REGISTRIES: dict[str, Callable[[Path], AbstractContextManager[BlockingRegistry]]] = {
     "retrying-memory": lambda _: _retrying(MemoryRows()),
     "retrying-sqlite": lambda folder: _retrying(SqliteRows(folder / "registry.db")),
-    "retrying-dynamodb": lambda _: _retrying_dynamo(locked_moto()),
+}
+
+# The same on DynamoDB Local, whose endpoint they take.
+LOCAL_ROW_STORES: dict[str, Callable[[str], AbstractContextManager[BlockingRowStore]]] = {
+    "dynamodb-local": _dynamo,
+    "dynamodb-local-blocking": _dynamo_blocking,
+}
+LOCAL_REGISTRIES: dict[str, Callable[[str], AbstractContextManager[BlockingRegistry]]] = {
+    "retrying-dynamodb-local": _retrying_dynamo,
 }
 
 
@@ -289,13 +297,25 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingOb
         yield opened
 
 
-@pytest.fixture(params=ROW_STORES)
+@pytest.fixture(scope="session")
+def local_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if why_no_dynamodb_local() is not None:
+        pytest.skip("DynamoDB Local needs Java 17 and Maven")
+    with dynamodb_local(tmp_path_factory.mktemp("dynamodb")) as endpoint:
+        yield endpoint
+
+
+def _slow(names: Iterable[str]) -> Sequence[Any]:
+    return [pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.fixture(params=[*ROW_STORES, *_slow(LOCAL_ROW_STORES)])
 def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingRowStore]:
-    with ROW_STORES[request.param](tmp_path) as opened:
+    with _row_store(request, tmp_path) as opened:
         yield opened
 
 
-@pytest.fixture(params=[*ROW_STORES, *REGISTRIES])
+@pytest.fixture(params=[*ROW_STORES, *REGISTRIES, *_slow([*LOCAL_ROW_STORES, *LOCAL_REGISTRIES])])
 def registry(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[RowsRegistry | BlockingRegistry]:
@@ -303,6 +323,18 @@ def registry(
     if request.param in REGISTRIES:
         with REGISTRIES[request.param](tmp_path) as opened:
             yield opened
+    elif request.param in LOCAL_REGISTRIES:
+        endpoint = request.getfixturevalue("local_endpoint")
+        with LOCAL_REGISTRIES[request.param](endpoint) as opened:
+            yield opened
     else:
-        with _like_registry(ROW_STORES[request.param](tmp_path)) as view:
+        with _like_registry(_row_store(request, tmp_path)) as view:
             yield view
+
+
+def _row_store(
+    request: pytest.FixtureRequest, folder: Path
+) -> AbstractContextManager[BlockingRowStore]:
+    if request.param in LOCAL_ROW_STORES:
+        return LOCAL_ROW_STORES[request.param](request.getfixturevalue("local_endpoint"))
+    return ROW_STORES[request.param](folder)

@@ -5,6 +5,7 @@
 
 import os
 import random
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def test_no_death_of_a_broker_loses_doubles_or_reorders_a_record(
     outcome = Series(tmp_path, random.Random(SEED)).run(KILLS)
     report = "\n".join(outcome.report())
     with capsys.disabled():
-        print(f"\nseed {SEED}\n{report}")
+        sys.stdout.write(f"\nseed {SEED}\n{report}\n")
 
     assert not outcome.anomalies, report
     assert outcome.verdict["failed"] == 0, report

@@ -88,6 +88,9 @@ class Client:
                 await self.world.clock.sleep_s(0.1)
         return self._broker
 
+    async def run(self) -> None:
+        """Work until everything is healed."""
+
     def leave(self) -> None:
         self._broker = None
 

@@ -41,8 +41,8 @@ def draw_plan(chance: random.Random) -> Plan:
         put_conflict=maybe(0.1),
         throttled=maybe(0.1),
         get_failed=maybe(0.1),
-        get_short=maybe(0.05) if flips_bits else 0.0,
-        get_flipped=maybe(0.05) if flips_bits else 0.0,
+        get_short=maybe(0.02) if flips_bits else 0.0,
+        get_flipped=maybe(0.02) if flips_bits else 0.0,
         slow=maybe(0.05),
         latency_max_s=chance.choice((0.005, 0.03, 0.2)),
     )

@@ -1,7 +1,7 @@
 """One broker that dies, stalls, doubles and comes back, on stores that misbehave.
 
-Safety: nothing acknowledged or read is lost, moved, doubled or made up, and what is stored passes an
-audit. Liveness: once everything is healed one more start serves, and every client finishes.
+Safety: nothing acknowledged or read is lost, moved, doubled or made up, and what is stored passes
+an audit. Liveness: once everything is healed one more start serves, and every client finishes.
 
 A failing seed is played again, alone and with its trace, by
 
@@ -40,11 +40,12 @@ MUST_BE_SEEN = (
     "segments beyond a seal",
     "state in pieces",
     "checkpoints",
-    "started from a checkpoint",
+    "taken over from a checkpoint",
     "inherited across an empty stretch",
     # of the broker
     "kill",
     "kill at a step",
+    "kill while a put is late",
     "pause",
     "pause and twin",
     "twin",

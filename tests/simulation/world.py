@@ -8,6 +8,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from hashlib import blake2b
 
 from logstore.chains.identity import Identity, ensure_identity
@@ -16,15 +17,16 @@ from logstore.objects.memory import MemoryObjects
 from logstore.perform import Performer
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
+from logstore.rows import BROKER, CHAIN, BrokerRow, ChainRow, ChainStatus, chain_sk
 from logstore.testing.audit import Audit, audit
 from logstore.testing.history import History, Partition
 from logstore.testing.simulated_broker import SimulatedBroker
-from logstore.testing.simulated_rows import RowFaults, SimulatedRows
+from logstore.testing.simulated_rows import RowFaults, SimulatedRows, at_once
 from logstore.testing.simulated_store import SimulatedStore, StoreFaults
 from logstore.testing.virtual_loop import VirtualClock
 from tests.simulation.plan import Plan, draw_plan
 
-BROKER = 7
+BROKER_ID = 7
 START_S = 90.0
 LIVENESS_S = 120.0
 LIMIT_S = 3_000.0
@@ -55,6 +57,7 @@ class World:
         self.identity: Identity | None = None
         self.live_topics: dict[bytes, tuple[str, int]] = {}
         self.lines: list[str] = []
+        self._fenced: list[SimulatedBroker] = []
         self._lock = 0
 
     def trace(self, text: str) -> None:
@@ -101,7 +104,7 @@ class World:
             f"life {len(self.lives)}",
             self.performer(),
             self.identity,
-            broker=BROKER,
+            broker=BROKER_ID,
             lock=f"lock {self._lock}",
             settings=self.plan.settings,
             dies_at_step=dies_at_step,
@@ -118,7 +121,7 @@ class World:
             if not self.is_healed and self.chance.random() < 0.25:
                 dies_at = self.chance.randrange(1, 600)
             life = self.spawn(new_lock=new_lock and attempt == 0, dies_at_step=dies_at)
-            if await self.until(lambda life=life: life.is_serving or is_gone(life), START_S):
+            if await self.until(partial(_is_settled, life), START_S):
                 if life.is_serving:
                     self.primary = life
                     self.seen["starts"] += 1
@@ -152,6 +155,21 @@ class World:
         elif isinstance(error, Corrupt) or "restore" in str(error):
             self.violate(f"{life.process.name} raised a false alarm: {error!r}")
 
+    def _judge_fences(self) -> None:
+        """A broker stops for good only when somebody did fence it."""
+        for life in self.lives:
+            log = life.log
+            if log is None or not log.fenced.is_set() or life in self._fenced:
+                continue
+            self._fenced.append(life)
+            chain = at_once(self.rows.get(CHAIN, chain_sk(log.epoch)))
+            broker = at_once(self.rows.get(BROKER, str(BROKER_ID)))
+            assert chain is not None and broker is not None
+            is_open = ChainRow.of(chain).status is ChainStatus.OPEN
+            is_named = BrokerRow.of(broker).epoch == log.epoch
+            if is_open and is_named and not self.plan.flips_bits:
+                self.violate(f"rule 2: {life.process.name} says it was fenced, nobody did it")
+
     def pick(self) -> SimulatedBroker | None:
         """A broker to connect to: any that would accept, zombies too."""
         serving = [life for life in self.lives if life.is_serving]
@@ -160,6 +178,7 @@ class World:
     async def until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         deadline_s = self.clock.monotonic_s() + timeout_s
         while not condition():
+            self._judge_fences()
             if self.clock.monotonic_s() >= deadline_s:
                 return False
             await self.clock.sleep_s(0.05)
@@ -184,3 +203,7 @@ class World:
 
 def is_gone(life: SimulatedBroker) -> bool:
     return life.process.is_dead or life.ended.is_set()
+
+
+def _is_settled(life: SimulatedBroker) -> bool:
+    return life.is_serving or is_gone(life)

@@ -1,4 +1,4 @@
-"""A log in a directory, written by a broker's `Log` on a thread of its own: for tests of readers."""
+"""A log in a directory, written by a broker's `Log` in a thread: for tests of readers."""
 
 import asyncio
 import random

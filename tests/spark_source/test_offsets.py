@@ -31,7 +31,8 @@ from spark_source.offsets import (
 )
 from spark_source.options import EARLIEST, LATEST, OffsetChoice
 
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 
 A, B = b"a" * 16, b"b" * 16
 NAMES = st.text("abc._-", min_size=1, max_size=6)

@@ -1,19 +1,22 @@
 """A stream's offsets over its life, as Spark asks for them, without Spark."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from logstore.errors import Invalid, OutcomeUnknown, Refused, Throttled
-from logstore.reader import LogReader
+from logstore.errors import Invalid, LogstoreError, OutcomeUnknown, Refused, Throttled
+from logstore.open import ReadableLog, open_readable
+from logstore.perform import RegistryReads
 from logstore.records.encode import encode_batch, records_of
-from spark_source import survey
+from logstore.registry.store import Row
 from spark_source.offsets import Json
 from spark_source.options import Mode, parse_options
 from spark_source.progress import Progress
 from spark_source.rows import read_rows
+from spark_source.survey import ATTEMPTS_MAX, Survey
 from tests.spark_source.log_on_disk import LogOnDisk
 
 
@@ -23,9 +26,28 @@ def log(tmp_path: Path) -> Iterator[LogOnDisk]:
         yield log
 
 
-def progress_of(log: LogOnDisk, mode: Mode = Mode.STREAM, **options: str) -> Progress:
+def progress_of(
+    log: LogOnDisk,
+    mode: Mode = Mode.STREAM,
+    *,
+    time: "SteppedTime | None" = None,
+    faults: list[LogstoreError] | None = None,
+    **options: str,
+) -> Progress:
     given = {"path": str(log.directory), "subscribe": "orders", **options}
-    return Progress(parse_options(given, mode), 2)
+    parsed = parse_options(given, mode)
+    time = time or SteppedTime()
+
+    def open_faulty(url: str) -> ReadableLog:
+        opened = open_readable(url)
+        assert opened.performer.registry is not None
+        registry = FaultyReads(opened.performer.registry, faults or [])
+        return replace(opened, performer=replace(opened.performer, registry=registry))
+
+    survey = Survey(
+        parsed.url, parsed.topics, clock=time, sleep_s=time.pass_s, open_log=open_faulty
+    )
+    return Progress(parsed, survey, 2)
 
 
 def batch(count: int) -> bytes:
@@ -154,57 +176,49 @@ def test_a_byte_limit_moves_on_by_about_that_many_bytes_of_objects(log: LogOnDis
     assert all(50 <= step <= 110 for step in steps[:-1])
 
 
-def test_no_news_are_waited_for_and_then_the_answer_is_the_start(
-    log: LogOnDisk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_news_are_waited_for_and_then_the_answer_is_the_start(log: LogOnDisk) -> None:
     log.create_topic("orders", 1)
-    progress = progress_of(log, startingOffsets="earliest")
+    time = SteppedTime()
+    progress = progress_of(log, time=time, startingOffsets="earliest")
     start = progress.initial()
-    time = FakeTime(monkeypatch)
 
     assert progress.latest(start, is_limited=True) == start
     assert time.passed_s == pytest.approx(0.5)
+    first_sleeps = len(time.sleeps)
+    for _ in range(20):
+        assert progress.latest(start, is_limited=True) == start
+    time.sleeps.clear()
     for _ in range(20):
         progress.latest(start, is_limited=True)
-    asked = len(time.sleeps)
-    for _ in range(20):
-        progress.latest(start, is_limited=True)
-    assert len(time.sleeps) - asked <= 2 * 20, "an idle log is asked ever more rarely"
+    assert first_sleeps > 10
+    assert len(time.sleeps) <= 2 * 20, "an idle log is asked ever more rarely"
 
 
-def test_news_end_the_wait(log: LogOnDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_news_end_the_wait(log: LogOnDisk) -> None:
     log.create_topic("orders", 1)
-    progress = progress_of(log, startingOffsets="earliest")
+    time = SteppedTime()
+    progress = progress_of(log, time=time, startingOffsets="earliest")
     start = progress.initial()
-    time = FakeTime(monkeypatch)
     time.at(0.1, lambda: log.append("orders", 0, batch(1)))
 
     assert next_of(progress.latest(start, is_limited=True)) == {"0": 1}
     assert time.passed_s < 0.2
 
 
-def test_what_passes_is_tried_again_and_what_stays_is_told(
-    log: LogOnDisk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_passes_is_tried_again_and_what_stays_is_told(log: LogOnDisk) -> None:
     log.create_topic("orders", 1)
     log.append("orders", 0, batch(1))
-    FakeTime(monkeypatch)
-    faults: list[Exception] = [Throttled("slow down"), OutcomeUnknown("reset")]
-    real = LogReader.topics
-
-    def topics(self: LogReader) -> Any:
-        if faults:
-            raise faults.pop()
-        return real(self)
-
-    monkeypatch.setattr(LogReader, "topics", topics)
-    progress = progress_of(log, startingOffsets="earliest")
+    faults: list[LogstoreError] = [Throttled("slow down"), OutcomeUnknown("reset")]
+    progress = progress_of(log, faults=faults, startingOffsets="earliest")
     assert next_of(progress.latest(progress.initial(), is_limited=True)) == {"0": 1}
+    assert not faults
 
-    faults = [Throttled("slow down")] * 100
+    time = SteppedTime()
+    faults += [Throttled("slow down") for _ in range(100)]
     with pytest.raises(Throttled):
-        progress_of(log).initial()
-    assert len(faults) == 100 - survey.ATTEMPTS_MAX
+        progress_of(log, time=time, faults=faults).initial()
+    assert len(faults) == 100 - ATTEMPTS_MAX
+    assert len(time.sleeps) == ATTEMPTS_MAX - 1
 
 
 def test_a_topic_that_does_not_exist_is_named(log: LogOnDisk) -> None:
@@ -215,8 +229,10 @@ def test_a_topic_that_does_not_exist_is_named(log: LogOnDisk) -> None:
 
 
 def test_a_directory_without_a_log_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="no log here"):
-        Progress(parse_options({"path": str(tmp_path), "subscribe": "a"}, Mode.STREAM), 1).initial()
+    options = parse_options({"path": str(tmp_path), "subscribe": "orders"}, Mode.STREAM)
+
+    with pytest.raises(Refused, match="no log here: url=.* has no cluster.json"):
+        Progress(options, Survey(options.url, options.topics), 2).initial()
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "created again"])
@@ -285,21 +301,48 @@ def test_a_batch_reads_from_and_up_to_what_it_is_told(log: LogOnDisk) -> None:
     assert sorted(read(log, progress.batch())) == [("orders", p, n) for p, n in expected]
 
 
-class FakeTime:
-    """Time that passes only while a survey sleeps."""
+class SteppedTime:
+    """A clock that moves only while somebody sleeps by it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.passed_s = 0.0
         self.sleeps: list[float] = []
         self._events: list[tuple[float, Callable[[], None]]] = []
-        monkeypatch.setattr(survey, "blocking_sleep_s", self.sleep)
-        monkeypatch.setattr(survey.SystemClock, "monotonic_s", lambda _clock: self.passed_s)
+
+    def monotonic_s(self) -> float:
+        return self.passed_s
+
+    def now_ms(self) -> int:
+        return int(self.passed_s * 1000)
+
+    async def sleep_s(self, seconds: float) -> None:
+        self.pass_s(seconds)
 
     def at(self, when_s: float, event: Callable[[], None]) -> None:
         self._events.append((when_s, event))
 
-    def sleep(self, seconds: float) -> None:
+    def pass_s(self, seconds: float) -> None:
         self.sleeps.append(seconds)
         self.passed_s += seconds
         while self._events and self._events[0][0] <= self.passed_s:
             self._events.pop(0)[1]()
+
+
+class FaultyReads:
+    """A registry whose next calls fail, one for each of `faults`."""
+
+    def __init__(self, registry: RegistryReads, faults: list[LogstoreError]) -> None:
+        self._registry = registry
+        self._faults = faults
+
+    def get(self, pk: str, sk: str) -> Row | None:
+        self._fail()
+        return self._registry.get(pk, sk)
+
+    def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
+        self._fail()
+        return self._registry.query(pk, prefix)
+
+    def _fail(self) -> None:
+        if self._faults:
+            raise self._faults.pop()

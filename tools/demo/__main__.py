@@ -10,24 +10,18 @@ Exit codes: 0 every flight is there exactly once; 1 one is not, or something fai
 import argparse
 import signal
 import sys
-from itertools import islice
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import NoReturn
 
 from rich.console import Console
 
-from tools.demo.flights import TOTAL, DataMissing, FlightId, read_flights, read_ids
+from tools.demo.flights import TOTAL
 from tools.demo.phases import Phases
-from tools.demo.places import IVY, BadDirectory, Places, demo_places
+from tools.demo.places import BadDirectory, Places, demo_places
 from tools.java import why_no_java
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
-CATCH_UP_TIMEOUT_S = 600.0
-
-
-class NotAllThere(Exception):
-    """The check found flights missing, doubled or out of order; the text says which."""
 
 
 def main() -> int:
@@ -38,21 +32,32 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
-        if options.check is not None:
-            _check_kept(options.check.absolute(), Phases(console))
-        else:
-            with demo_places(options.dir, keep=options.keep) as places:
-                _run(places, Phases(console), options.flights, drop_one=options.drop_one)
+        _play(options, Phases(console))
     except KeyboardInterrupt:
         print("demo: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BadDirectory as error:
         return _fail(str(error), USAGE)
-    except (DataMissing, NotAllThere) as error:
-        return _fail(str(error))
     except Exception as error:  # noqa: BLE001 - whatever failed, people get one line
-        return _fail(f"{type(error).__name__}: {_first_line(error)}")
+        return _fail(_one_line(error))
     return OK
+
+
+def _play(options: argparse.Namespace, phases: Phases) -> None:
+    if options.check is not None:
+        places = Places(options.check.absolute(), is_kept=True)
+        places.read_flight_count()
+        _story().check_kept(places, phases)
+        return
+    with demo_places(options.dir, keep=options.keep) as places:
+        _story().run_demo(places, phases, options.flights, drop_one=options.drop_one)
+
+
+def _story() -> ModuleType:
+    """Imported late: Spark and matplotlib take seconds, which wrong usage should not wait for."""
+    from tools.demo import story
+
+    return story
 
 
 def _options() -> argparse.Namespace:
@@ -78,36 +83,10 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _run(places: Places, phases: Phases, count: int, *, drop_one: bool) -> None:
-    # Spark and the client take a while to import: usage errors should not wait for them.
-    from tools.demo.broker_process import running_broker
-    from tools.demo.picture import draw
-    from tools.demo.produce import create_topic, produce
-    from tools.demo.queries import log_ends, running_queries, wait_for
-    from tools.demo.spark import has_fetched, spark_session
-    from tools.demo.summary import print_next, print_summary, stored
-
-    console = phases.console
-    console.print(f"[bold]{count:,} flights through a log in {places.log}[/bold]")
-    places.write_flight_count(count)
-    left_out = next(islice(read_ids(count), count // 2, None)) if drop_one else None
-    if not has_fetched(IVY):
-        console.print("  Spark fetches Delta's jars (10 MB) first; the next run finds them")
-    with running_broker(places.log, places.broker_lines) as address:
-        create_topic(address)
-        console.print(f"  a broker listens on {address}")
-        with phases.phase("starting Spark"):
-            session = spark_session(IVY, places.spark_lines)
-            spark = session.__enter__()
-    del spark, draw, produce, log_ends, running_queries, wait_for, print_next, print_summary, stored
-    del left_out
-
-
-def _check_kept(root: Path, phases: Phases) -> None: ...
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [""])[0]
+def _one_line(error: Exception) -> str:
+    text = (str(error).strip().splitlines() or [""])[0]
+    known = type(error).__module__.startswith(("tools.", "logstore."))
+    return text if known else f"{type(error).__name__}: {text}"
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

@@ -50,26 +50,32 @@ class Flight(NamedTuple):
 
 def read_flights(count: int) -> Iterator[Flight]:
     """The first `count` flights in the order of the file. Raises `DataMissing`."""
-    return (_flight(row) for row in islice(_rows(), count))
+    names, lines = _table()
+    return (_flight(dict(zip(names, line, strict=True))) for line in islice(lines, count))
 
 
 def read_ids(count: int) -> Iterator[FlightId]:
     """Which flights `read_flights` gives, without their records."""
-    return (_id(row) for row in islice(_rows(), count))
+    names, lines = _table()
+    hour, carrier, flight = (names.index(name) for name in FlightId._fields)
+    return (FlightId(line[hour], line[carrier], int(line[flight])) for line in islice(lines, count))
 
 
-def _rows() -> Iterator[dict[str, str]]:
+def _table() -> tuple[list[str], Iterator[list[str]]]:
+    """Names of the columns, and the rows."""
     try:
         found = [file for file in files(DISTRIBUTION) or () if file.name == DATA]
     except PackageNotFoundError:
         found = []
     if not found:
-        raise DataMissing(f"the package {DISTRIBUTION} with {DATA} is not installed; run: make venv")
-    with zipfile.ZipFile(str(found[0].locate())) as archive, archive.open("flights.csv") as data:
-        lines = csv.reader(io.TextIOWrapper(data, "utf-8"))
-        names = next(lines)
-        for line in lines:
-            yield dict(zip(names, line, strict=True))
+        raise DataMissing(f"package {DISTRIBUTION} is not installed; run: make venv")
+    lines = _lines(str(found[0].locate()))
+    return next(lines), lines
+
+
+def _lines(path: str) -> Iterator[list[str]]:
+    with zipfile.ZipFile(path) as archive, archive.open("flights.csv") as data:
+        yield from csv.reader(io.TextIOWrapper(data, "utf-8"))
 
 
 def _flight(row: dict[str, str]) -> Flight:
@@ -79,8 +85,5 @@ def _flight(row: dict[str, str]) -> Flight:
     }
     tail = row["tailnum"]
     key = None if tail == MISSING else tail.encode()
-    return Flight(_id(row), key, json.dumps(value, separators=(",", ":")).encode())
-
-
-def _id(row: dict[str, str]) -> FlightId:
-    return FlightId(row["time_hour"], row["carrier"], int(row["flight"]))
+    flight_id = FlightId(row["time_hour"], row["carrier"], int(row["flight"]))
+    return Flight(flight_id, key, json.dumps(value, separators=(",", ":")).encode())

@@ -9,7 +9,7 @@ import matplotlib
 
 matplotlib.use("Agg")  # draws into a file, needs no screen
 
-from matplotlib import pyplot  # noqa: E402 - after the choice of what draws
+from matplotlib import pyplot
 
 CARRIERS_SHOWN = 5
 
@@ -34,7 +34,7 @@ def draw(hours: Sequence[HourOfCarrier], path: Path) -> None:
         if one.delay is not None:
             delays[one.carrier][one.hour] = one.delay
 
-    figure, (above, below) = pyplot.subplots(2, 1, sharex=True, figsize=(9, 7), height_ratios=(2, 1))
+    figure, (above, below) = pyplot.subplots(2, sharex=True, figsize=(9, 7), height_ratios=(2, 1))
     for carrier, _ in flights_of.most_common(CARRIERS_SHOWN):
         points = sorted(delays[carrier].items())
         above.plot(*zip(*points, strict=True), marker="o", markersize=3, label=carrier)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from tools.demo.flights import Flight, FlightId
 from tools.demo.partitioner import Partitioner
@@ -67,8 +68,7 @@ def produce(
         numbers[partition] += 1
         if flight.id == leave_out:
             continue
-        headers = [(SEQ_HEADER, b"%d" % number)]
-        _send(producer, flight, partition, headers, acknowledged)
+        _send(producer, flight, partition, [(SEQ_HEADER, b"%d" % number)], acknowledged)
         count += 1
         size += len(flight.value)
         if count % REPORT_EVERY == 0:
@@ -98,7 +98,7 @@ def _send(
     producer: Producer,
     flight: Flight,
     partition: int,
-    headers: list[tuple[str, bytes]],
+    headers: list[tuple[str, str | bytes | None]],
     acknowledged: Callable[[KafkaError | None, Message], None],
 ) -> None:
     while True:

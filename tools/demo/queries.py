@@ -3,13 +3,12 @@
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from collections.abc import Iterator
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 from logstore.open import open_readable
@@ -45,10 +44,10 @@ def _start_delays(spark: SparkSession, log: Path, checkpoints: Path) -> Streamin
     # Only the column it needs: Spark does not tell a Python source which ones a query uses.
     source = spark.readStream.schema("value binary").format("logstore")
     flights = source.options(**_options(log), startingOffsets="earliest").load()
-    parsed = flights.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("f"))
+    parsed = flights.select(sf.from_json(sf.col("value").cast("string"), SCHEMA).alias("f"))
     return (
         parsed.groupBy("f.carrier", "f.hour")
-        .agg(F.avg("f.dep_delay").alias("delay"), F.count("*").alias("flights"))
+        .agg(sf.avg("f.dep_delay").alias("delay"), sf.count("*").alias("flights"))
         .writeStream.format("memory")
         .queryName(DELAYS)
         .outputMode("complete")
@@ -58,9 +57,7 @@ def _start_delays(spark: SparkSession, log: Path, checkpoints: Path) -> Streamin
     )
 
 
-def _start_table(
-    spark: SparkSession, log: Path, table: Path, checkpoints: Path
-) -> StreamingQuery:
+def _start_table(spark: SparkSession, log: Path, table: Path, checkpoints: Path) -> StreamingQuery:
     source = spark.readStream.format("logstore")
     records = source.options(**_options(log), startingOffsets="earliest").load()
     return (
@@ -76,12 +73,12 @@ def _start_table(
 
 def decoded(records: DataFrame) -> DataFrame:
     """Columns of a flight, after its place in the log and the number that its header holds."""
-    numbered = F.filter("headers", lambda header: header["key"] == SEQ_HEADER)
+    numbered = sf.filter("headers", lambda header: header["key"] == SEQ_HEADER)
     return records.select(
         "partition",
         "offset",
-        F.element_at(numbered, 1)["value"].cast("string").cast("bigint").alias("seq"),
-        F.from_json(F.col("value").cast("string"), SCHEMA).alias("f"),
+        sf.element_at(numbered, 1)["value"].cast("string").cast("bigint").alias("seq"),
+        sf.from_json(sf.col("value").cast("string"), SCHEMA).alias("f"),
     ).select("partition", "offset", "seq", "f.*")
 
 
@@ -106,9 +103,7 @@ def log_ends(log: Path) -> dict[int, int]:
     return {key.partition: view.end for key, view in views.items()}
 
 
-def wait_for(
-    queries: Sequence[StreamingQuery], ends: Mapping[int, int], timeout_s: float
-) -> None:
+def wait_for(queries: Sequence[StreamingQuery], ends: Mapping[int, int], timeout_s: float) -> None:
     """Until every query has read up to `ends`. Raises `QueryFailed`: it died, or takes too long."""
     deadline = time.perf_counter() + timeout_s
     pause = threading.Event()

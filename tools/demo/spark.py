@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 EXIT_TIMEOUT_S = 30.0
 
-# Delta needs two jars for tables in a directory. What else it names is for catalogs, and would bring
-# a second Hadoop.
+# Delta needs two jars for tables in a directory. What else it names is for catalogs, and would
+# bring a second Hadoop.
 NOT_NEEDED = (
     "io.unitycatalog:unitycatalog-client",
     "io.unitycatalog:unitycatalog-hadoop",

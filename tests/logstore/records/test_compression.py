@@ -124,7 +124,15 @@ def test_a_snappy_bomb_is_refused(xerial: bool) -> None:
 def test_snappy_that_claims_more_than_its_bytes_can_hold_is_refused_unallocated() -> None:
     claim = b"\xff\xff\xff\x1f" + b"x" * 20
 
-    assert reason_of("snappy", claim, 1 << 30) is Reason.BAD_PAYLOAD
+    with pytest.raises(CorruptBatch, match="claim to hold 67108863"):
+        decompress("snappy", claim, max_bytes=1 << 30)
+
+
+def test_an_xerial_block_that_claims_more_bytes_than_follow_is_refused() -> None:
+    packed = bytearray(bytes.fromhex(FROM_JAVA[1][1]))
+    packed[19] += 1
+
+    assert reason_of("snappy", bytes(packed), 1000) is Reason.BAD_PAYLOAD
 
 
 @pytest.mark.parametrize("codec", REAL_CODECS)

@@ -86,6 +86,7 @@ DAMAGED = {
     "a record shorter than its fields": batch_of(PLAIN[:-1], SECOND + b"x", last_delta=1),
     "a record longer than the batch": batch_of(PLAIN, tail=b"")[:-7] + b"\x7e" + PLAIN,
     "a record of negative length": batch_of(PLAIN)[:-7] + b"\x01" + PLAIN,
+    "a record of length -7 and bytes for it": batch_of(PLAIN)[:-7] + b"\x0d" + PLAIN,
     "a key longer than its record": batch_of(bytes.fromhex("00 00 00 7e 01 00")),
     "a key of length -2": batch_of(bytes.fromhex("00 00 00 03 01 00")),
     "a key of length -2 and a byte for it": batch_of(bytes.fromhex("00 00 00 03 78 01 00")),
@@ -100,6 +101,9 @@ DAMAGED = {
     "a header without a name": batch_of(bytes.fromhex("00 00 00 01 01 02 01 01")),
     "a header name that is not utf-8": batch_of(bytes.fromhex("00 00 00 01 01 02 02 ff 01")),
     "a header value longer than its record": batch_of(bytes.fromhex("00 00 00 01 01 02 00 7e")),
+    "a record with a header longer than its fields": batch_of(
+        bytes.fromhex("00 00 00 01 01 02 00 01 78")
+    ),
     "a varint of eleven bytes": batch_of(b"\x00" + b"\x80" * 10 + PLAIN[1:]),
     "a time that leaves 64 bits": batch_of(
         bytes.fromhex("00 fe ff ff ff ff ff ff ff ff 01 00 01 01 00")

@@ -1,0 +1,112 @@
+"""The demo from start to end."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import islice
+
+from pyspark.sql import SparkSession
+
+from tools.demo.broker_process import running_broker
+from tools.demo.check import faults, rows_of
+from tools.demo.flights import FlightId, read_flights, read_ids
+from tools.demo.phases import Phases
+from tools.demo.picture import HourOfCarrier, draw
+from tools.demo.places import IVY, Places
+from tools.demo.produce import PARTITIONS, Produced, create_topic, produce
+from tools.demo.queries import (
+    DELAYS,
+    decoded,
+    log_ends,
+    log_records,
+    running_queries,
+    wait_for,
+)
+from tools.demo.spark import has_fetched, spark_session
+from tools.demo.summary import print_next, print_summary, stored
+
+CATCH_UP_TIMEOUT_S = 600.0
+
+
+class NotAllThere(Exception):
+    """The check found flights missing, doubled or out of order; the text says which."""
+
+
+def run_demo(places: Places, phases: Phases, count: int, *, drop_one: bool) -> None:
+    """Raises `NotAllThere`, or what the parts of it raise."""
+    console = phases.console
+    console.print(f"[bold]{count:,} flights through a log in {places.log}[/bold]")
+    places.write_flight_count(count)
+    with ExitStack() as stack:
+        with phases.phase("start a broker, create a topic"):
+            address = stack.enter_context(running_broker(places.log, places.broker_lines))
+            create_topic(address)
+        spark = _start_spark(places, phases, stack)
+        produced, hours = _stream(places, phases, spark, address, count, drop_one=drop_one)
+        with phases.phase("look for every flight"):
+            problems = find_problems(places, spark, count)
+        with phases.phase("draw a picture"):
+            draw(hours, places.picture)
+        with phases.phase("stop Spark and the broker"):
+            stack.close()
+    print_summary(console, produced, stored(places), phases.seconds)
+    console.print(f"  picture    {places.picture}", soft_wrap=True)
+    _conclude(problems, phases, count)
+    print_next(console, places)
+
+
+def check_kept(places: Places, phases: Phases) -> None:
+    """Looks again at a demo that was kept. Raises `NotAllThere`."""
+    count = places.read_flight_count()
+    with ExitStack() as stack:
+        spark = _start_spark(places, phases, stack)
+        with phases.phase("look for every flight"):
+            problems = find_problems(places, spark, count)
+    _conclude(problems, phases, count)
+
+
+def find_problems(places: Places, spark: SparkSession, count: int) -> list[str]:
+    """Reads the log from its objects as a batch, and the table that the stream wrote."""
+    expected = list(read_ids(count))
+    in_log = rows_of(decoded(log_records(spark, places.log)))
+    in_table = rows_of(spark.read.format("delta").load(str(places.table)))
+    return [
+        f"{where}: {fault}"
+        for where, rows in (("log", in_log), ("table", in_table))
+        for fault in faults(rows, expected)
+    ]
+
+
+def _start_spark(places: Places, phases: Phases, stack: ExitStack) -> SparkSession:
+    if not has_fetched(IVY):
+        phases.console.print("  Spark fetches Delta's jars (10 MB) first; the next run finds them")
+    with phases.phase("start Spark"):
+        return stack.enter_context(spark_session(IVY, places.spark_lines))
+
+
+def _stream(
+    places: Places, phases: Phases, spark: SparkSession, address: str, count: int, *, drop_one: bool
+) -> tuple[Produced, Sequence[HourOfCarrier]]:
+    """Produce while two queries read; until both have read all there is."""
+    leave_out = _one_of(count) if drop_one else None
+    if leave_out is not None:
+        phases.console.print(f"  as asked, not sent: {leave_out}")
+    with running_queries(spark, places.log, places.table, places.checkpoints) as queries:
+        with phases.counted("produce, while two Spark streams read", count) as report:
+            produced = produce(address, read_flights(count), leave_out, report)
+        with phases.phase("let the streams catch up"):
+            wait_for(queries, log_ends(places.log), CATCH_UP_TIMEOUT_S)
+        hours = [HourOfCarrier(*row) for row in spark.table(DELAYS).collect()]
+    return produced, hours
+
+
+def _one_of(count: int) -> FlightId:
+    return next(islice(read_ids(count), count // 2, None))
+
+
+def _conclude(problems: Sequence[str], phases: Phases, count: int) -> None:
+    if problems:
+        raise NotAllThere("; ".join(problems))
+    phases.console.print(
+        f"\n[green]every one of {count:,} flights is there exactly once[/green], in the log and in "
+        f"the Delta table, in the order it was sent in all {PARTITIONS} partitions"
+    )
