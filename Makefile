@@ -10,8 +10,11 @@ STAMP := .venv/.stamp
 JOBS ?= 2
 SEEDS ?= 2000
 FIRST_SEED ?= 0
+KILLS ?= 50
+SEED ?= 0
+RECORDS ?= 100000
 
-.PHONY: help venv check format lint types imports fast test bench campaign fmt lock clean java
+.PHONY: help venv check format lint types imports fast test demo bench campaign simulations kills fmt lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -44,12 +47,22 @@ fast: $(STAMP)
 java: $(STAMP)
 	@$(BIN)/python -m tools.java
 
+demo: $(STAMP) ## real flights through broker, Kafka client and Spark, each one checked; DIR=d or KEEP=1 keeps all
+	@$(BIN)/python -m tools.demo $(if $(DIR),--dir "$(DIR)") $(if $(KEEP),--keep) \
+	  $(if $(FLIGHTS),--flights $(FLIGHTS)) $(if $(DROP_ONE),--drop-one)
+
 bench: $(STAMP) java ## measure, beside Apache Kafka in the same run; ARGS="fetch --rounds 5" for some
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-campaign: $(STAMP) ## the simulations over many seeds: SEEDS=2000 FIRST_SEED=0
+campaign: simulations kills ## the long runs: many seeds, then kill -9 and clients among each other
+
+simulations: $(STAMP) ## the simulations over many seeds: SEEDS=2000 FIRST_SEED=0
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m "" --timeout=0 tests/simulation \
 	  --hypothesis-profile=campaign --seeds $(SEEDS) --first-seed $(FIRST_SEED)
+
+kills: $(STAMP) ## real brokers killed, real clients compared: KILLS=50 SEED=0 RECORDS=100000
+	@KILLS=$(KILLS) SEED=$(SEED) RECORDS=$(RECORDS) $(BIN)/python -m pytest -q -m clients \
+	  --timeout=0 tests/scenarios/test_kill_series.py tests/clients/test_interop_hash.py
 
 fmt: $(STAMP) ## format the code, and repair what the linter can
 	@$(BIN)/ruff check --quiet --fix-only .

@@ -12,7 +12,9 @@ from logstore.errors import Invalid
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--url", required=True, help="the log: a directory, such as ./data")
+    parser.add_argument(
+        "--url", required=True, help="the log: a directory, such as ./data, or s3://BUCKET/PREFIX"
+    )
     parser.add_argument(
         "--broker", type=int, default=1, metavar="N", help="number of this broker (default 1)"
     )
@@ -31,6 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what clients of a listener are told to connect to",
     )
     parser.add_argument("--rack", default="", help="zone this broker is in")
+    parser.add_argument(
+        "--state-dir",
+        type=Path,
+        metavar="DIR",
+        help="where this machine keeps its lock when the log is in a bucket "
+        "(default ~/.local/state/logstore)",
+    )
     parser.add_argument("--config", type=Path, metavar="FILE.toml", help="settings in a file")
     parser.add_argument(
         "--set",
@@ -52,6 +61,7 @@ def settings_of(arguments: argparse.Namespace) -> ServeSettings:
         listen=arguments.listen,
         advertise=arguments.advertise,
         rack=arguments.rack,
+        state_directory=arguments.state_dir,
         settings=read_settings(arguments.pairs, _read_toml(arguments.config)),
     )
 

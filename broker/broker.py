@@ -9,6 +9,7 @@ from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any
 
+from broker.alarms import Alarms
 from broker.authorizer import Authorizer, Kind, Operation, Resource
 from broker.call import Call
 from broker.clients import Clients
@@ -51,6 +52,7 @@ class Broker:
         self.loop = asyncio.get_running_loop()
         self.clients = Clients(self.loop, settings, log.writer, partial(dispatch, self))
         self.timers = Timers(self.loop)
+        self.alarms = Alarms(clock)
         self.cold_reads = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
         self.changes = asyncio.Semaphore(CHANGES_MAX)
         self.being_created: set[str] = set()

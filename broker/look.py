@@ -13,6 +13,7 @@ from broker.partitions import check_epoch
 from logstore.log.leader import Leader
 from logstore.log.log import Topic
 from logstore.log.read import Chunk
+from logstore.records.batch import read_header
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import (
     FetchableTopicResponse,
@@ -57,7 +58,7 @@ class Look:
         self.tells_leader = False
         self.cold: list[Cold] = []
         self.waited_for: list[Leader] = []
-        """Partitions whose end was reached."""
+        """Partitions of which everything there is was taken: more may come."""
         self._broker = broker
         self._call = call
         self._loaded = loaded
@@ -156,7 +157,29 @@ class Look:
             found = log.read_in_memory(leader, offset, up_to, bytes_max)
         if found is None:
             self.cold.append(Cold(key, leader, offset, up_to, bytes_max))
-        elif found.byte_count <= self._left or not self.byte_count:
-            self._left -= found.byte_count
-            self.byte_count += found.byte_count
-            answer.records = list(found.buffers)
+            return
+        if found.byte_count > self._left and self.byte_count:
+            found = _first_batches(found, self._left)
+        self._left -= found.byte_count
+        self.byte_count += found.byte_count
+        answer.records = list(found.buffers)
+        if found.end_offset >= up_to:
+            self.waited_for.append(leader)
+
+
+def _first_batches(chunk: Chunk, bytes_max: int) -> Chunk:
+    """As many whole batches as fit: it was loaded when there was more room, or one is too large."""
+    kept: list[memoryview] = []
+    left, end_offset = bytes_max, UNKNOWN_OFFSET
+    for buffer in chunk.buffers:
+        at = 0
+        while at < len(buffer):
+            header = read_header(buffer, at, len(buffer) - at)
+            if header.size_bytes > left:
+                kept.append(buffer[:at])
+                return Chunk(kept, bytes_max - left, end_offset)
+            at += header.size_bytes
+            left -= header.size_bytes
+            end_offset = header.next_offset
+        kept.append(buffer)
+    return Chunk(kept, bytes_max - left, end_offset)

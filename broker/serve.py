@@ -16,6 +16,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from broker.authorizer import AllowAll
 from broker.broker import Broker
@@ -31,7 +32,7 @@ from logstore.open import OpenLog, open_log
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 STOP_TIMEOUT_S = 30.0
-DIRECTORY_FLUSH_MS = 10
+DIRECTORY_FLUSH_MS, BUCKET_FLUSH_MS = 10, 100
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 Wrap = Callable[[OpenLog], OpenLog]
@@ -45,6 +46,7 @@ class ServeSettings:
     listen: Sequence[str] = ()
     advertise: Sequence[str] = ()
     rack: str = ""
+    state_directory: Path | None = None
     settings: BrokerSettings = field(default_factory=BrokerSettings)
 
 
@@ -67,7 +69,13 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None) -> int:
     try:
         for place, advertised in plan_listeners(settings.listen, settings.advertise):
             listeners.append(bind(place, advertised))
-        opened = await open_log(settings.url, clock=SystemClock(), chance=random.Random())
+        opened = await open_log(
+            settings.url,
+            clock=SystemClock(),
+            chance=random.Random(),
+            storage=settings.settings.storage,
+            state_directory=settings.state_directory,
+        )
         try:
             ports = wrap(opened) if wrap else opened
             return await _serve_log(settings, ports, listeners, stop)
@@ -82,13 +90,13 @@ async def _serve_log(
     settings: ServeSettings, opened: OpenLog, listeners: Sequence[Listener], stop: asyncio.Event
 ) -> int:
     """Hold the lock of this broker, and everything that runs in one task group."""
-    lock = HostLock(opened.location.lock_directory / f"broker-{settings.broker}.lock")
+    lock = HostLock(opened.lock_directory / f"broker-{settings.broker}.lock")
     code = FAILED
     try:
         async with asyncio.TaskGroup() as tasks:
             host, port = listeners[0].public_address
             me = Self(settings.broker, host, port, settings.rack, lock.name)
-            log = await Log.start(opened, me, _log_settings(settings.settings), tasks)
+            log = await Log.start(opened, me, _log_settings(settings.settings, opened), tasks)
             code = await _accept(settings, log, listeners, stop, tasks)
             raise _Ended
     except* _Ended:
@@ -127,9 +135,10 @@ async def _accept(
     return OK
 
 
-def _log_settings(settings: BrokerSettings) -> LogSettings:
+def _log_settings(settings: BrokerSettings, opened: OpenLog) -> LogSettings:
+    default_ms = DIRECTORY_FLUSH_MS if opened.is_in_directory else BUCKET_FLUSH_MS
     flush = FlushSettings(
-        interval_s=settings.number("logstore.flush.interval.ms", DIRECTORY_FLUSH_MS) / 1000,
+        interval_s=settings.number("logstore.flush.interval.ms", default_ms) / 1000,
         segment_bytes_max=settings.number("logstore.segment.bytes"),
         backlog_bytes_max=settings.number("logstore.backlog.bytes"),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from logstore.errors import Corrupt, Refused
@@ -46,11 +46,11 @@ def read_rows(
     yield from _joined(_decoded(_stores(url), task, topics, columns))
 
 
+@cache
 def freeze_imports() -> None:
     """Spark collects garbage after every task of a worker: keep what is imported out of that."""
-    if not gc.get_freeze_count():
-        gc.collect()
-        gc.freeze()
+    gc.collect()
+    gc.freeze()
 
 
 def _decoded(

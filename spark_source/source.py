@@ -152,4 +152,6 @@ def _read(partition: InputPartition, columns: Sequence[str]) -> Iterator[pa.Reco
 
 def _core_count() -> int:
     """Cores of the driver: a Python source is not told how many the executors have."""
-    return len(os.sched_getaffinity(0))
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

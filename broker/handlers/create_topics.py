@@ -55,7 +55,7 @@ async def _create_all(broker: "Broker", call: Call, request: CreateTopicsRequest
             results[topic.name] = await _create(broker, call, request, topic, left_s)
         except LogstoreError as error:
             results[topic.name] = CreatableTopicResult(
-                topic.name, error_code=code_of(error), error_message=str(error)
+                topic.name, error_code=code_of(error), error_message=str(error), configs=[]
             )
     call.answer(CreateTopicsResponse(0, list(results.values())))
 
@@ -72,7 +72,7 @@ async def _create(
     check_new_name(broker.log, name)
     partitions = _partition_count(broker, call.version, asked)
     configs = _configs(asked)
-    result = CreatableTopicResult(name)
+    result = CreatableTopicResult(name, configs=[])
     if not request.validate_only:
         work = broker.log.create_topic(name, partitions, configs)
         topic = await begin_and_wait(broker, work, left_s)

@@ -146,7 +146,11 @@ class _Fetch:
             tasks = [group.create_task(outcome_of(self._read(one))) for one in cold]
         for one, task in zip(cold, tasks, strict=True):
             outcome = task.result()
-            loaded[one.key] = code_of(outcome) if isinstance(outcome, LogstoreError) else outcome
+            if isinstance(outcome, LogstoreError):
+                self._broker.alarms.cannot_serve(one.leader, one.offset, outcome)
+                loaded[one.key] = code_of(outcome)
+            else:
+                loaded[one.key] = outcome
 
     async def _read(self, one: Cold) -> Chunk:
         return await self._broker.log.read(one.leader, one.offset, one.up_to, one.bytes_max)

@@ -133,6 +133,7 @@ async def _look_up_one(
         else:
             found = await broker.log.offset_for_time(leader, wanted.timestamp, up_to)
     except LogstoreError as error:
+        broker.alarms.cannot_serve(leader, leader.log_start, error)
         answer.error_code = code_of(error)
         return
     if found is not None and found[0] >= leader.log_start:

@@ -13,13 +13,23 @@ from dataclasses import dataclass
 from logstore.chains.keys import CLUSTER_KEY, segment_key
 from logstore.chains.opening import OLD_REGISTRY, read_cluster
 from logstore.chains.walk import get_patiently
-from logstore.errors import AlreadyExists, ConditionFailed, Corrupt, NotFound, Refused
+from logstore.errors import (
+    AlreadyExists,
+    ConditionFailed,
+    Corrupt,
+    Denied,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    Retryable,
+)
 from logstore.registry.store import RowAbsent
 from logstore.rows import CLUSTER, FORMAT_LEVEL, ClusterRow
 from logstore.segments.format import HEADER_BYTES
-from logstore.steps import Create, DrawNonce, Get, GetRow, PutRow, Steps
+from logstore.steps import BackOff, Create, DrawNonce, Get, GetRow, PutRow, Steps
 
 FIRST_EPOCH = 1
+ATTEMPTS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +67,19 @@ def decode_identity(data: bytes) -> Identity:
 
 
 def read_identity() -> Steps[Identity | None]:
-    """What cluster.json says; None where there is none."""
-    try:
-        data: bytes = yield Get(CLUSTER_KEY)
-    except NotFound:
-        return None
-    return decode_identity(data)
+    """What cluster.json says; None where there is none. A few attempts: somebody waits for it."""
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            data: bytes = yield Get(CLUSTER_KEY)
+        except NotFound:
+            return None
+        except (Retryable, OutcomeUnknown) as error:
+            if isinstance(error, Denied) or attempt == ATTEMPTS_MAX:
+                raise
+            yield BackOff(attempt)
+        else:
+            return decode_identity(data)
+    raise AssertionError("unreachable")
 
 
 def ensure_identity(registry: str) -> Steps[Identity]:
@@ -72,15 +89,7 @@ def ensure_identity(registry: str) -> Steps[Identity]:
     """
     identity = yield from read_identity()
     if identity is None:
-        cluster_id: bytes = yield DrawNonce()
-        identity = Identity(cluster_id, registry)
-        try:
-            yield Create(CLUSTER_KEY, [encode_identity(identity)])
-        except AlreadyExists:
-            found = yield from read_identity()
-            if found is None:
-                raise Refused(f"{CLUSTER_KEY} comes and goes; is the store conditional?") from None
-            identity = found
+        identity = yield from _create_identity(registry)
     if (yield GetRow(CLUSTER, CLUSTER)) is None:
         yield from _put_row(identity)
     cluster = yield from read_cluster(identity.cluster_id)
@@ -90,6 +99,25 @@ def ensure_identity(registry: str) -> Steps[Identity]:
             f"known={FORMAT_LEVEL}; upgrade this broker"
         )
     return identity
+
+
+def _create_identity(registry: str) -> Steps[Identity]:
+    """Of racing creators one wins, and all find its cluster."""
+    cluster_id: bytes = yield DrawNonce()
+    mine = encode_identity(Identity(cluster_id, registry))
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            yield Create(CLUSTER_KEY, [mine])
+        except AlreadyExists:
+            pass  # somebody's, mine if an answer was lost, or nothing at all: a 409
+        except (Retryable, OutcomeUnknown) as error:
+            if isinstance(error, Denied):
+                raise
+        found = yield from read_identity()
+        if found is not None:
+            return found
+        yield BackOff(attempt)
+    raise Refused(f"{CLUSTER_KEY} cannot be created; look at the store, and try again")
 
 
 def _put_row(identity: Identity) -> Steps[None]:

@@ -74,10 +74,13 @@ def read_front(epoch: int, seq: int) -> Steps[Front]:
     """Raises `NotFound` when there is no such segment."""
     key = segment_key(epoch, seq)
     data = yield from get_patiently(key, 0, FRONT_GUESS_BYTES)
-    header = decode_header(data)
-    if len(data) < header.body_at:
-        data += yield from get_patiently(key, len(data), header.body_at - len(data))
-    index = decode_front(data)
+    try:
+        header = decode_header(data)
+        if len(data) < header.body_at:
+            data += yield from get_patiently(key, len(data), header.body_at - len(data))
+        index = decode_front(data)
+    except Corrupt as error:
+        raise Corrupt(f"{error} key={key}") from error
     carriers = [e for e in index.entries if e.kind in (EntryKind.TAKE, EntryKind.RELEASE)]
     states_end = max((header.body_at + e.position + e.length for e in carriers), default=0)
     if len(data) < states_end:  # one read for all of them: a thousand takes may share a segment

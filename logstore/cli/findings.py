@@ -11,17 +11,19 @@ from logstore.records.crc32c import crc32c
 from logstore.segments.format import (
     ENTRY_BYTES,
     FORMAT,
-    HEADER,
     HEADER_BYTES,
     MAGIC,
     EntryKind,
     Header,
     SegmentKind,
+    decode_header,
 )
 
 FORMAT_AT, KIND_AT, CLUSTER_AT, EPOCH_AT, SEQ_AT, PREVIOUS_NONCE_AT = 4, 6, 8, 24, 32, 64
-INDEX_BYTES_AT = 88
+INDEX_BYTES_AT, BODY_CRC_AT = 88, 104
 CRC_AT = HEADER_BYTES - 4
+
+_BEGINNING = struct.Struct(">4sHB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,32 +78,29 @@ def splice_finding(key: str, header: Header, previous: Header) -> Finding | None
 
 
 def _front_damage_at(front: bytes) -> int:
+    try:
+        header = decode_header(front)
+    except LogstoreError:
+        return _header_damage_at(front)
+    if len(front) < header.body_at:
+        return len(front)
+    (stored,) = struct.unpack_from(">I", front, CRC_AT)
+    if crc32c(front[HEADER_BYTES : header.body_at], crc32c(front[:CRC_AT])) != stored:
+        return CRC_AT
+    # The checksum holds, so it is an entry that this version does not know, or a state.
+    for number in range(header.entry_count):
+        at = HEADER_BYTES + number * ENTRY_BYTES
+        if front[at] not in EntryKind._value2member_map_:
+            return at
+    return header.body_at
+
+
+def _header_damage_at(front: bytes) -> int:
     if len(front) < HEADER_BYTES:
         return len(front)
-    magic, form, kind, *_, entry_count, _, _, _, index_bytes, _, _, stored = HEADER.unpack_from(
-        front
-    )
+    magic, form, kind = _BEGINNING.unpack_from(front)
     if magic != MAGIC:
         return 0
     if form != FORMAT:
         return FORMAT_AT
-    if kind not in SegmentKind._value2member_map_:
-        return KIND_AT
-    end = HEADER_BYTES + index_bytes
-    if index_bytes < entry_count * ENTRY_BYTES:
-        return INDEX_BYTES_AT
-    if len(front) < end:
-        return len(front)
-    if crc32c(front[HEADER_BYTES:end], crc32c(front[:CRC_AT])) != stored:
-        return CRC_AT
-    return _entry_damage_at(front, entry_count)
-
-
-def _entry_damage_at(front: bytes, entry_count: int) -> int:
-    """The checksum holds, so it is an entry that this version does not know, or a state."""
-    for number in range(entry_count):
-        at = HEADER_BYTES + number * ENTRY_BYTES
-        if front[at] not in EntryKind._value2member_map_:
-            return at
-    (index_bytes,) = struct.unpack_from(">I", front, INDEX_BYTES_AT)
-    return HEADER_BYTES + int(index_bytes)
+    return INDEX_BYTES_AT if kind in SegmentKind._value2member_map_ else KIND_AT

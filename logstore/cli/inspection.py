@@ -54,7 +54,7 @@ def _part(
 
 def _add_common(parser: argparse.ArgumentParser, url: str | None, json: bool | str) -> None:
     """On both sides of WHAT, wherever people write them; the inner one does not reset the outer."""
-    parser.add_argument("--url", default=url, metavar="DIR", help="directory that holds the log")
+    parser.add_argument("--url", default=url, help="where the log lies, such as ./data")
     parser.add_argument("--json", action="store_true", default=json, help="print JSON")
 
 

@@ -62,7 +62,7 @@ def _run(arguments: Sequence[str]) -> int:
 def _parser(commands: dict[str, Command], wanted: str | None = None) -> argparse.ArgumentParser:
     """Knows all `commands` by name, and what may follow the one that is `wanted`."""
     parser = Parser(prog="logstore", description=DESCRIPTION, epilog=EPILOG)
-    parser.add_argument("--version", action="version", version=f"logstore {_version()}")
+    parser.add_argument("--version", action="version", version=f"logstore {installed_version()}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, command in commands.items():
         subparser = subparsers.add_parser(name, help=command.summary, description=command.summary)
@@ -71,7 +71,7 @@ def _parser(commands: dict[str, Command], wanted: str | None = None) -> argparse
     return parser
 
 
-def _version() -> str:
+def installed_version() -> str:
     try:
         return version(DISTRIBUTION)
     except PackageNotFoundError:

@@ -21,7 +21,18 @@ from logstore.rows import (
 )
 from logstore.steps import QueryRows, Steps
 
-OTHERS = ("lease", "table", "change", "compaction", "config", "user", "acl", "quota", "format")
+OTHERS = (
+    "probe",
+    "lease",
+    "table",
+    "change",
+    "compaction",
+    "config",
+    "user",
+    "acl",
+    "quota",
+    "format",
+)
 """Kinds of row that this version shows and does not know how to decode."""
 
 _KNOWN = {

@@ -4,7 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from logstore.chains.keys import segment_key
-from logstore.cli.findings import Finding, front_finding, identity_finding, size_finding
+from logstore.cli.findings import (
+    BODY_CRC_AT,
+    Finding,
+    front_finding,
+    identity_finding,
+    size_finding,
+)
 from logstore.errors import LogstoreError, NotFound
 from logstore.open import ReadableLog
 from logstore.records.batch import (
@@ -107,6 +113,9 @@ def _view(
         except BadBatch as error:
             findings.append(Finding(key, error.at, str(error)))
         lines.append(_line(number, entry, at, compression, topics))
+    if not findings and crc32c(view[index.header.body_at :]) != index.header.body_crc:
+        # What a batch's own checksum leaves out: its first 21 bytes.
+        findings.append(Finding(key, BODY_CRC_AT, "body fails its checksum"))
     return SegmentView(key, len(data), index.header, lines, findings)
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from logstore.config.kinds import InvalidConfig, Kind, Setting, by_name, unknown_name
+from logstore.config.storage import PREFIX as STORAGE_PREFIX
+from logstore.config.storage import STORAGE_SETTINGS
 from logstore.config.topics import BROKER_NAMES, TOPIC_SETTINGS
 
 _KiB, _MiB = 1024, 1024 * 1024
@@ -122,7 +124,7 @@ _OWN = (
     Setting(
         name="logstore.cache.bytes",
         kind=Kind.LONG,
-        default=str(256 * _MiB),
+        default=str(128 * _MiB),
         documentation="Segments kept in memory for consumers; what is not there is fetched anew.",
         at_least=_MiB,
     ),
@@ -143,7 +145,11 @@ def _topic_default(topic_name: str, name: str) -> Setting:
 
 
 BROKER_SETTINGS: Mapping[str, Setting] = by_name(
-    (*_OWN, *(_topic_default(topic, name) for topic, name in BROKER_NAMES.items()))
+    (
+        *_OWN,
+        *STORAGE_SETTINGS.values(),
+        *(_topic_default(topic, name) for topic, name in BROKER_NAMES.items()),
+    )
 )
 
 
@@ -162,6 +168,11 @@ class BrokerSettings:
             name: self.text(BROKER_NAMES[name]) if name in BROKER_NAMES else setting.default
             for name, setting in TOPIC_SETTINGS.items()
         }
+
+    @property
+    def storage(self) -> dict[str, str]:
+        """The `storage.*` settings that were given."""
+        return {name: text for name, text in self.given.items() if name.startswith(STORAGE_PREFIX)}
 
     def text(self, name: str) -> str:
         return self.given.get(name, BROKER_SETTINGS[name].default)

@@ -4,7 +4,7 @@ The current stretch of an open chain reaches further than its last checkpoint; w
 leader's, or a reader's who follows the chain, to find in memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logstore.chains.replay import StretchKey
@@ -22,18 +22,18 @@ from logstore.steps import Steps
 
 @dataclass(slots=True)
 class ChainCheckpoints:
-    """Which checkpoints chains have. `live` are chains whose owner keeps the list itself."""
+    """Which checkpoints chains have; for those in `live` their owner is asked each time."""
 
     cache: IndexCache
-    live: dict[int, Sequence[int]] = field(default_factory=dict)
+    live: Mapping[int, Callable[[], Sequence[int]]] = field(default_factory=dict)
     _sealed: dict[int, Sequence[int]] = field(default_factory=dict)
 
     def of(self, chain: int) -> Steps[Sequence[int]]:
-        known = self.live.get(chain) or self._sealed.get(chain)
+        if chain in self.live:
+            return self.live[chain]()
+        known = self._sealed.get(chain)
         if known is not None:
             return known
-        if chain in self.live:
-            return ()
         row = yield from read_chain_row(chain)
         found = yield from checkpoints_of(self.cache, chain, row.checkpoint)
         if row.status is ChainStatus.SEALED:

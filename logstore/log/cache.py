@@ -79,7 +79,10 @@ class SegmentCache:
 
 
 def _body_of(data: bytes, place: Place) -> memoryview:
-    header = decode_header(data)
+    try:
+        header = decode_header(data)
+    except Corrupt as error:
+        raise Corrupt(f"{error} key={segment_key(*place)}") from error
     if (header.epoch, header.seq) != place:
         raise Corrupt(f"segment is not what its key says: key={segment_key(*place)}")
     return body_of(data, header)

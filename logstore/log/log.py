@@ -41,9 +41,9 @@ PRODUCER_ID_SHIFT = 32
 class LogSettings:
     flush: FlushSettings = field(default_factory=FlushSettings)
     limits: ChainLimits = field(default_factory=ChainLimits)
-    cache_bytes_max: int = 256 * MiB
+    cache_bytes_max: int = 128 * MiB
     """Segment bodies kept in memory: the tail, and what lagging consumers read. At 100 MB/s the
-    default covers 2.5 s of tail; consumers further back cost one GET per segment and broker."""
+    default covers a second of tail; consumers further back cost one GET per segment and broker."""
 
 
 @dataclass(slots=True)
@@ -86,7 +86,9 @@ class Log:
             sink=self.cache,
             limits=settings.limits,
         )
-        self._checkpoints = ChainCheckpoints(IndexCache(), live={self.epoch: ()})
+        self._checkpoints = ChainCheckpoints(
+            IndexCache(), live={self.epoch: lambda: self.writer.durable_checkpoints}
+        )
         self._reader = Reader(performer, self.cache, self._checkpoints)
 
     @staticmethod
@@ -191,53 +193,61 @@ class Log:
         return read_in_memory(leader, self.cache, self.epoch, offset, up_to, bytes_max)
 
     async def read(self, leader: Leader, offset: int, up_to: int, bytes_max: int) -> Chunk:
-        self._note_checkpoints()
         return await self._reader.read(leader, self.epoch, offset, up_to, bytes_max)
 
     async def offset_for_time(
         self, leader: Leader, timestamp: int, up_to: int
     ) -> tuple[int, int, int] | None:
         """(offset, timestamp, leader epoch) of the first record below `up_to` at or after it."""
-        self._note_checkpoints()
-        found = await self._performer.run(
-            locate_time(
-                self._checkpoints,
-                leader.topic_id,
-                leader.partition,
-                leader.stretches,
-                timestamp,
-            )
-        )
-        if found is None:
-            here = leader.rows_for_time(timestamp)
-            if here is None:
-                return None
-            found = FoundRows(leader.key, self.epoch, *here)
-        if row_at(found.rows, found.number).base_offset >= up_to:
+        found = await self._rows_for_time(leader, timestamp)
+        if found is None or row_at(found.rows, found.number).base_offset >= up_to:
             return None
         batch = await self._reader.batch(found)
         record = first_record_at_or_after(batch, timestamp)
         return None if record is None else (*record, found.key.leader_epoch)
 
+    async def _rows_for_time(self, leader: Leader, timestamp: int) -> FoundRows | None:
+        while True:
+            known = self.writer.durable_checkpoints
+            found = await self._performer.run(
+                locate_time(
+                    self._checkpoints,
+                    leader.topic_id,
+                    leader.partition,
+                    leader.stretches,
+                    timestamp,
+                )
+            )
+            if found is not None:
+                return found
+            if known == self.writer.durable_checkpoints:
+                here = leader.rows_for_time(timestamp)
+                return None if here is None else FoundRows(leader.key, self.epoch, *here)
+            # Rows went from memory into a checkpoint meanwhile: they were in neither.
+
     async def offset_of_max_timestamp(
         self, leader: Leader, up_to: int
     ) -> tuple[int, int, int] | None:
         """(offset, timestamp, leader epoch) of the record with the largest timestamp."""
-        self._note_checkpoints()
-        best = await self._performer.run(
-            locate_max_timestamp(
-                self._checkpoints, leader.topic_id, leader.partition, leader.stretches
-            )
-        )
-        best = max(best, leader.max_timestamp_below(up_to), key=lambda found: found[0])
-        if best[1] < 0:
+        at = await self._offset_with_max_timestamp(leader, up_to)
+        if at < 0:
             return None
-        found = await self._reader.rows(leader, self.epoch, best[1])
+        found = await self._reader.rows(leader, self.epoch, at)
         record = record_with_max_timestamp(await self._reader.batch(found))
         return None if record is None else (*record, found.key.leader_epoch)
 
-    def _note_checkpoints(self) -> None:
-        self._checkpoints.live[self.epoch] = self.writer.durable_checkpoints
+    async def _offset_with_max_timestamp(self, leader: Leader, up_to: int) -> int:
+        """An offset in its batch; -1 in an empty partition."""
+        while True:
+            known = self.writer.durable_checkpoints
+            best = await self._performer.run(
+                locate_max_timestamp(
+                    self._checkpoints, leader.topic_id, leader.partition, leader.stretches
+                )
+            )
+            if known == self.writer.durable_checkpoints:
+                here = leader.max_timestamp_below(up_to)
+                return max(best, here, key=lambda found: found[0])[1]
 
     # Living and ending
 

@@ -16,7 +16,7 @@ client asks again when a credential has less than 5 minutes to live: hence the t
 import os
 import threading
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from logstore.clock import SystemClock
 
@@ -29,7 +29,7 @@ class Credential(TypedDict):
 
     access_key_id: str
     secret_access_key: str
-    token: str | None
+    token: NotRequired[str | None]
     expires_at: datetime | None
 
 

@@ -97,6 +97,7 @@ class S3Store:
         self._clock = clock
         self._calls = 0
         self._idle = asyncio.Event()
+        self._idle.set()
         self._closed = False
 
     async def create(self, key: str, parts: Sequence[Buffer]) -> None:
@@ -142,8 +143,7 @@ class S3Store:
     async def close(self) -> None:
         """Waits for the calls under way, and until the client's threads let go of the last one."""
         self._closed = True
-        if self._calls:
-            await self._idle.wait()
+        await self._idle.wait()
         await self._clock.sleep_s(_SETTLE_S)
 
     @contextmanager
@@ -153,12 +153,13 @@ class S3Store:
         if self._calls >= CALLS_MAX:
             raise Throttled(f"too many calls are under way: calls={self._calls} {doing} key={key}")
         self._calls += 1
+        self._idle.clear()
         try:
             with self._bucket.calling(doing, key):
                 yield
         finally:
             self._calls -= 1
-            if not self._calls and self._closed:
+            if not self._calls:
                 self._idle.set()
 
 
@@ -182,15 +183,15 @@ class _Bucket:
             answer = answer_of(str(failure))
         else:
             return
-        # Raised out here, so that no traceback leads to the failure: its text can hold a token.
+        # From None, so that no traceback shows the failure: its text can hold a token.
         if doing == "get" and answer.status == RANGE_NOT_SATISFIABLE:
-            raise _PastTheEnd
+            raise _PastTheEnd from None
         if doing == "delete" and answer.code == "NoSuchKey":
             return
         error = error_of(answer, doing, key, self._location)
         if isinstance(error, Denied):
             self._credentials.look_again()
-        raise error
+        raise error from None
 
     def pages(self, prefix: str) -> "obstore.ListStream[Sequence[obstore.ObjectMeta]]":
         """Pages of what lies in the folder of `prefix`; the client knows whole components only."""

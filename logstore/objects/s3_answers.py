@@ -88,7 +88,9 @@ class Answer:
 def error_of(answer: Answer, doing: Doing, key: str, location: S3Location) -> LogstoreError:
     """The error to raise for `answer`."""
     where = f"bucket={location.bucket} key={_joined(location, key)}"
-    facts = f"{where} status={answer.status} code={answer.code}"
+    facts = where
+    if answer.status is not None:
+        facts += f" status={answer.status}" + (f" code={answer.code}" if answer.code else "")
     for decide in (_taken, _setting, _denied, _passing):
         if (error := decide(answer, doing, facts)) is not None:
             return error
@@ -165,7 +167,7 @@ def answer_of(text: str) -> Answer:
     )
 
 
-_CAUSES = re.compile(r'(?:message|error): "([^"]{1,200})"')
+_CAUSES = re.compile(r'(?:message|error): (?:"([^"]{1,200})"|([A-Z]\w+\(\s*\w+))')
 
 
 def _cause(said: str, source: str) -> str:
@@ -173,7 +175,7 @@ def _cause(said: str, source: str) -> str:
     if _TIMED_OUT in source:
         return "no answer in time (storage.timeout.ms)"
     if found := _CAUSES.findall(source):
-        return str(found[-1])
+        return " ".join("".join(found[-1]).split())
     return " ".join(_PLACE.sub("", said).split())[:MESSAGE_MAX]
 
 

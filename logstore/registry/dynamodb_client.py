@@ -1,4 +1,4 @@
-"""Calls of DynamoDB, one attempt each, from any number of threads. The only module that names botocore.
+"""Calls of DynamoDB, one attempt each, for any number of threads; alone in naming botocore.
 
 Its own retries are off: a repeated write would hide that the first attempt may have been done,
 and who asks repeats it with the same write id (`registry.retrying`). Each call takes an idle client
@@ -109,24 +109,34 @@ class DynamoClient:
         """Calls under way end as they would have."""
         with self._lock:
             self._closed = True
-            idle, self._idle = self._idle, []
-        for client in idle:
-            client.close()
+        self._look_again()
 
     @contextmanager
     def _client(self) -> Iterator[Any]:
         if os.getpid() != self._process:
             raise Refused(f"the registry was opened before a fork {self._where()}; open it after")
-        client = self._take()
+        client, kept = self._take(), True
         try:
             yield client
+        except Denied:
+            kept = False
+            self._look_again()
+            raise
         finally:
             with self._lock:
-                kept = not self._closed
+                kept = kept and not self._closed
                 if kept:
                     self._idle.append(client)
             if not kept:
                 client.close()
+
+    def _look_again(self) -> None:
+        """Forget the credentials: they were refused, and somebody may have put them right since."""
+        with self._lock:
+            self._session = None
+            idle, self._idle = self._idle, []
+        for client in idle:
+            client.close()
 
     def _take(self) -> Any:
         with self._lock:

@@ -2,9 +2,9 @@
 
     str → {"S": …}    int → {"N": "…"}    bytes → {"B": …}
 
-An expression says what `registry.verdicts.holds` says. Left to itself DynamoDB differs in one thing:
-`a <> b` is true where the attribute is missing or has another type. So every comparison but `=`
-asks for the type as well, which also spares emulators the ordering of unlike values. Pure.
+An expression says what `registry.verdicts.holds` says. Left to itself DynamoDB differs in one
+thing: `a <> b` is true where the attribute is missing or has another type. So every comparison but
+`=` asks for the type as well, which also spares emulators the ordering of unlike values. Pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -105,14 +105,19 @@ def _encode(value: Value) -> dict[str, Any]:
 
 
 def _decode(name: str, value: Mapping[str, Any]) -> Value:
-    match dict(value):
-        case {"S": str(text)}:
-            return text
-        case {"B": bytes(data)}:
-            return data
-        case {"N": str(number)}:
-            try:
+    found = next(iter(value.items()), None)
+    try:
+        match found:
+            case ("S", str(text)):
+                return text
+            case ("B", bytes(data)):
+                return data
+            case ("N", str(number)):
                 return int(number)
-            except ValueError:
+            case _:
                 pass
-    raise Corrupt(f"an item of the registry cannot be decoded attribute={name} value={value!r:.200}")
+    except ValueError:
+        pass  # a fraction
+    raise Corrupt(
+        f"an item of the registry cannot be decoded attribute={name} value={value!r:.200}"
+    )

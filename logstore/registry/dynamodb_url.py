@@ -32,6 +32,12 @@ class TableUrl:
         return f"{SCHEME}://{self.table}{'?' if query else ''}{query}"
 
 
+def same_place(one: TableUrl, other: TableUrl) -> bool:
+    """Whether both may be one table: a region that is not said may be any."""
+    regions = {one.region, other.region} - {None}
+    return (one.table, one.endpoint) == (other.table, other.endpoint) and len(regions) < 2
+
+
 def is_table_url(url: str) -> bool:
     return url.startswith(f"{SCHEME}:")
 

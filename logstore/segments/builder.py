@@ -22,7 +22,6 @@ from logstore.segments.format import (
     encode_front,
 )
 
-
 _HUGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
 
 

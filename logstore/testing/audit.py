@@ -65,7 +65,7 @@ class Audit:
     records: dict[Partition, list[StoredRecord]] = field(default_factory=dict)
 
 
-class _Rows:
+class _ReadableRows:
     """The reads of a registry, at once."""
 
     def __init__(self, rows: MemoryRows) -> None:
@@ -85,7 +85,7 @@ def audit(objects: MemoryObjects, rows: MemoryRows) -> Audit:
 class _Auditor:
     def __init__(self, objects: MemoryObjects, rows: MemoryRows) -> None:
         self._objects = objects
-        self._rows = _Rows(rows)
+        self._rows = _ReadableRows(rows)
         self._performer = BlockingPerformer(objects, self._rows, random.Random(0))
         self._found = Audit()
 

@@ -112,13 +112,17 @@ class History:
     def is_deleted(self, topic_id: bytes) -> bool:
         return topic_id in self._deleted
 
+    def known(self, partition: Partition) -> dict[int, bytes]:
+        """What was acknowledged or read so far, by offset."""
+        return dict(self._of(partition).values)
+
     def _show(self, partition: Partition, offset: int, value: bytes, rule: str) -> None:
         seen = self._of(partition)
         if value not in seen.sent:
-            self._violated("H4", partition, f"offset={offset} value={value!r}")
+            self._violated("H4", partition, f"offset={offset} value={value[:40]!r}")
         known = seen.values.setdefault(offset, value)
         if known != value:
-            self._violated(rule, partition, f"offset={offset} values={known!r} {value!r}")
+            self._violated(rule, partition, f"offset={offset} values={known[:40]!r} {value[:40]!r}")
 
     def _violated(self, rule: str, partition: Partition, text: str) -> None:
         topic = partition.topic_id.hex()[:8]
@@ -145,15 +149,16 @@ class History:
             self._violated("S3", partition, "offsets are not dense")
         for offset, value in seen.values.items():
             if there.get(offset) != value:
-                text = f"offset={offset} value={value!r} there={there.get(offset)!r}"
+                found = there.get(offset, b"nothing")
+                text = f"offset={offset} value={value[:40]!r} there={found[:40]!r}"
                 self._violated("H1", partition, text)
         counts = Counter(record.value for record in records)
         for value, count in counts.items():
             sent = seen.sent.get(value)
             if sent is None:
-                self._violated("H4", partition, f"value={value!r}")
+                self._violated("H4", partition, f"value={value[:40]!r}")
             elif count > 1 and sent.is_idempotent:
-                self._violated("H2", partition, f"value={value!r} count={count}")
+                self._violated("H2", partition, f"value={value[:40]!r} count={count}")
 
     def _check_sequences(self, partition: Partition, records: list[StoredRecord]) -> None:
         following: dict[tuple[int, int], int] = {}

@@ -11,10 +11,11 @@ from typing import TypeVar
 
 from logstore.chains.identity import Identity
 from logstore.errors import LogstoreError
+from logstore.location import DirectoryLocation
 from logstore.log.log import Log, LogSettings
 from logstore.log.start import Self
 from logstore.objects.metered import StoreCounts
-from logstore.open import Location, OpenLog
+from logstore.open import OpenLog
 from logstore.perform import Performer
 from logstore.testing.process_loop import Process
 
@@ -48,7 +49,9 @@ class SimulatedBroker:
         self.error: BaseException | None = None
         self.log: Log | None = None
         self.closed_cleanly = False
-        self._opened = OpenLog(Location(Path("/simulated")), performer, identity, StoreCounts())
+        self._opened = OpenLog(
+            DirectoryLocation(Path("/simulated")), performer, identity, StoreCounts()
+        )
         self._me = Self(broker, "localhost", 9092, "", lock)
         self._settings = settings
         self._lingers_s = lingers_s

@@ -17,9 +17,8 @@ process: it goes on when its sender dies.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextvars import Context
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeVar
 
@@ -31,6 +30,8 @@ from logstore.errors import (
     Retryable,
     Throttled,
 )
+from logstore.objects.fault_draws import StoreFaults as StoreFaults
+from logstore.objects.fault_draws import draw_fault, spoiled
 from logstore.objects.memory import MemoryObjects
 from logstore.objects.store import Buffer, ObjectInfo
 from logstore.segments.format import IDENTITY_BYTES, SegmentKind
@@ -39,37 +40,6 @@ from logstore.testing.process_loop import PROCESS
 T = TypeVar("T")
 
 KIND_AT = 6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreFaults:
-    """Chances, each for one call. The default is a store in good health."""
-
-    put_lost: float = 0.0
-    put_answer_lost: float = 0.0
-    put_late: float = 0.0
-    put_doubled: float = 0.0
-    put_conflict: float = 0.0
-    throttled: float = 0.0
-    get_failed: float = 0.0
-    get_short: float = 0.0
-    get_flipped: float = 0.0
-    slow: float = 0.0
-    latency_max_s: float = 0.03
-    slow_max_s: float = 5.0
-    timeout_s: float = 2.0
-    late_max_s: float = 30.0
-
-
-def _put_faults(faults: StoreFaults) -> dict[str, float]:
-    return {
-        "put lost": faults.put_lost,
-        "put answer lost": faults.put_answer_lost,
-        "put late": faults.put_late,
-        "put doubled": faults.put_doubled,
-        "put conflict": faults.put_conflict,
-        "put throttled": faults.throttled,
-    }
 
 
 class SimulatedStore:
@@ -94,7 +64,7 @@ class SimulatedStore:
     async def create(self, key: str, parts: Sequence[Buffer]) -> None:
         data = b"".join(parts)
         self._check_frozen(key, data)
-        fault = self._draw_fault(_put_faults(self.faults))
+        fault = self._draw_fault(self.faults.of_puts())
         self._trace(f"create {key} {fault or 'ok'}")
         there_s, timeout_s = self._latency_s(), self.faults.timeout_s
         unknown = OutcomeUnknown(f"time-out key={key}")
@@ -156,13 +126,7 @@ class SimulatedStore:
 
     async def _read(self, key: str, read: Callable[[], bytes]) -> bytes:
         faults = self.faults
-        kinds = {
-            "get failed": faults.get_failed,
-            "get throttled": faults.throttled,
-            "get short": faults.get_short,
-            "get flipped": faults.get_flipped,
-        }
-        fault = self._draw_fault(kinds)
+        fault = self._draw_fault(faults.of_gets())
         self._trace(f"get {key} {fault or 'ok'}")
         if fault == "get failed":
             if self._chance.random() < 0.5:
@@ -180,13 +144,7 @@ class SimulatedStore:
         found = await self._ask(self._latency_s(), look)
         if isinstance(found, NotFound):
             raise found
-        if fault == "get short" and found:
-            return found[: self._chance.randrange(len(found))]
-        if fault == "get flipped" and found:
-            bad = bytearray(found)
-            bad[self._chance.randrange(len(bad))] ^= 1 << self._chance.randrange(8)
-            return bytes(bad)
-        return found
+        return spoiled(found, fault, self._chance)
 
     # What happens in the store
 
@@ -235,14 +193,11 @@ class SimulatedStore:
 
     # Chance and time
 
-    def _draw_fault(self, kinds: dict[str, float]) -> str | None:
-        point = self._chance.random()
-        for kind, chance in kinds.items():
-            point -= chance
-            if point < 0:
-                self._seen[kind] += 1
-                return kind
-        return None
+    def _draw_fault(self, kinds: Mapping[str, float]) -> str | None:
+        kind = draw_fault(kinds, self._chance)
+        if kind is not None:
+            self._seen[kind] += 1
+        return kind
 
     def _latency_s(self) -> float:
         faults = self.faults

@@ -21,6 +21,8 @@ from logstore.clock import SystemClock
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import MeteredBlockingStore, MeteredStore, StoreCounts
+from logstore.objects.s3 import S3BlockingStore, S3Store
+from logstore.objects.s3_options import S3Options
 from logstore.objects.store import BlockingObjectStore, Buffer, ObjectInfo, ObjectStore
 from logstore.objects.threaded import ThreadedStore
 from logstore.registry.dynamodb import BlockingDynamoRows, DynamoRows
@@ -28,9 +30,12 @@ from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.sqlite import SqliteRows
 from logstore.registry.store import BlockingRowStore, Registry, Row, RowStore, Term
+from tests.servers.buckets import new_location
 from tests.servers.dynamodb_local import dynamodb_local, why_no_dynamodb_local
-from tests.servers.locked_moto import locked_moto
+from tests.servers.locked_moto import aws_environment, locked_moto
+from tests.servers.ministack import ministack, why_no_ministack
 from tests.servers.tables import dynamo_client
+from tests.servers.versitygw import versitygw, why_no_versitygw
 
 Answer = TypeVar("Answer")
 
@@ -170,9 +175,9 @@ class BlockingRegistry:
 
 
 @contextmanager
-def _on_loop(make: Callable[[Path], ObjectStore], folder: Path) -> Iterator[BlockingObjectStore]:
+def _on_loop(asynchronous: ObjectStore) -> Iterator[BlockingObjectStore]:
     with loop_thread() as loop:
-        store = BlockingObjects(make(folder), loop)
+        store = BlockingObjects(asynchronous, loop)
         yield store
         store.close()
 
@@ -187,20 +192,41 @@ def _memory() -> MemoryObjects:
     return MemoryObjects(SystemClock())
 
 
+@contextmanager
+def _s3(endpoint: str) -> Iterator[BlockingObjectStore]:
+    with aws_environment():
+        store = S3Store(new_location(endpoint), S3Options(endpoint=endpoint), SystemClock())
+        with _on_loop(store) as opened:
+            yield opened
+
+
+@contextmanager
+def _s3_blocking(endpoint: str) -> Iterator[BlockingObjectStore]:
+    with aws_environment():
+        yield S3BlockingStore(new_location(endpoint), S3Options(endpoint=endpoint))
+
+
 OBJECT_STORES: dict[str, Callable[[Path], AbstractContextManager[BlockingObjectStore]]] = {
-    "memory": lambda folder: _on_loop(lambda _: MemoryStore(_memory()), folder),
+    "memory": lambda _: _on_loop(MemoryStore(_memory())),
     "memory-blocking": lambda _: _blocking(_memory()),
     "directory": lambda folder: _blocking(DirectoryStore(folder / "objects")),
     "directory-named-files": lambda folder: _blocking(
         DirectoryStore(folder / "objects", unnamed_files=False)
     ),
     "threaded-directory": lambda folder: _on_loop(
-        lambda folder: ThreadedStore(DirectoryStore(folder / "objects"), threads=4), folder
+        ThreadedStore(DirectoryStore(folder / "objects"), threads=4)
     ),
-    "metered-memory": lambda folder: _on_loop(
-        lambda _: MeteredStore(MemoryStore(_memory()), StoreCounts()), folder
-    ),
+    "metered-memory": lambda _: _on_loop(MeteredStore(MemoryStore(_memory()), StoreCounts())),
     "metered-memory-blocking": lambda _: _blocking(MeteredBlockingStore(_memory(), StoreCounts())),
+    "s3": lambda _: _s3(locked_moto()),
+    "s3-blocking": lambda _: _s3_blocking(locked_moto()),
+}
+
+# The same on servers that are processes, whose endpoint they take.
+SERVED_OBJECT_STORES: dict[str, Callable[[str], AbstractContextManager[BlockingObjectStore]]] = {
+    "s3-versitygw": _s3,
+    "s3-versitygw-blocking": _s3_blocking,
+    "s3-ministack": _s3,
 }
 
 
@@ -291,12 +317,6 @@ def race() -> Callable[[Callable[[int], Any]], Sequence[Any]]:
     return run_all
 
 
-@pytest.fixture(params=OBJECT_STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingObjectStore]:
-    with OBJECT_STORES[request.param](tmp_path) as opened:
-        yield opened
-
-
 @pytest.fixture(scope="session")
 def local_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if why_no_dynamodb_local() is not None:
@@ -307,6 +327,34 @@ def local_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def _slow(names: Iterable[str]) -> Sequence[Any]:
     return [pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.fixture(scope="session")
+def versitygw_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if why_no_versitygw() is not None:
+        pytest.skip("versitygw needs Go, once")
+    with versitygw(tmp_path_factory.mktemp("versitygw")) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="session")
+def ministack_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if why_no_ministack() is not None:
+        pytest.skip("ministack needs a package index, once")
+    with ministack(tmp_path_factory.mktemp("ministack")) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(params=[*OBJECT_STORES, *_slow(SERVED_OBJECT_STORES)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingObjectStore]:
+    if request.param in OBJECT_STORES:
+        made = OBJECT_STORES[request.param](tmp_path)
+    else:
+        server = request.param.split("-")[1]
+        endpoint = request.getfixturevalue(f"{server}_endpoint")
+        made = SERVED_OBJECT_STORES[request.param](endpoint)
+    with made as opened:
+        yield opened
 
 
 @pytest.fixture(params=[*ROW_STORES, *_slow(LOCAL_ROW_STORES)])

@@ -11,12 +11,13 @@ from logstore.chains.flush import FlushSettings
 from logstore.chains.identity import Identity, ensure_identity
 from logstore.chains.writer import ChainLimits
 from logstore.errors import LogstoreError
+from logstore.location import DirectoryLocation
 from logstore.log.leader import Appended, Leader
 from logstore.log.log import Log, LogSettings
 from logstore.log.start import Self
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
-from logstore.open import Location, OpenLog, ReadableLog
+from logstore.open import OpenLog, ReadableLog
 from logstore.perform import BlockingPerformer, Performer
 from logstore.reader import LogReader, Piece, TopicPartition, read_batches
 from logstore.records.batch import check_batch
@@ -64,7 +65,9 @@ class WrittenLog:
     async def life(self, *, clean: bool = True) -> AsyncIterator[Log]:
         """One life of broker 1, which ends by a clean stop or by dropping dead."""
         identity = await self._identity()
-        opened = OpenLog(Location(Path("/memory")), self.performer, identity, StoreCounts())
+        opened = OpenLog(
+            DirectoryLocation(Path("/memory")), self.performer, identity, StoreCounts()
+        )
         me = Self(1, "localhost", 9092, "", "the lock")
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -99,7 +102,9 @@ class WrittenLog:
         identity = await self._identity()
         rows: Any = None  # a reader of memory has no file to close
         return LogReader(
-            ReadableLog(Location(Path("/memory")), performer, identity, StoreCounts(), rows)
+            ReadableLog(
+                DirectoryLocation(Path("/memory")), performer, identity, StoreCounts(), rows
+            )
         )
 
     async def _identity(self) -> Identity:

@@ -98,7 +98,6 @@ def segment_of(log: Path, topic: str, offset: int) -> tuple[Path, int, int]:
 @pytest.mark.parametrize(
     "damage",
     [
-        flip_a_bit_of_the_header,
         flip_a_bit_of_a_batch,
         cut_in_the_body,
         cut_in_the_index,

@@ -1,5 +1,6 @@
 """The judge of the kill series finds every kind of anomaly that is planted, and nothing else."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -138,6 +139,17 @@ def test_what_is_planted_is_found(plant: Callable[[Series], None], found: set[st
     plant(series)
 
     assert series.anomalies() == found
+
+
+def test_a_verdict_can_be_told_to_another_process() -> None:
+    series = Series()
+    store_twice(series)
+    verdict = judge(series.journal, series.watermarks, series.stored)
+
+    told = json.loads(verdict.encode())
+
+    assert told["anomalies"] == {"doubled": 1, "sequence": 1}
+    assert len(told["examples"]["doubled"]) == 1
 
 
 def test_values_survive_encoding_and_damage_shows() -> None:

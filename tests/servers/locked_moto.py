@@ -1,7 +1,7 @@
 """moto as an S3 and DynamoDB server in this process, with one lock around it, for the fast tests.
 
-moto's check and its write are two steps with nothing between them to stop a thread, so alone it lets
-two racers win, which neither service does. With the lock it is held to the contract suites.
+moto's check and its write are two steps with nothing to stop a thread between them, so alone it
+lets two racers win, which neither service does. With the lock it is held to the contract suites.
 """
 
 import functools
@@ -44,11 +44,11 @@ def aws_environment(more: Mapping[str, str] | None = None) -> Iterator[None]:
 def locked_moto() -> str:
     """The endpoint of the one server of this process; its threads end with the process."""
     from moto.moto_server import threaded_moto_server
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler
 
     lock = threading.Lock()
 
-    class Locked(DomainDispatcherApplication):  # type: ignore[misc]
+    class Locked(DomainDispatcherApplication):
         def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
             length = environ.get("CONTENT_LENGTH")
             if length:  # a slow body is not waited for inside the lock
@@ -56,12 +56,19 @@ def locked_moto() -> str:
             with lock:
                 return list(super().__call__(environ, start_response))
 
-    original = threaded_moto_server.DomainDispatcherApplication
-    threaded_moto_server.DomainDispatcherApplication = Locked
+    class Prompt(MotoRequestHandler):
+        disable_nagle_algorithm = True  # else every answer waits 40 ms for the client's ACK
+
+    served: Any = threaded_moto_server  # it takes both classes from its own names
+    original = served.DomainDispatcherApplication
+    original_handler = served.MotoRequestHandler
+    served.DomainDispatcherApplication = Locked
+    served.MotoRequestHandler = Prompt
     try:
         server = threaded_moto_server.ThreadedMotoServer("127.0.0.1", 0, verbose=False)
         server.start()
     finally:
-        threaded_moto_server.DomainDispatcherApplication = original
+        served.DomainDispatcherApplication = original
+        served.MotoRequestHandler = original_handler
     host, port = server.get_host_and_port()
     return f"http://{host}:{port}"

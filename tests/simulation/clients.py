@@ -26,7 +26,7 @@ from tests.simulation.world import World
 T = TypeVar("T")
 
 IN_FLIGHT_MAX = 5
-READ_BYTES_MAX = 2_000
+READ_BYTES_MAX = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,20 @@ async def fetch(history: History, partition: Partition, offset: int, log: Log) -
     if chunk is None:
         chunk = await log.read(leader, offset, end, READ_BYTES_MAX)
     return Fetched(end, b"".join(chunk.buffers), chunk.end_offset)
+
+
+Found = tuple[int, int, int] | None
+
+
+async def look_up(partition: Partition, timestamp: int, log: Log) -> tuple[int, Found, Found]:
+    """The end it was answered for, the first record from `timestamp` on, the latest record."""
+    topic = log.topics_by_id.get(partition.topic_id)
+    if topic is None:
+        raise UnknownTopic("no such topic")
+    leader = topic.leaders[partition.number]
+    end = leader.last_stable_offset
+    first = await log.offset_for_time(leader, timestamp, end)
+    return end, first, await log.offset_of_max_timestamp(leader, end)
 
 
 class Client:
@@ -163,9 +177,12 @@ class Producer(Client):
     def _new_batch(self, partition: Partition) -> tuple[Sent, bytes]:
         chance = self.world.chance
         count = chance.randint(1, 3)
-        values = tuple(b"%s-%d" % (self.name.encode(), self._count + n) for n in range(count))
+        padding = b"." * self.world.plan.padding_bytes
+        name = self.name.encode()
+        values = tuple(b"%s-%d%s" % (name, self._count + n, padding) for n in range(count))
         self._count += count
         timestamp = self.world.clock.now_ms() + chance.randrange(-2_000, 2_000)
+        self.world.timestamps.update(dict.fromkeys(values, timestamp))
         records = records_of([(None, value) for value in values], timestamp=timestamp)
         sequence = self._sequences.get(partition, 0)
         self._sequences[partition] = sequence + count
@@ -199,10 +216,11 @@ class Reader(Client):
             partition = Partition(topic_id, chance.randrange(self.world.live_topics[topic_id][1]))
             if chance.random() < 0.1:
                 self._positions[partition] = 0
-            try:
-                await self.read_once(partition)
-            except (LogstoreError, TimeoutError):
-                continue
+            with suppress(LogstoreError, TimeoutError):
+                if chance.random() < 0.2:
+                    await self.look_up(partition)
+                else:
+                    await self.read_once(partition)
 
     async def read_once(self, partition: Partition) -> bool:
         """One fetch; whether it brought anything."""
@@ -221,6 +239,25 @@ class Reader(Client):
         moved = offset > self._positions.get(partition, 0)
         self._positions[partition] = offset
         return moved
+
+    async def look_up(self, partition: Partition) -> None:
+        """The first record at or after some time, and the one with the largest."""
+        history, world = self.world.history, self.world
+        known = history.known(partition)
+        if not known:
+            return
+        timestamp = world.timestamps[world.chance.choice(list(known.values()))]
+        timestamp += world.chance.randrange(2)
+        end, first, largest = await self.call(partial(look_up, partition, timestamp), 10.0)
+        times = {offset: world.timestamps[value] for offset, value in known.items()}
+        before = end if first is None else first[0]
+        missed = [at for at, time in times.items() if at < before and time >= timestamp]
+        if missed or (first is not None and first[1] < timestamp):
+            world.violate(f"time {timestamp} found {first} missed {missed[:3]} {partition}")
+        most = max((time for at, time in times.items() if at < end), default=-1)
+        if most >= 0 and (largest is None or largest[1] < most):
+            world.violate(f"largest timestamp {most} found {largest} {partition}")
+        world.seen["times looked up"] += 1
 
     async def read_all(self, partition: Partition) -> None:
         """From the start to the end, whatever it takes."""
@@ -282,6 +319,7 @@ async def crowd_in(client: Client, partition: Partition, count: int) -> None:
                 base_sequence=0,
             )
             history.send(partition, (value,), idempotent=True)
+            client.world.timestamps[value] = 1
             sent.append(produce(partition, batch, log))
         await asyncio.gather(*sent, return_exceptions=True)
 

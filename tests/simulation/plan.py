@@ -22,6 +22,8 @@ class Plan:
     plain: int
     crowd: int
     """How many producers send one batch each and are never seen again: they make states large."""
+    padding_bytes: int
+    """Added to every value: arenas fill up and are used again."""
     faults_s: float
     flips_bits: bool
 
@@ -50,7 +52,7 @@ def draw_plan(chance: random.Random) -> Plan:
         throttled=maybe(0.1, 0.3),
         lost=maybe(0.1, 0.3),
         answer_lost=maybe(0.1, 0.3),
-        late=maybe(0.1, 0.3),
+        late=maybe(0.15),
         slow=maybe(0.05, 0.3),
     )
     settings = LogSettings(
@@ -75,6 +77,7 @@ def draw_plan(chance: random.Random) -> Plan:
         idempotent=chance.randint(1, 3),
         plain=chance.randint(0, 1),
         crowd=chance.choice((0, 0, 3, 20)),
+        padding_bytes=chance.choice((0, 0, 3 * KiB)),
         faults_s=chance.uniform(10, 40),
         flips_bits=flips_bits,
     )

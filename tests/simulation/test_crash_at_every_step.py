@@ -41,6 +41,7 @@ CALM = Plan(
     idempotent=2,
     plain=0,
     crowd=0,
+    padding_bytes=0,
     faults_s=0.0,
     flips_bits=False,
 )

@@ -56,6 +56,7 @@ class World:
         self.is_healed = False
         self.identity: Identity | None = None
         self.live_topics: dict[bytes, tuple[str, int]] = {}
+        self.timestamps: dict[bytes, int] = {}
         self.lines: list[str] = []
         self._fenced: list[SimulatedBroker] = []
         self._lock = 0

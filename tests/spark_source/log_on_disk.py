@@ -55,11 +55,10 @@ class LogOnDisk:
     def create_topic(
         self, name: str, partitions: int, configs: Mapping[str, str] | None = None
     ) -> bytes:
-        """The new topic's id; every partition's take entry is committed."""
+        """The new topic's id; every partition can be read."""
 
         async def create() -> bytes:
             topic = await self._log.create_topic(name, partitions, configs or {})
-            await self._committed(self._log.writer.open_seq)
             return topic.topic_id
 
         return self._call(create())

@@ -231,7 +231,7 @@ def test_a_topic_that_does_not_exist_is_named(log: LogOnDisk) -> None:
 def test_a_directory_without_a_log_is_refused(tmp_path: Path) -> None:
     options = parse_options({"path": str(tmp_path), "subscribe": "orders"}, Mode.STREAM)
 
-    with pytest.raises(Refused, match="no log here: url=.* has no cluster.json"):
+    with pytest.raises(Refused, match=r"no log here: url=.* has no cluster\.json"):
         Progress(options, Survey(options.url, options.topics), 2).initial()
 
 

@@ -3,99 +3,52 @@
     python -m tools.demo [--dir DIR] [--keep] [--flights N] [--drop-one]
     python -m tools.demo --check DIR
 
+This process only watches: `tools.demo.play` does it all, in a process group that is killed at the
+end, so that nothing is left running, however it ends.
+
 Exit codes: 0 every flight is there exactly once; 1 one is not, or something failed; 2 wrong usage;
-130 interrupted. Nothing is left running, however it ends.
+130 interrupted.
 """
 
-import argparse
+import os
 import signal
+import subprocess
 import sys
-from pathlib import Path
-from types import FrameType, ModuleType
+from contextlib import suppress
+from types import FrameType
 from typing import NoReturn
 
-from rich.console import Console
-
-from tools.demo.flights import TOTAL
-from tools.demo.phases import Phases
-from tools.demo.places import BadDirectory, Places, demo_places
-from tools.java import why_no_java
-
-OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+FAILED, INTERRUPTED = 1, 130
+GRACE_S = 30.0
+"""How long the demo may take to end by itself when interrupted."""
 
 
 def main() -> int:
-    options = _options()
-    console = Console(highlight=False)
-    if reason := why_no_java():
-        return _fail(reason)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    # Its stdin ends with this process, even if this one is killed.
+    play = subprocess.Popen(
+        [sys.executable, "-m", "tools.demo.play", *sys.argv[1:]],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
     try:
-        _play(options, Phases(console))
+        code = play.wait()
+        return code if code >= 0 else FAILED
     except KeyboardInterrupt:
-        print("demo: interrupted", file=sys.stderr)
+        play.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            play.wait(GRACE_S)
         return INTERRUPTED
-    except BadDirectory as error:
-        return _fail(str(error), USAGE)
-    except Exception as error:  # noqa: BLE001 - whatever failed, people get one line
-        return _fail(_one_line(error))
-    return OK
-
-
-def _play(options: argparse.Namespace, phases: Phases) -> None:
-    if options.check is not None:
-        places = Places(options.check.absolute(), is_kept=True)
-        places.read_flight_count()
-        _story().check_kept(places, phases)
-        return
-    with demo_places(options.dir, keep=options.keep) as places:
-        _story().run_demo(places, phases, options.flights, drop_one=options.drop_one)
-
-
-def _story() -> ModuleType:
-    """Imported late: Spark and matplotlib take seconds, which wrong usage should not wait for."""
-    from tools.demo import story
-
-    return story
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.demo", description=(__doc__ or "").splitlines()[0]
-    )
-    parser.add_argument("--dir", type=Path, help="a new directory for everything, to be kept")
-    parser.add_argument("--keep", action="store_true", help="keep the temporary directory")
-    parser.add_argument(
-        "--flights", type=int, default=TOTAL, metavar="N", help=f"only the first N of {TOTAL:,}"
-    )
-    parser.add_argument(
-        "--drop-one",
-        action="store_true",
-        help="do not send one flight of them: shows that the check notices",
-    )
-    parser.add_argument(
-        "--check", type=Path, metavar="DIR", help="only look again at a demo kept in DIR"
-    )
-    options = parser.parse_args()
-    if not 1 <= options.flights <= TOTAL:
-        parser.error(f"--flights is a number from 1 to {TOTAL}")
-    return options
-
-
-def _one_line(error: Exception) -> str:
-    text = (str(error).strip().splitlines() or [""])[0]
-    known = type(error).__module__.startswith(("tools.", "logstore."))
-    return text if known else f"{type(error).__name__}: {text}"
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(play.pid, signal.SIGKILL)
+        play.wait()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
-
-
-def _fail(text: str, code: int = FAILED) -> int:
-    print(f"demo: {text}", file=sys.stderr)
-    return code
 
 
 if __name__ == "__main__":

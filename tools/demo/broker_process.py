@@ -1,6 +1,5 @@
 """The demo's broker: a child process that is gone when the demo is, whatever happens."""
 
-import os
 import re
 import signal
 import subprocess
@@ -23,24 +22,19 @@ class BrokerFailed(Exception):
 def running_broker(log: Path, log_lines: Path) -> Iterator[str]:
     """Serves the log in directory `log`; gives the address. Ends it in good order on leaving.
 
-    A group of its own, so that Ctrl-C reaches the demo alone and nothing below the broker outlives
-    it. Raises `BrokerFailed`, also when it did not end well.
+    Raises `BrokerFailed`, also when it did not end well.
     """
     command = [sys.executable, "-m", "broker", "--url", str(log), "--listen", "127.0.0.1:0"]
     with log_lines.open("wb") as lines:
         process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=lines,
-            start_new_session=True,
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=lines
         )
     try:
         yield _address(process, log_lines)
         _stop(process, log_lines)
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
             process.wait()
         assert process.stdout is not None
         process.stdout.close()

@@ -2,11 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING, NamedTuple
 
 from tools.demo.flights import FlightId
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 SHOWN = 3
 
@@ -20,7 +21,7 @@ class Row(NamedTuple):
     id: FlightId
 
 
-def rows_of(flights: DataFrame) -> list[Row]:
+def rows_of(flights: "DataFrame") -> list[Row]:
     """`flights` has the columns that `queries.decoded` gives."""
     columns = ("partition", "offset", "seq", "time_hour", "carrier", "flight")
     table = flights.select(*columns).toArrow()

@@ -29,7 +29,12 @@ class Phases:
             TimeElapsedColumn(),
         )
         began = time.perf_counter()
-        with self._timed(name), Progress(*columns, console=self.console, transient=True) as bar:
+        with (
+            self._timed(name),
+            Progress(
+                *columns, console=self.console, transient=True, disable=not self.console.is_terminal
+            ) as bar,
+        ):
             task = bar.add_task(name, total=total, rate="")
 
             def report(count: int) -> None:

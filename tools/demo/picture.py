@@ -12,6 +12,7 @@ matplotlib.use("Agg")  # draws into a file, needs no screen
 from matplotlib import pyplot
 
 CARRIERS_SHOWN = 5
+DAY_BEGINS = 5
 
 
 class HourOfCarrier(NamedTuple):
@@ -46,6 +47,7 @@ def draw(hours: Sequence[HourOfCarrier], path: Path) -> None:
     below.set_ylabel("flights")
     below.set_xlabel("scheduled hour of departure")
     below.grid(alpha=0.3, axis="y")
+    below.set_xlim(DAY_BEGINS - 0.5, 23.5)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

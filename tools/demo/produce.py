@@ -18,6 +18,9 @@ SEQ_HEADER = "seq"
 """Holds, in decimal digits, the number of the record in its partition."""
 
 TIMEOUT_S = 120.0
+QUIET = {"log_level": 3}
+"""Errors only; what matters comes back as an exception or with a record."""
+
 REPORT_EVERY = 1_000
 
 
@@ -34,7 +37,7 @@ class Produced:
 
 
 def create_topic(bootstrap: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     try:
         created = admin.create_topics([NewTopic(TOPIC, PARTITIONS)])
         created[TOPIC].result(TIMEOUT_S)
@@ -91,6 +94,7 @@ def _settings(bootstrap: str) -> dict[str, Any]:
         "compression.type": "lz4",
         "linger.ms": 20,
         "message.timeout.ms": int(TIMEOUT_S * 1000),
+        **QUIET,
     }
 
 

@@ -113,7 +113,7 @@ def wait_for(queries: Sequence[StreamingQuery], ends: Mapping[int, int], timeout
             return
         for query in queries:
             if not query.isActive:
-                raise QueryFailed(f"the query {query.name} died: {query.exception()}")
+                raise query.exception() or QueryFailed(f"the query {query.name} ended early")
         if time.perf_counter() > deadline:
             raise QueryFailed(f"records not read in {timeout_s:.0f} s: {behind}")
         pause.wait(LOOK_EVERY_S)

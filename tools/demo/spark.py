@@ -1,6 +1,7 @@
 """A Spark session in this process, with Delta, quiet, and wholly gone at the end."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from delta import configure_spark_with_delta_pip
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 EXIT_TIMEOUT_S = 30.0
@@ -37,6 +39,14 @@ SETTINGS = {
 }
 
 
+# What a Python source raises arrives as a traceback in the text of Spark's own error.
+_OURS = re.compile(r"^logstore\.errors\.\w+: (.+)$", re.MULTILINE)
+
+
+class SparkFailed(Exception):
+    """The text is the reason, in one line."""
+
+
 def has_fetched(ivy: Path) -> bool:
     """Whether an earlier run has left Delta's jars."""
     return any(ivy.glob("jars/io.delta_delta-spark*.jar"))
@@ -56,8 +66,16 @@ def spark_session(ivy: Path, lines: Path) -> Iterator[SparkSession]:
         session.sparkContext.setLogLevel("WARN")
         yield session
         session.stop()
+    except PySparkException as error:
+        # Now, while there is a JVM to ask for the text.
+        raise SparkFailed(f"{_reason(str(error))}; see {lines}") from error
     finally:
         _end_java()
+
+
+def _reason(text: str) -> str:
+    ours = _OURS.search(text)
+    return ours[1] if ours else (text.strip().splitlines() or ["Spark failed"])[0]
 
 
 @contextmanager

@@ -91,7 +91,7 @@ def _stream(
     if leave_out is not None:
         phases.console.print(f"  as asked, not sent: {leave_out}")
     with running_queries(spark, places.log, places.table, places.checkpoints) as queries:
-        with phases.counted("produce, while two Spark streams read", count) as report:
+        with phases.counted("produce while two Spark streams read", count) as report:
             produced = produce(address, read_flights(count), leave_out, report)
         with phases.phase("let the streams catch up"):
             wait_for(queries, log_ends(places.log), CATCH_UP_TIMEOUT_S)

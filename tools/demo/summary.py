@@ -66,7 +66,7 @@ def print_summary(
         f"{dollars_text(found.storage_dollars_month)} a month to keep it; nothing when idle"
     )
     longest = sorted(seconds.items(), key=lambda item: -item[1])
-    times = "; ".join(f"{name} {taken:.1f} s" for name, taken in longest)
+    times = "; ".join(f"{taken:.1f} s to {name}" for name, taken in longest)
     console.print(f"  time       {times}")
 
 

@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 
+from logstore.backends import EMBEDDED_REGISTRY
 from logstore.chains.identity import ensure_identity
 from logstore.cli.main import main
+from logstore.location import DirectoryLocation
 from logstore.log.log import Log, LogSettings, Topic
 from logstore.log.start import Self
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.metered import StoreCounts
 from logstore.objects.store import Buffer, ObjectInfo
-from logstore.open import EMBEDDED_REGISTRY, Location, OpenLog
+from logstore.open import OpenLog
 from logstore.perform import Performer
 from logstore.records.batch import Codec, read_header
 from logstore.records.encode import encode_batch
@@ -149,7 +151,7 @@ async def _one_epoch(
     )
     performer = Performer(InlineStore(directory), registry, clock, chance, draw_nonce)
     identity = await performer.run(ensure_identity(EMBEDDED_REGISTRY))
-    opened = OpenLog(Location(directory), performer, identity, StoreCounts())
+    opened = OpenLog(DirectoryLocation(directory), performer, identity, StoreCounts())
     me = Self(broker=1, host="127.0.0.1", port=9092, rack="", lock="lock")
     group = asyncio.TaskGroup()
     try:

@@ -12,18 +12,56 @@ import pytest
 from logstore.chains.keys import CLUSTER_KEY, checkpoint_key, segment_key
 from logstore.cli.command import FAILED, OK
 from logstore.records.crc32c import crc32c
-from logstore.segments.format import HEADER_BYTES, decode_header
-from tests.logstore.cli.conftest import Command
+from logstore.segments.format import (
+    HEADER_BYTES,
+    EntryKind,
+    Index,
+    decode_front,
+    decode_header,
+)
+from tests.logstore.cli.conftest import Answer, Command
 
 Change = Callable[[bytearray], object]
-FIRST_BATCH_AT = 304 + 19
 BATCH_CRC_AT = 17
+
+
+class Target:
+    """The first segment of chain 1 that holds a batch, and where things lie in it."""
+
+    def __init__(self, log: Path) -> None:
+        self.seq = 0
+        while not any(e.kind == EntryKind.BATCH for e in self.index(log).entries):
+            self.seq += 1
+        self.key = segment_key(1, self.seq)
+        index = self.index(log)
+        self.entries = index.entries
+        self.body_at = index.header.body_at
+        self.size = self.body_at + index.header.body_bytes
+        [self.batch_at] = [
+            self.body_at + e.position for e in index.entries if e.kind == EntryKind.BATCH
+        ]
+
+    def index(self, log: Path) -> Index:
+        return decode_front((log / segment_key(1, self.seq)).read_bytes())
+
+
+@pytest.fixture
+def target(written: Path) -> Target:
+    return Target(written)
+
+
+@pytest.fixture
+def checkpoint(written: Path) -> int:
+    """Seq of the checkpoint of chain 1, which is its seal's too."""
+    [path] = (written / checkpoint_key(1, 0)).parent.iterdir()
+    return int(path.name)
 
 
 def change(log: Path, key: str, how: Change) -> None:
     path = log / key
     data = bytearray(path.read_bytes())
     how(data)
+    path.chmod(0o644)
     path.write_bytes(data)
 
 
@@ -59,43 +97,53 @@ def cut(length: int) -> Change:
         (flip(0), 0, "not a segment"),
         (flip(5), 4, "unknown format"),
         (flip(6), 6, "unknown kind"),
-        (flip(130), 108, "checksum"),
+        (flip(HEADER_BYTES + 10), 108, "checksum"),
         (cut(0), 0, "too short for its header"),
         (cut(50), 50, "too short for its header"),
-        (cut(200), 200, "index cut short"),
-        (cut(400), 400, "segment cut short: bytes=400 expected=425"),
-        (lambda data: data.extend(b"more"), 425, "bytes after its end: bytes=429 expected=425"),
+        (cut(HEADER_BYTES + 50), HEADER_BYTES + 50, "index cut short"),
         (resealed(flip(8)), 8, "another cluster"),
         (resealed(flip(31)), 24, "another chain"),
         (resealed(flip(39)), 32, "another place"),
         (resealed(flip(64)), 64, "spliced"),
-        (resealed(flip(HEADER_BYTES + 96)), HEADER_BYTES + 96, "unknown kind: kind=254"),
+        (resealed(flip(HEADER_BYTES)), HEADER_BYTES, "unknown kind: kind=254"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_damage_in_a_segment_is_named_and_passed_by(
-    logstore: Command, written: Path, how: Change, at: int, cause: str
+    logstore: Command, written: Path, target: Target, how: Change, at: int, cause: str
 ) -> None:
-    key = segment_key(1, 2)
-    change(written, key, how)
+    change(written, target.key, how)
 
     answer = logstore("inspect", "--url", written, "--json")
 
     assert answer.code == FAILED
     found = answer.json["findings"]
-    assert (found[0]["key"], found[0]["at"]) == (key, at)
+    assert (found[0]["key"], found[0]["at"]) == (target.key, at)
     assert cause in found[0]["cause"]
     assert [p["end"] for p in answer.json["partitions"]] == [2, 3, 1], "chain 2 tells these"
 
 
-def test_people_get_the_damage_at_the_end(logstore: Command, written: Path) -> None:
-    change(written, segment_key(1, 2), flip(130))
+@pytest.mark.parametrize("more", [-1, 4])
+def test_a_segment_of_the_wrong_size_is_named(
+    logstore: Command, written: Path, target: Target, more: int
+) -> None:
+    change(written, target.key, cut(more) if more < 0 else lambda data: data.extend(bytes(more)))
+
+    [found] = logstore("inspect", "--url", written, "--json").json["findings"]
+
+    assert found["key"] == target.key
+    assert found["at"] == min(target.size, target.size + more)
+    assert f"bytes={target.size + more} expected={target.size}" in found["cause"]
+
+
+def test_people_get_the_damage_at_the_end(logstore: Command, written: Path, target: Target) -> None:
+    change(written, target.key, flip(HEADER_BYTES + 10))
 
     answer = logstore("inspect", "--url", written)
 
     assert answer.code == FAILED
     last = answer.out.splitlines()[-1]
-    assert last.startswith(f"  {segment_key(1, 2)} at byte 108: segment index fails its checksum")
+    assert last.startswith(f"  {target.key} at byte 108: segment index fails its checksum")
 
 
 def test_behind_damage_in_an_open_chain_the_end_is_only_a_lower_bound(
@@ -113,15 +161,17 @@ def test_behind_damage_in_an_open_chain_the_end_is_only_a_lower_bound(
     assert "at least 1" in logstore("inspect", "--url", written).out
 
 
-def test_a_segment_missing_below_the_seal_is_damage(logstore: Command, written: Path) -> None:
-    (written / segment_key(1, 3)).unlink()
+def test_a_segment_missing_below_the_seal_is_damage(
+    logstore: Command, written: Path, target: Target, checkpoint: int
+) -> None:
+    (written / target.key).unlink()
 
     answer = logstore("inspect", "--url", written, "--json")
 
     assert answer.code == FAILED
     [found] = answer.json["findings"]
-    assert found["key"] == segment_key(1, 3)
-    assert "missing: the chain is sealed at 5" in found["cause"]
+    assert found["key"] == target.key
+    assert f"missing: the chain is sealed at {checkpoint}" in found["cause"]
 
 
 def test_a_gap_in_an_open_chain_is_no_damage(logstore: Command, written: Path) -> None:
@@ -141,23 +191,23 @@ def test_a_gap_in_an_open_chain_is_no_damage(logstore: Command, written: Path) -
     ids=str,
 )
 def test_damage_in_a_checkpoint_is_named(
-    logstore: Command, written: Path, how: Change, cause: str
+    logstore: Command, written: Path, checkpoint: int, how: Change, cause: str
 ) -> None:
-    change(written, checkpoint_key(1, 5), how)
+    change(written, checkpoint_key(1, checkpoint), how)
 
     answer = logstore("inspect", "--url", written, "--json")
 
     assert answer.code == FAILED
     [found] = answer.json["findings"]
-    assert found["key"] == checkpoint_key(1, 5)
+    assert found["key"] == checkpoint_key(1, checkpoint)
     assert cause in found["cause"]
-    assert logstore("inspect", "--url", written, "checkpoint", 1, 5).code == FAILED
+    assert logstore("inspect", "--url", written, "checkpoint", 1, checkpoint).code == FAILED
 
 
 def test_a_checkpoint_that_its_chain_names_and_is_gone_is_damage(
-    logstore: Command, written: Path
+    logstore: Command, written: Path, checkpoint: int
 ) -> None:
-    (written / checkpoint_key(1, 5)).unlink()
+    (written / checkpoint_key(1, checkpoint)).unlink()
 
     answer = logstore("inspect", "--url", written, "--json")
 
@@ -165,50 +215,72 @@ def test_a_checkpoint_that_its_chain_names_and_is_gone_is_damage(
     assert "missing" in answer.json["findings"][0]["cause"]
 
 
-def test_a_damaged_page_is_found_in_its_checkpoint(logstore: Command, written: Path) -> None:
-    change(written, checkpoint_key(1, 5), flip(650))
+def test_a_damaged_page_is_found_in_its_checkpoint(
+    logstore: Command, written: Path, checkpoint: int
+) -> None:
+    def view() -> Answer:
+        return logstore("inspect", "--url", written, "checkpoint", 1, checkpoint, "--json")
 
-    answer = logstore("inspect", "--url", written, "checkpoint", 1, 5, "--json")
+    page = view().json["pages"][1]
+    change(written, checkpoint_key(1, checkpoint), flip(page["at"] + 1))
 
-    assert answer.code == FAILED
-    assert answer.json["findings"] == [
-        {"key": checkpoint_key(1, 5), "at": 646, "cause": "index page fails its checksum"}
-    ]
-
-
-def test_a_damaged_batch_is_found_in_its_segment(logstore: Command, written: Path) -> None:
-    change(written, segment_key(1, 2), flip(-1))
-
-    answer = logstore("inspect", "--url", written, "segment", 1, 2, "--json")
+    answer = view()
 
     assert answer.code == FAILED
     [found] = answer.json["findings"]
-    assert found["at"] == FIRST_BATCH_AT + BATCH_CRC_AT
+    assert (found["at"], found["cause"]) == (page["at"], "index page fails its checksum")
+
+
+def test_a_damaged_batch_is_found_in_its_segment(
+    logstore: Command, written: Path, target: Target
+) -> None:
+    change(written, target.key, flip(-1))
+
+    answer = logstore("inspect", "--url", written, "segment", 1, target.seq, "--json")
+
+    assert answer.code == FAILED
+    [found] = answer.json["findings"]
+    assert found["at"] == target.batch_at + BATCH_CRC_AT
     assert "bad crc" in found["cause"]
-    assert len(answer.json["entries"]) == 2
+    assert len(answer.json["entries"]) == len(target.entries)
+
+
+def test_damage_that_no_batch_covers_is_found_by_the_body_s_checksum(
+    logstore: Command, written: Path, target: Target
+) -> None:
+    leader_epoch_at = target.batch_at + 12
+    change(written, target.key, flip(leader_epoch_at))
+
+    answer = logstore("inspect", "--url", written, "segment", 1, target.seq, "--json")
+
+    assert answer.code == FAILED
+    [found] = answer.json["findings"]
+    assert (found["at"], found["cause"]) == (104, "body fails its checksum")
 
 
 def test_a_damaged_state_is_found_in_its_segment(logstore: Command, written: Path) -> None:
-    change(written, segment_key(1, 2), flip(304))
+    key = segment_key(2, 1)
+    at = decode_header((written / key).read_bytes()).body_at
+    change(written, key, flip(at))
 
-    answer = logstore("inspect", "--url", written, "segment", 1, 2, "--json")
+    answer = logstore("inspect", "--url", written, "segment", 2, 1, "--json")
 
-    assert answer.json["findings"] == [
-        {"key": segment_key(1, 2), "at": 304, "cause": "state fails its checksum"}
-    ]
+    assert answer.json["findings"] == [{"key": key, "at": at, "cause": "state fails its checksum"}]
 
 
-def test_a_segment_whose_header_is_gone_is_still_answered(logstore: Command, written: Path) -> None:
-    change(written, segment_key(1, 2), cut(7))
+def test_a_segment_whose_header_is_gone_is_still_answered(
+    logstore: Command, written: Path, target: Target
+) -> None:
+    change(written, target.key, cut(7))
 
-    answer = logstore("inspect", "--url", written, "segment", 1, 2)
+    answer = logstore("inspect", "--url", written, "segment", 1, target.seq)
 
     assert answer.code == FAILED
     assert "at byte 7" in answer.out
 
 
 def test_a_strange_object_is_named(logstore: Command, written: Path) -> None:
-    shutil.copy(written / segment_key(1, 2), written / "chains" / "stray")
+    shutil.copy(written / segment_key(1, 1), written / "chains" / "stray")
 
     answer = logstore("inspect", "--url", written, "--json")
 

@@ -85,6 +85,8 @@ DAMAGED = {
     "a record longer than its fields": batch_of(PLAIN + b"x"),
     "a record shorter than its fields": batch_of(PLAIN[:-1], SECOND + b"x", last_delta=1),
     "a record longer than the batch": batch_of(PLAIN, tail=b"")[:-7] + b"\x7e" + PLAIN,
+    "a record and its value longer than the batch": batch_of(PLAIN)[:-7]
+    + bytes.fromhex("20 00 00 00 01 0a 61"),
     "a record of negative length": batch_of(PLAIN)[:-7] + b"\x01" + PLAIN,
     "a record of length -7 and bytes for it": batch_of(PLAIN)[:-7] + b"\x0d" + PLAIN,
     "a key longer than its record": batch_of(bytes.fromhex("00 00 00 7e 01 00")),

@@ -5,8 +5,6 @@ compares them with the journals of the load and of the watch. Prints the verdict
 """
 
 import argparse
-import dataclasses
-import json
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -72,7 +70,7 @@ def main() -> int:
         list(read_journal(options.watermarks)),
         read_topic(options.url, options.topic),
     )
-    print(json.dumps(dataclasses.asdict(verdict)))
+    print(verdict.encode())
     return 1 if verdict.anomalies or verdict.failed else 0
 
 

@@ -11,9 +11,10 @@ overtaken     acknowledged at an offset not above those acknowledged before it w
 watermark     went back, or was not above what had been acknowledged before it was asked for
 """
 
-from collections import Counter, defaultdict
+import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
 from tests.scenarios.harness.values import Entry, Kind, Value
@@ -38,13 +39,18 @@ class Verdict:
     failed: int = 0
     stored: int = 0
     watermarks: int = 0
-    anomalies: Counter[str] = field(default_factory=Counter)
+    anomalies: dict[str, int] = field(default_factory=dict)
     examples: dict[str, list[str]] = field(default_factory=dict)
 
-    def blame(self, kind: str, text: str) -> None:
-        self.anomalies[kind] += 1
-        if self.anomalies[kind] <= EXAMPLES_MAX:
-            self.examples.setdefault(kind, []).append(text)
+    def blame(self, kind: str, text: str, count: int = 1) -> None:
+        self.anomalies[kind] = self.anomalies.get(kind, 0) + count
+        examples = self.examples.setdefault(kind, [])
+        if len(examples) < EXAMPLES_MAX:
+            examples.append(text)
+
+    def encode(self) -> str:
+        """As one line of JSON."""
+        return json.dumps(asdict(self))
 
 
 def judge(
@@ -114,8 +120,7 @@ def _judge_acks(
             verdict.blame("misplaced", f"value={value} acknowledged={offset} stored={place}")
     unanswered = len(sent) - len(acked) - verdict.failed
     if unanswered:
-        verdict.anomalies["lost"] += unanswered
-        verdict.examples.setdefault("lost", []).append(f"never answered: {unanswered}")
+        verdict.blame("lost", f"never answered: {unanswered}", unanswered)
 
 
 def _judge_real_time(verdict: Verdict, journal: Iterable[Entry]) -> None:

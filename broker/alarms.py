@@ -1,0 +1,40 @@
+"""Stored data that cannot be served: told on stderr, not each time that a client asks.
+
+Clients ask again several times a second; one line a minute for each trouble is enough to be heard.
+"""
+
+import logging
+
+from logstore.clock import Clock
+from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
+from logstore.log.leader import Leader
+
+AGAIN_S = 60.0
+TROUBLES_MAX = 1000
+
+logger = logging.getLogger(__name__)
+
+
+class Alarms:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._told_at_s: dict[str, float] = {}
+
+    def cannot_serve(self, leader: Leader, offset: int, error: LogstoreError) -> None:
+        """Tell of what will not pass by itself: damaged, lost, or not allowed to be read."""
+        if not isinstance(error, Corrupt | NotFound | Refused):
+            return
+        now_s, trouble = self._clock.monotonic_s(), str(error)
+        if now_s - self._told_at_s.get(trouble, -AGAIN_S) < AGAIN_S:
+            return
+        if len(self._told_at_s) >= TROUBLES_MAX:
+            self._told_at_s.clear()
+        self._told_at_s[trouble] = now_s
+        logger.error(
+            "stored records cannot be served: topic=%s partition=%d offset=%d %s; "
+            "run logstore fsck",
+            leader.topic_id.hex(),
+            leader.partition,
+            offset,
+            trouble,
+        )

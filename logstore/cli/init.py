@@ -1,0 +1,50 @@
+"""`logstore init`: make a log in a bucket, or check one that is there."""
+
+import argparse
+
+from logstore.cli.command import OK, Command
+from logstore.cli.output import print_facts, print_json
+from logstore.cli.storage_arguments import add_url, storage_of
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_url(parser)
+    parser.add_argument(
+        "--registry",
+        metavar="URL",
+        help="dynamodb://TABLE[?region=REGION&endpoint=URL], made if there is no such table; "
+        "a directory needs none",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    from logstore.cli.probing import print_report, report_json, surroundings
+    from logstore.initialise import initialise
+
+    done = initialise(options.url, options.registry, storage_of(options), surroundings())
+    if options.json:
+        print_json(
+            {
+                "url": done.url,
+                "registry": done.registry,
+                "cluster_id": done.cluster_id,
+                "created_log": done.created_log,
+                "created_table": done.created_table,
+                "probe": report_json(done.report),
+            }
+        )
+        return OK
+    print_facts(
+        [
+            ("log", f"{done.url} ({'made now' if done.created_log else 'there already'})"),
+            ("registry", f"{done.registry}{' (table made now)' if done.created_table else ''}"),
+            ("cluster", done.cluster_id.hex()),
+        ]
+    )
+    print_report(done.report)
+    print(f"\nready: logstore serve --url {done.url}")
+    return OK
+
+
+COMMAND = Command("make a log in a bucket, or check one that is there", configure, run)

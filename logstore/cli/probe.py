@@ -1,0 +1,36 @@
+"""`logstore probe`: does this store keep the promises that a log rests on, and its registry?"""
+
+import argparse
+
+from logstore.cli.command import FAILED, OK, Command
+from logstore.cli.output import print_facts, print_json
+from logstore.cli.storage_arguments import add_url, storage_of
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_url(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    from logstore.cli.probing import print_report, report_json, surroundings
+    from logstore.errors import Refused
+    from logstore.initialise import probe_log, refusal
+
+    probed = probe_log(options.url, storage_of(options), surroundings())
+    if options.json:
+        print_json(
+            {"url": probed.url, "registry": probed.registry, "probe": report_json(probed.report)}
+        )
+        return OK if probed.report.is_accepted else FAILED
+    print_facts(
+        [("store", probed.url), ("registry", probed.registry or "no log here yet: not probed")]
+    )
+    print_report(probed.report)
+    if not probed.report.is_accepted:
+        raise Refused(refusal(probed.report))
+    print("\naccepted")
+    return OK
+
+
+COMMAND = Command("race conditional writes on a store, and on a log's registry", configure, run)

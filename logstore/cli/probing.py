@@ -1,0 +1,50 @@
+"""How `logstore init` and `logstore probe` show what a probe found."""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from logstore.cli.output import print_table
+from logstore.clock import SystemClock, blocking_sleep_s
+from logstore.initialise import Surroundings
+from logstore.probe import Report
+
+
+def surroundings() -> Surroundings:
+    from logstore.cli.main import installed_version
+
+    return Surroundings(SystemClock(), random.Random(), blocking_sleep_s, installed_version())
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    return {
+        "accepted": report.is_accepted,
+        "racers": report.racers,
+        "races": [
+            {
+                "what": tally.what,
+                "rounds": tally.rounds,
+                "judged": tally.judged,
+                "winners": tally.winners,
+            }
+            for tally in report.races
+        ],
+        "faults": report.faults,
+    }
+
+
+def print_report(report: Report) -> None:
+    rows: Sequence[Sequence[object]] = [
+        (tally.what, tally.rounds, tally.judged, _winners(tally.winners))
+        for tally in report.races
+    ]
+    print_table(
+        f"probe: {report.racers} racers at a time",
+        ("race", "rounds", "judged", "winners"),
+        rows,
+    )
+
+
+def _winners(rounds_by_count: Mapping[int, int]) -> str:
+    """Such as "1 in 18 rounds, 2 in 2 rounds": anything but one is one too many."""
+    return ", ".join(f"{count} in {rounds} rounds" for count, rounds in rounds_by_count.items())

@@ -1,0 +1,86 @@
+"""Where probes run: racers that start at one moment, and calls with some patience."""
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import TypeVar
+
+from logstore.errors import Denied, OutcomeUnknown, Retryable
+from logstore.perform import back_off_seconds
+
+RACERS = 8
+ATTEMPTS_MAX = 6
+_START_S = 60.0
+
+_Answer = TypeVar("_Answer")
+
+
+class Track:
+    """A thread for each racer, while it is open."""
+
+    def __init__(self, chance: random.Random, sleep_s: Callable[[float], None]) -> None:
+        self._chance = chance
+        self._sleep_s = sleep_s
+        self._pool = ThreadPoolExecutor(RACERS, thread_name_prefix="probe")
+
+    def __enter__(self) -> "Track":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._pool.shutdown()
+
+    def race(self, run: Callable[[int], _Answer]) -> Sequence[_Answer]:
+        """What `run` answers to each racer's number, all called at the same moment."""
+        start = threading.Barrier(RACERS, timeout=_START_S)
+
+        def racer(number: int) -> _Answer:
+            start.wait()
+            return run(number)
+
+        return list(self._pool.map(racer, range(RACERS)))
+
+    def patiently(self, call: Callable[[], _Answer]) -> _Answer:
+        """Repeats what may be repeated: reads, and what does no harm twice."""
+        for attempt in range(1, ATTEMPTS_MAX):
+            try:
+                return call()
+            except Denied:
+                raise
+            except (Retryable, OutcomeUnknown):
+                self.back_off(attempt)
+        return call()
+
+    def back_off(self, attempt: int) -> None:
+        self._sleep_s(back_off_seconds(attempt, self._chance))
+
+
+class NotAllowed(Exception):
+    """A permission is missing; says which."""
+
+
+def allowed(permission: str, call: Callable[[], _Answer]) -> _Answer:
+    """The answer of `call`. Raises `NotAllowed` where the store denies it."""
+    try:
+        return call()
+    except Denied as error:
+        raise NotAllowed(f"not allowed: {permission}: {error}") from error
+
+
+def faults_of(*checks: Callable[[], str | None]) -> list[str]:
+    """Runs every check, whatever became of the others; what each finds wrong."""
+    faults = []
+    for check in checks:
+        try:
+            fault = check()
+        except NotAllowed as error:
+            fault = str(error)
+        if fault is not None and fault not in faults:
+            faults.append(fault)
+    return faults

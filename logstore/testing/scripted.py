@@ -1,0 +1,44 @@
+"""Drives one protocol by hand: each request it makes is kept, each answer comes from a script."""
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from logstore.errors import LogstoreError
+from logstore.steps import BackOff, DrawNonce, NowMs, Request, Steps, Wait
+
+T = TypeVar("T")
+
+
+def drive(
+    steps: Steps[T], answers: Iterable[Any], *, now_ms: int = 0, nonce: bytes = b"n" * 16
+) -> tuple[T, list[Request]]:
+    """What the protocol ends with, and the requests it made of stores.
+
+    `answers` are for those requests only: an error is thrown, anything else is sent. Waits, times
+    and nonces are answered here. Raises `AssertionError` when the script is too short or too long.
+    """
+    script = iter(answers)
+    made: list[Request] = []
+    answer: Any = None
+    while True:
+        try:
+            failed = isinstance(answer, LogstoreError)
+            request = steps.throw(answer) if failed else steps.send(answer)
+        except StopIteration as end:
+            assert next(script, None) is None, "answers are left over"
+            result: T = end.value
+            return result, made
+        match request:
+            case BackOff() | Wait():
+                answer = None
+            case NowMs():
+                answer = now_ms
+            case DrawNonce():
+                answer = nonce
+            case _:
+                made.append(request)
+                answer = next(script, _END)
+                assert answer is not _END, f"no answer left for {request}"
+
+
+_END = object()

@@ -1,0 +1,288 @@
+"""A broker in a thread of this process, on stores in memory; tests talk to it over real sockets.
+
+    with running_broker() as running, running.connect() as client:
+        response = client.call(3, MetadataRequest(None))
+
+The store can be held, so that nothing commits until it is let go.
+"""
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from broker.authorizer import AllowAll, Authorizer
+from broker.broker import Broker
+from broker.listeners import Listener, bind, parse_address
+from broker.server import Server
+from logstore.chains.identity import ensure_identity
+from logstore.clock import SystemClock
+from logstore.config.broker import BrokerSettings
+from logstore.location import DirectoryLocation
+from logstore.log.log import FlushSettings, Log, LogSettings, Self, Topic
+from logstore.objects.memory import MemoryObjects, MemoryStore
+from logstore.objects.metered import StoreCounts
+from logstore.objects.store import Buffer
+from logstore.open import OpenLog
+from logstore.perform import Performer
+from logstore.records.encode import encode_batch
+from logstore.records.record import Record
+from logstore.registry.memory import MemoryRows
+from logstore.registry.retrying import RetryingRegistry
+from logstore.wire.client import Connection
+from logstore.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from logstore.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+T = TypeVar("T")
+
+DEADLINE_S = 20.0
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR = 0, 1, 2, 3, 10
+API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID = 18, 19, 20, 22
+NOW_MS = SystemClock().now_ms()
+
+
+class HeldStore(MemoryStore):
+    """A store whose creates wait while it is held."""
+
+    def __init__(self, objects: MemoryObjects) -> None:
+        super().__init__(objects)
+        self._let_go = asyncio.Event()
+        self._let_go.set()
+
+    async def create(self, key: str, parts: Sequence[Buffer]) -> None:
+        await self._let_go.wait()
+        await super().create(key, parts)
+
+    def hold(self) -> None:
+        self._let_go.clear()
+
+    def let_go(self) -> None:
+        self._let_go.set()
+
+
+class Chosen:
+    """An authorizer whose rule a test may change while the broker runs."""
+
+    def __init__(self, rule: Authorizer) -> None:
+        self.rule = rule
+
+    def authorize(self, principal: str, operation: Any, resource: Any) -> bool:
+        return self.rule.authorize(principal, operation, resource)
+
+
+class Running:
+    """The broker, as its thread made it; other threads reach into it by `do`."""
+
+    def __init__(self, settings: Mapping[str, str], cache_bytes_max: int) -> None:
+        self.authorizer = Chosen(AllowAll())
+        self.store: HeldStore
+        self.log: Log
+        self.broker: Broker
+        self.listener: Listener
+        self._settings = BrokerSettings(settings)
+        self._cache_bytes_max = cache_bytes_max
+        self._ready: Future[None] = Future()
+        self._stop: asyncio.Event
+        self._loop: asyncio.AbstractEventLoop
+        self._thread = threading.Thread(target=self._run, name="broker")
+        self._is_let_go = False
+
+    # In the thread
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            if not self._ready.done():
+                self._ready.set_exception(error)
+            raise
+
+    async def _serve(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        clock, chance = SystemClock(), random.Random(1)
+        self.store = HeldStore(MemoryObjects(clock))
+        registry = RetryingRegistry(
+            MemoryRows(), lambda: f"{chance.getrandbits(64)}", clock, chance
+        )
+        performer = Performer(self.store, registry, clock, chance, lambda: chance.randbytes(16))
+        identity = await performer.run(ensure_identity("memory:"))
+        opened = OpenLog(DirectoryLocation(Path("/memory")), performer, identity, StoreCounts())
+        interval_s = self._settings.number("logstore.flush.interval.ms", 1) / 1000
+        log_settings = LogSettings(
+            flush=FlushSettings(
+                interval_s=interval_s,
+                segment_bytes_max=self._settings.number("logstore.segment.bytes"),
+                backlog_bytes_max=self._settings.number("logstore.backlog.bytes"),
+            ),
+            cache_bytes_max=self._cache_bytes_max,
+        )
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                me = Self(1, "localhost", 9092, "", "the lock")
+                self.log = await Log.start(opened, me, log_settings, tasks)
+                await self._accept(tasks)
+                raise _Ended
+        except* _Ended:
+            pass
+
+    async def _accept(self, tasks: asyncio.TaskGroup) -> None:
+        self.broker = Broker(
+            self.log,
+            self._settings,
+            authorizer=self.authorizer,
+            clock=SystemClock(),
+            tasks=tasks,
+        )
+        self.listener = bind(parse_address("127.0.0.1:0"), None)
+        server = Server(self.broker, [self.listener])
+        await server.listen()
+        self._ready.set_result(None)
+        await self._stop.wait()
+        self.store.let_go()
+        await server.stop(DEADLINE_S)
+
+    # From the test's thread
+
+    def start(self) -> None:
+        self._thread.start()
+        self._ready.result(DEADLINE_S)
+
+    def stop(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(DEADLINE_S)
+        assert not self._thread.is_alive(), "the broker does not end"
+
+    def do(self, call: Callable[[], T]) -> T:
+        """Run `call` in the broker's thread."""
+        done: Future[T] = Future()
+
+        def step() -> None:
+            try:
+                done.set_result(call())
+            except BaseException as error:  # noqa: BLE001 - raised again in the other thread
+                done.set_exception(error)
+
+        self._loop.call_soon_threadsafe(step)
+        return done.result(DEADLINE_S)
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Until `condition` holds in the broker's thread, looked at after each of its wake-ups."""
+        done: Future[None] = Future()
+        deadline = self._loop.time() + DEADLINE_S
+
+        def look() -> None:
+            if condition():
+                done.set_result(None)
+            elif self._loop.time() > deadline:
+                done.set_exception(AssertionError("the condition never held"))
+            else:
+                self._loop.call_later(0.002, look)
+
+        self._loop.call_soon_threadsafe(look)
+        done.result(2 * DEADLINE_S)
+
+    def connect(self) -> Connection:
+        return Connection.open("127.0.0.1", self.listener.port, DEADLINE_S)
+
+    def create_topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> Topic:
+        work = self.log.create_topic(name, partitions, configs or {})
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(DEADLINE_S)
+
+    def delete_topic(self, name: str) -> None:
+        work = self.log.delete_topic(name)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(DEADLINE_S)
+
+    def hold_store(self) -> None:
+        self.do(self.store.hold)
+
+    def let_store_go(self) -> None:
+        self.do(self.store.let_go)
+
+
+class _Ended(Exception): ...
+
+
+@contextmanager
+def running_broker(
+    settings: Mapping[str, str] | None = None, *, cache_bytes_max: int = 1 << 26
+) -> Iterator[Running]:
+    running = Running(settings or {}, cache_bytes_max)
+    running.start()
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+# Requests that many tests make
+
+
+def batch_of(*values: bytes | None, timestamp: int = NOW_MS, **fields: Any) -> bytes:
+    """A batch with one record per value, all with the key b"k"."""
+    records = [Record(i, timestamp, b"k", value) for i, value in enumerate(values)]
+    return encode_batch(records, **fields)
+
+
+def produce_request(
+    name: str = "",
+    batch: bytes | None = b"",
+    *,
+    partition: int = 0,
+    acks: int = -1,
+    timeout_ms: int = 20_000,
+    topic_id: bytes = bytes(16),
+) -> ProduceRequest:
+    data = PartitionProduceData(partition, batch)
+    return ProduceRequest(None, acks, timeout_ms, [TopicProduceData(name, topic_id, [data])])
+
+
+def produce(
+    client: Connection, name: str, batch: bytes | None, *, version: int = 11, **fields: Any
+) -> PartitionProduceResponse:
+    """The outcome of one batch for one partition."""
+    request = produce_request(name, batch, **fields)
+    response: ProduceResponse = client.call(PRODUCE, request, version)
+    return response.responses[0].partition_responses[0]
+
+
+def fetch_request(
+    name: str = "",
+    offset: int = 0,
+    *,
+    partition: int = 0,
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    max_bytes: int = 1 << 20,
+    partition_max_bytes: int = 1 << 20,
+    isolation_level: int = 0,
+    epoch: int = -1,
+    topic_id: bytes = bytes(16),
+) -> FetchRequest:
+    wanted = FetchPartition(partition, epoch, offset, partition_max_bytes=partition_max_bytes)
+    topics = [FetchTopic(name, topic_id, [wanted])]
+    return FetchRequest(-1, max_wait_ms, min_bytes, max_bytes, isolation_level, topics=topics)
+
+
+def fetch(client: Connection, name: str, *, version: int = 12, **fields: Any) -> PartitionData:
+    """What one partition answers."""
+    response: FetchResponse = client.call(FETCH, fetch_request(name, **fields), version)
+    return response.responses[0].partitions[0]

@@ -1,0 +1,150 @@
+"""Small stored objects of every kind, made of fixed values; their bytes are in the files beside.
+
+A file `NAME.hex` holds what format 1 makes of the sample NAME. A format that changes gets new files
+under a new name; the old ones stay, and must still be read.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from logstore.chains.checkpoint import encode_checkpoint
+from logstore.chains.replay import ChainState, StretchKey
+from logstore.chains.state import AbortedTransaction, PartitionState, encode_state
+from logstore.chains.take import Piece, encode_inline, encode_pieces
+from logstore.records.batch import read_header, stamp
+from logstore.records.encode import encode_batch, records_of
+from logstore.segments.builder import (
+    Arena,
+    FrozenSegment,
+    SegmentBuilder,
+    bare_header,
+    freeze_bare,
+)
+from logstore.segments.format import EntryKind, SegmentKind, decode_front
+
+FOLDER = Path(__file__).parent
+CLUSTER_ID = bytes(range(0xC0, 0xD0))
+TOPIC_ID = bytes(range(0x70, 0x80))
+EPOCH, BROKER, LEADER_EPOCH = 5, 7, 2
+CREATED_MS = 1_700_000_000_000
+BYTES_IN_A_LINE = 16
+
+
+def nonce(seq: int) -> bytes:
+    return bytes([seq + 1]) * 16
+
+
+def state() -> PartitionState:
+    """One producer of two batches, one sink, an open and an aborted transaction."""
+    found = PartitionState()
+    found.apply_batch(9_000, 3, 0, 40, 41, 1_000, CREATED_MS)
+    found.apply_batch(9_000, 3, 2, 42, 42, 1_001, CREATED_MS + 5)
+    found.sinks[bytes([0x51]) * 16] = 12
+    found.open_transactions[9_000] = 42
+    found.aborted.append(AbortedTransaction(9_001, 10, 20))
+    return found
+
+
+def batch(base_offset: int = 43) -> bytes:
+    data = bytearray(
+        encode_batch(
+            records_of([(b"key", b"value"), (None, b"other")], timestamp=CREATED_MS + 7),
+            producer_id=9_000,
+            producer_epoch=3,
+            base_sequence=3,
+        )
+    )
+    stamp(data, 0, base_offset, LEADER_EPOCH)
+    return bytes(data)
+
+
+def opening() -> FrozenSegment:
+    return _bare(SegmentKind.OPENING, 0, bytes(16))
+
+
+def data() -> FrozenSegment:
+    """A take with an inline state, then one batch."""
+    arena = Arena(4096)
+    builder = SegmentBuilder(arena, CREATED_MS + 10)
+    builder.add_state_entry(
+        EntryKind.TAKE,
+        topic_id=TOPIC_ID,
+        partition=1,
+        leader_epoch=LEADER_EPOCH,
+        offset=43,
+        payload=encode_inline(encode_state(state())),
+    )
+    added = batch()
+    header = read_header(added, 0, len(added))
+    position = builder.body_bytes
+    builder.add_bytes(added)
+    builder.add_batch_entry(
+        0, 1, TOPIC_ID, LEADER_EPOCH, len(added), position, 43, 44, 9_000, 3, 3,
+        header.max_timestamp, -1, 2,
+    )  # fmt: skip
+    return builder.freeze(
+        cluster_id=CLUSTER_ID,
+        epoch=EPOCH,
+        seq=1,
+        broker=BROKER,
+        nonce=nonce(1),
+        previous_nonce=nonce(0),
+    )
+
+
+def seal() -> FrozenSegment:
+    return _bare(SegmentKind.SEAL, 2, nonce(1))
+
+
+def chain() -> ChainState:
+    """Opening and data segment, replayed."""
+    found = ChainState(CLUSTER_ID, EPOCH)
+    found.apply_segment(decode_front(opening().front), {})
+    index = decode_front(data().front)
+    found.apply_segment(index, {index.entries[0].position: encode_state(state())})
+    return found
+
+
+def pieces() -> list[Piece]:
+    return [Piece(3, 208, 1_048_576, 0x01020304), Piece(4, 208, 17, 0x05060708)]
+
+
+def _bare(kind: SegmentKind, seq: int, previous: bytes) -> FrozenSegment:
+    return freeze_bare(
+        bare_header(
+            kind,
+            cluster_id=CLUSTER_ID,
+            epoch=EPOCH,
+            seq=seq,
+            broker=BROKER,
+            nonce=nonce(seq),
+            previous_nonce=previous,
+            created_ms=CREATED_MS,
+        )
+    )
+
+
+SAMPLES: dict[str, Callable[[], bytes]] = {
+    "segment-1-opening": lambda: b"".join(opening().parts),
+    "segment-1-data": lambda: b"".join(data().parts),
+    "segment-1-seal": lambda: b"".join(seal().parts),
+    "state-1": lambda: encode_state(state()),
+    "take-1-pieces": lambda: encode_pieces(pieces()),
+    "checkpoint-1": lambda: encode_checkpoint(chain()),
+}
+
+
+def key() -> StretchKey:
+    return StretchKey(TOPIC_ID, 1, LEADER_EPOCH)
+
+
+def golden(name: str) -> bytes:
+    """The stored bytes of a sample."""
+    return bytes.fromhex((FOLDER / f"{name}.hex").read_text())
+
+
+def dump(data: bytes) -> str:
+    lines = [
+        data[at : at + BYTES_IN_A_LINE].hex(" ") for at in range(0, len(data), BYTES_IN_A_LINE)
+    ]
+    return "\n".join(lines) + "\n"

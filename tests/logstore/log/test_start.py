@@ -1,0 +1,180 @@
+"""Starting (safety rule 3): a live twin and an old registry are refused, a dead one is inherited."""
+
+import copy
+
+import pytest
+
+from logstore.chains.keys import segment_key
+from logstore.errors import LogstoreError, NotFound, Refused
+from logstore.log.start import LEASE_S, Self, start
+from logstore.rows import TOPIC, TopicRow, TopicStatus, partition_pk, partition_sk
+from logstore.testing.audit import audit
+from logstore.testing.virtual_loop import EPOCH_MS, run
+from tests.logstore.written import WrittenLog
+
+ME = Self(1, "localhost", 9092, "", "the lock")
+ELSEWHERE = Self(1, "elsewhere", 9092, "", "another lock")
+
+
+async def attempt(written: WrittenLog, me: Self) -> float:
+    """Start, no more; how long it took."""
+    began_s = written.performer.clock.monotonic_s()
+    identity = await written._identity()
+    await written.performer.run(start(identity.cluster_id, me))
+    return written.performer.clock.monotonic_s() - began_s
+
+
+def test_whoever_holds_the_lock_of_its_predecessor_need_not_wait() -> None:
+    async def scenario() -> float:
+        written = WrittenLog()
+        async with written.life(clean=False):
+            pass
+        return await attempt(written, ME)
+
+    assert run(scenario()) == 0
+
+
+def test_whoever_does_not_waits_for_the_lease() -> None:
+    async def scenario() -> float:
+        written = WrittenLog()
+        async with written.life(clean=False):
+            pass
+        return await attempt(written, ELSEWHERE)
+
+    assert run(scenario()) >= LEASE_S
+
+
+def test_a_live_twin_is_refused() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            with pytest.raises(Refused, match="alive elsewhere"):
+                await attempt(written, ELSEWHERE)
+            assert not log.fenced.is_set()
+
+    run(scenario())
+
+
+def test_another_broker_is_not_started_beside_the_one_that_leads() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            await log.create_topic("orders", 1, {})
+        with pytest.raises(Refused, match="start it as --broker 1"):
+            await attempt(written, Self(2, "localhost", 9092, "", "2"))
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("lives_after", [1, 2])
+@pytest.mark.parametrize("wrote_after", [False, True])
+def test_a_registry_restored_from_a_copy_is_refused(wrote_after: bool, lives_after: int) -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life(clean=False) as log:
+            topic = await log.create_topic("orders", 1, {})
+            await written.write(log, topic.leaders[0], [EPOCH_MS])
+        restored = copy.deepcopy(written.rows._rows), copy.deepcopy(written.rows._order)
+        for _ in range(lives_after):
+            async with written.life(clean=False) as log:
+                if wrote_after:
+                    await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
+        written.rows._rows, written.rows._order = restored
+        with pytest.raises(Refused, match="logstore restore"):
+            await attempt(written, ME)
+
+    run(scenario())
+
+
+def test_a_partition_row_that_is_missing_is_an_old_registry() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life(clean=False) as log:
+            topic = await log.create_topic("orders", 2, {})
+        pk, sk = partition_pk(topic.topic_id, 1), partition_sk(topic.topic_id, 1)
+        await written.performer.registry.delete_if(pk, sk)
+        with pytest.raises(Refused, match="logstore restore"):
+            await attempt(written, ME)
+
+    run(scenario())
+
+
+def test_the_state_is_inherited_across_starts_that_died_before_their_takes() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life(clean=False) as log:
+            leader = (await log.create_topic("orders", 1, {})).leaders[0]
+            await written.write(
+                log, leader, [EPOCH_MS], producer_id=5, producer_epoch=0, base_sequence=0
+            )
+        for _ in range(3):
+            await attempt(written, ME)
+        async with written.life() as log:
+            leader = log.topics["orders"].leaders[0]
+            assert (leader.leader_epoch, leader.high_watermark) == (4, 1)
+            assert list(leader.stretch.state.producers) == [5]
+        assert audit(written.objects, written.rows).violations == []
+
+    run(scenario())
+
+
+def test_a_topic_whose_creation_was_overtaken_is_completed() -> None:
+    """A dead broker's topic row lands after the next start has cleared its partitions away."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        late = TopicRow(bytes(range(16)), TopicStatus.LIVE, 2, {})
+        async with written.life(clean=False):
+            pass
+        await written.performer.registry.put_if(TOPIC, "orders", late.row())
+        async with written.life() as log:
+            leaders = log.topics["orders"].leaders
+            assert [leader.partition for leader in leaders] == [0, 1]
+            assert leaders[0].topic_id == late.topic_id
+            await written.write(log, leaders[1], [EPOCH_MS])
+        async with written.life() as log:
+            assert [one.high_watermark for one in log.topics["orders"].leaders] == [0, 1]
+        assert audit(written.objects, written.rows).violations == []
+
+    run(scenario())
+
+
+def test_a_start_that_was_overtaken_by_another_is_refused() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life(clean=False):
+            pass
+        identity = await written._identity()
+        slow = start(identity.cluster_id, ME)
+        request = next(slow)
+        answers = 0
+        while answers < 2:
+            request = slow.send(await written.performer._perform(request))
+            answers += 1
+        await attempt(written, ME)
+        with pytest.raises(Refused, match="started twice"):
+            while True:
+                try:
+                    answer = await written.performer._perform(request)
+                except LogstoreError as error:
+                    request = slow.throw(error)
+                else:
+                    request = slow.send(answer)
+
+    run(scenario())
+
+
+def test_everything_drawn_stays_drawn() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        for expected in (1, 2, 3):
+            async with written.life() as log:
+                assert log.epoch == expected
+                first = log.new_producer_id()
+                assert first >> 32 == expected
+                assert log.new_producer_id() != first
+        assert written.objects.get(segment_key(3, 0))
+        with pytest.raises(NotFound):
+            written.objects.get(segment_key(4, 0))
+
+    run(scenario())

@@ -1,0 +1,129 @@
+"""The demo end to end, with fewer flights: it works, it notices losses, it leaves nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[2]
+FLIGHTS = "3000"
+MARK = "LOGSTORE_TEST_RUN"
+TIMEOUT_S = 300
+END_TIMEOUT_S = 30
+PNG = b"\x89PNG\r\n"
+
+
+class Demo:
+    """Runs the demo; every process below it bears a mark in its environment."""
+
+    def __init__(self, temporary: Path) -> None:
+        self.mark = str(temporary)
+        self._environment = {**os.environ, MARK: self.mark, "TMPDIR": str(temporary)}
+
+    def start(self, *arguments: object) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-u", "-m", "tools.demo", *map(str, arguments)],
+            cwd=ROOT,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: object) -> tuple[int, str, str]:
+        with self.start(*arguments) as process:
+            out, err = process.communicate(timeout=TIMEOUT_S)
+        return process.returncode, out, err
+
+    def left_running(self) -> list[psutil.Process]:
+        """What bears the mark and does not end soon."""
+        _gone, alive = psutil.wait_procs(self._processes(), timeout=END_TIMEOUT_S)
+        return list(alive)
+
+    def kill_all(self) -> None:
+        for process in self._processes():
+            process.kill()
+
+    def _processes(self) -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(MARK) == self.mark:
+                    found.append(process)
+            except psutil.Error:  # it is gone, or another's
+                continue
+        return found
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Demo]:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    running = Demo(temporary)
+    yield running
+    running.kill_all()
+
+
+def test_every_flight_arrives_and_a_segment_that_goes_is_missed(demo: Demo, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+
+    code, out, err = demo.run("--flights", FLIGHTS, "--dir", kept)
+
+    assert (code, err) == (0, "")
+    assert "every one of 3,000 flights is there exactly once" in " ".join(out.split())
+    assert (kept / "flights.png").read_bytes().startswith(PNG)
+    assert demo.left_running() == []
+
+    segments = sorted(path for path in (kept / "log" / "chains").rglob("*") if path.is_file())
+    lost = segments[3]
+    lost.unlink()
+
+    code, out, err = demo.run("--check", kept)
+
+    assert code == 1
+    assert f"seq={int(lost.name)}" in err
+    assert err.count("\n") == 1
+    assert demo.left_running() == []
+
+
+def test_a_flight_that_was_not_sent_is_named(demo: Demo, tmp_path: Path) -> None:
+    code, out, err = demo.run("--flights", FLIGHTS, "--drop-one", "--dir", tmp_path / "kept")
+
+    assert code == 1
+    left_out = next(line for line in out.splitlines() if "not sent:" in line).partition(": ")[2]
+    assert f"log: 1 missing flights: {left_out}" in err
+    assert f"table: 1 missing flights: {left_out}" in err
+    assert err.count("\n") == 1
+    assert demo.left_running() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda n: n.name)
+def test_nothing_is_left_running_however_it_ends(demo: Demo, number: signal.Signals) -> None:
+    with demo.start() as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "start Spark (" in line:
+                process.send_signal(number)
+                break
+        process.stdout.read()
+        code = process.wait(TIMEOUT_S)
+
+    assert code == (130 if number == signal.SIGINT else -signal.SIGKILL)
+    assert demo.left_running() == []
+
+
+def test_wrong_usage_ends_at_once(demo: Demo, tmp_path: Path) -> None:
+    (tmp_path / "something").touch()
+
+    code, out, err = demo.run("--dir", tmp_path)
+
+    assert (code, out) == (2, "")
+    assert "is not empty" in err

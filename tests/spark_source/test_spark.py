@@ -1,0 +1,345 @@
+"""The source in real Spark: batch, stream, restarts. One session, which takes seconds to start."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from logstore.records.batch import CODECS
+from logstore.records.encode import encode_batch, records_of
+from logstore.records.record import Record
+from tests.spark_source.log_on_disk import LogOnDisk
+from tests.spark_source.session import make_session
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[2]
+TIME_MS = 1_700_000_000_123
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    session = make_session()
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[LogOnDisk]:
+    with LogOnDisk(tmp_path / "log") as log:
+        yield log
+
+
+def batch_reader(spark: SparkSession, log: LogOnDisk, **options: str) -> DataFrameReader:
+    reader = spark.read.format("logstore").option("path", str(log.directory))
+    return reader.options(**{"subscribe": "orders", **options})
+
+
+def stream_reader(spark: SparkSession, log: LogOnDisk, **options: str) -> DataStreamReader:
+    reader = spark.readStream.format("logstore").option("path", str(log.directory))
+    return reader.options(**{"subscribe": "orders", "startingOffsets": "earliest", **options})
+
+
+def run_available(rows: DataFrame, checkpoint: Path, output: Path) -> list[dict[str, Any]]:
+    """Read what is there into Parquet; the progress of each batch."""
+    query = (
+        rows.writeStream.format("parquet")
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start(str(output))
+    )
+    query.awaitTermination()
+    return [dict(progress) for progress in query.recentProgress]
+
+
+def numbered(first: int, count: int) -> bytes:
+    """A batch whose values are the numbers from `first` on."""
+    values = [(None, b"%d" % number) for number in range(first, first + count)]
+    return encode_batch(records_of(values, timestamp=TIME_MS))
+
+
+def numbers_in(spark: SparkSession, output: Path) -> list[int]:
+    rows = spark.read.parquet(str(output)).selectExpr("cast(cast(value as string) as int) as n")
+    return sorted(row.n for row in rows.collect())
+
+
+# Batch
+
+
+def test_a_batch_reads_every_record_of_every_life_and_codec(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    values: list[bytes] = []
+    ends: list[int] = []
+    with LogOnDisk(tmp_path / "log") as log:
+        log.create_topic("orders", 3)
+    for life in range(3):
+        with LogOnDisk(tmp_path / "log") as log:
+            for number in range(20):
+                here = [b"%d.%d.%d" % (life, number, n) * 20 for n in range(7)]
+                records = records_of([(b"k", value) for value in here], timestamp=TIME_MS + number)
+                codec = CODECS[number % len(CODECS)]
+                log.append("orders", number % 3, encode_batch(records, compression=codec))
+                values += here
+            ends = [log.end("orders", partition) for partition in range(3)]
+
+    rows = batch_reader(spark, log).load()
+    sums = rows.selectExpr("count(*) as n", "sum(crc32(value)) as crc", "min(timestamp) as t")
+    (found,) = sums.collect()
+    by_partition = rows.groupBy("partition").agg({"offset": "max", "key": "count"}).collect()
+
+    assert found.n == len(values) == sum(ends)
+    assert found.crc == sum(zlib.crc32(value) for value in values)
+    assert found.t.microsecond == 123_000
+    assert {row.partition: row["max(offset)"] + 1 for row in by_partition} == dict(enumerate(ends))
+    assert {row.partition: row["count(key)"] for row in by_partition} == dict(enumerate(ends))
+    assert rows.select("topic", "timestampType").distinct().collect() == [("orders", 0)]
+
+
+def test_a_batch_reads_the_offsets_it_is_told_and_nothing_where_there_is_nothing(
+    spark: SparkSession, log: LogOnDisk
+) -> None:
+    log.create_topic("orders", 2)
+    assert batch_reader(spark, log).load().count() == 0
+    log.append("orders", 0, numbered(0, 50))
+    log.append("orders", 1, numbered(50, 50))
+
+    told = {
+        "startingOffsets": '{"orders":{"0":40}}',
+        "endingOffsets": '{"orders":{"0":45,"1":1}}',
+    }
+    rows = batch_reader(spark, log, **told).load().select("partition", "offset").collect()
+    assert sorted(rows) == [*((0, n) for n in range(40, 45)), (1, 0)]
+
+
+def test_headers_nulls_and_a_schema_of_few_columns(spark: SparkSession, log: LogOnDisk) -> None:
+    log.create_topic("orders", 1)
+    headers = (("trace", b"\x00\xff"), ("none", None))
+    records = [Record(0, TIME_MS, None, b"v", headers), Record(1, TIME_MS, b"k", None)]
+    log.append("orders", 0, encode_batch(records))
+
+    plain = batch_reader(spark, log).load()
+    first, second = batch_reader(spark, log, includeHeaders="true").load().collect()
+    few = batch_reader(spark, log).schema("offset bigint, topic string").load()
+
+    assert "headers" not in plain.columns
+    assert first.headers == [("trace", b"\x00\xff"), ("none", None)]
+    assert (first.key, first.value, second.key, second.value) == (None, b"v", b"k", None)
+    assert second.headers == []
+    assert few.collect() == [(0, "orders"), (1, "orders")]
+
+
+def test_sql_and_more_partitions(spark: SparkSession, log: LogOnDisk) -> None:
+    log.create_topic("orders", 1)
+    for number in range(12):
+        log.append("orders", 0, numbered(number, 1))
+    spark.sql(
+        "create or replace temporary view orders using logstore "
+        f"options (path '{log.directory}', subscribe 'orders')"
+    )
+
+    assert spark.sql("select max(offset) as last from orders").collect() == [(11,)]
+    assert batch_reader(spark, log).load().rdd.getNumPartitions() == 1
+    assert batch_reader(spark, log, minPartitions="5").load().rdd.getNumPartitions() == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"subscribe": "returns"}, "no such topic: returns"),
+        ({"startingOffset": "earliest"}, "did you mean startingOffsets"),
+        ({"kafka.bootstrap.servers": "h:9092"}, "has no meaning here"),
+        ({"startingOffsets": "latest"}, "a batch cannot start at latest"),
+        ({"startingOffsets": '{"orders":{"0":7}}'}, "beyond the end: topic=orders partition=0"),
+        ({"path": "/nowhere"}, "no log here: url=/nowhere"),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(
+    spark: SparkSession, log: LogOnDisk, options: dict[str, str], says: str
+) -> None:
+    log.create_topic("orders", 1)
+
+    with pytest.raises(PySparkException, match=says):
+        batch_reader(spark, log, **options).load().count()
+
+
+def test_a_schema_of_other_columns_is_refused(spark: SparkSession, log: LogOnDisk) -> None:
+    log.create_topic("orders", 1)
+
+    with pytest.raises(PySparkException, match="the source has no column: value string"):
+        batch_reader(spark, log).schema("value string").load().count()
+
+
+# Streams
+
+
+def test_available_now_reads_what_is_there_in_limited_batches_and_goes_on_from_there(
+    spark: SparkSession, log: LogOnDisk, tmp_path: Path
+) -> None:
+    checkpoint, output = tmp_path / "checkpoint", tmp_path / "output"
+    log.create_topic("orders", 2)
+    log.append("orders", 0, numbered(0, 60))
+    log.append("orders", 1, numbered(60, 40))
+
+    rows = stream_reader(spark, log, maxOffsetsPerTrigger="50").load()
+    first = run_available(rows, checkpoint, output)
+    assert [progress["numInputRows"] for progress in first] == [50, 50]
+    assert numbers_in(spark, output) == list(range(100))
+
+    assert all(p["numInputRows"] == 0 for p in run_available(rows, checkpoint, output))
+    log.append("orders", 1, numbered(100, 30))
+    second = run_available(rows, checkpoint, output)
+    assert sum(progress["numInputRows"] for progress in second) == 30
+    assert numbers_in(spark, output) == list(range(130))
+
+
+def test_a_running_query_sees_what_is_written_while_it_runs(
+    spark: SparkSession, log: LogOnDisk
+) -> None:
+    log.create_topic("orders", 3)
+    seen: list[int] = []
+    query = _collecting(stream_reader(spark, log).load(), seen).start()
+
+    def write() -> None:
+        for number in range(300):
+            log.append("orders", number % 3, numbered(10 * number, 10))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    writer.join()
+    query.processAllAvailable()
+    query.stop()
+
+    assert sorted(seen) == list(range(3000))
+
+
+def test_a_start_at_latest_reads_only_what_comes_after_it(
+    spark: SparkSession, log: LogOnDisk
+) -> None:
+    log.create_topic("orders", 1)
+    log.append("orders", 0, numbered(0, 10))
+    seen: list[int] = []
+    query = _collecting(stream_reader(spark, log, startingOffsets="latest").load(), seen).start()
+    query.processAllAvailable()
+    assert seen == []
+    log.append("orders", 0, numbered(10, 5))
+    query.processAllAvailable()
+    progress = [dict(one) for one in query.recentProgress if one["numInputRows"]]
+    query.stop()
+
+    assert seen == list(range(10, 15))
+    (source,) = progress[-1]["sources"]
+    for name in ("endOffset", "latestOffset"):
+        assert json.loads(source[name])["topics"]["orders"]["next"] == {"0": 15}
+
+
+def test_a_batch_that_failed_comes_again_as_it_was(
+    spark: SparkSession, log: LogOnDisk, tmp_path: Path
+) -> None:
+    log.create_topic("orders", 2)
+    log.append("orders", 0, numbered(0, 40))
+    log.append("orders", 1, numbered(40, 40))
+    tried: list[tuple[int, list[int]]] = []
+    failures = [RuntimeError("the sink is away")]
+
+    def write(rows: DataFrame, number: int) -> None:
+        tried.append((number, sorted(int(bytes(row.value)) for row in rows.collect())))
+        if number == 1 and failures:
+            raise failures.pop()
+
+    def run() -> StreamingQuery:
+        return (
+            stream_reader(spark, log, maxOffsetsPerTrigger="30")
+            .load()
+            .writeStream.foreachBatch(write)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+
+    with pytest.raises(PySparkException, match="the sink is away"):
+        run().awaitTermination()
+    log.append("orders", 0, numbered(80, 40))
+    run().awaitTermination()
+
+    batches = dict(tried)
+    assert [number for number, _ in tried] == [0, 1, 1, *range(2, len(batches))]
+    assert tried[1] == tried[2]
+    assert sorted(n for rows in batches.values() for n in rows) == list(range(120))
+
+
+def test_a_killed_driver_loses_nothing_and_doubles_nothing(
+    spark: SparkSession, log: LogOnDisk, tmp_path: Path
+) -> None:
+    checkpoint, output = tmp_path / "checkpoint", tmp_path / "output"
+    log.create_topic("orders", 3)
+    log.append_all([("orders", n % 3, numbered(10 * n, 10)) for n in range(200)])
+    names = [str(log.directory), str(checkpoint), str(output)]
+    driver = subprocess.Popen(
+        [sys.executable, "-m", "tests.spark_source.killed_driver", *names],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert driver.stdout is not None
+        told = [driver.stdout.readline() for _ in range(3)]
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.communicate()
+    assert told == ["batch 0\n", "batch 1\n", "batch 2\n"]
+    log.append_all([("orders", n % 3, numbered(10 * n, 10)) for n in range(200, 210)])
+
+    run_available(stream_reader(spark, log).load(), checkpoint, output)
+
+    assert numbers_in(spark, output) == list(range(2100))
+
+
+def test_a_topic_created_again_stops_a_query_unless_it_may_lose_data(
+    spark: SparkSession, log: LogOnDisk, tmp_path: Path
+) -> None:
+    checkpoint, output = tmp_path / "checkpoint", tmp_path / "output"
+    log.create_topic("orders", 1)
+    log.append("orders", 0, numbered(0, 10))
+    run_available(stream_reader(spark, log).load(), checkpoint, output)
+    log.delete_topic("orders")
+    with pytest.raises(PySparkException, match="topic was deleted"):
+        run_available(stream_reader(spark, log).load(), checkpoint, output)
+    log.create_topic("orders", 1)
+    log.append("orders", 0, numbered(10, 3))
+
+    with pytest.raises(PySparkException, match="deleted and created again: topic=orders"):
+        run_available(stream_reader(spark, log).load(), checkpoint, output)
+    rows = stream_reader(spark, log, failOnDataLoss="false").load()
+    run_available(rows, checkpoint, output)
+
+    assert numbers_in(spark, output) == list(range(13))
+
+
+def test_a_stream_has_no_end_to_be_told(spark: SparkSession, log: LogOnDisk) -> None:
+    log.create_topic("orders", 1)
+    rows = stream_reader(spark, log, endingOffsets="latest").load()
+
+    with pytest.raises(PySparkException, match="endingOffsets is for batch reads only"):
+        rows.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
+
+
+def _collecting(rows: DataFrame, seen: list[int]) -> Any:
+    def collect(batch: DataFrame, _number: int) -> None:
+        seen.extend(int(bytes(row.value)) for row in batch.collect())
+
+    return rows.writeStream.foreachBatch(collect)
