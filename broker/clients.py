@@ -20,6 +20,9 @@ class Intake(Protocol):
     """What the log's writer tells about how much it has on its way."""
 
     @property
+    def fenced(self) -> asyncio.Event: ...
+
+    @property
     def is_full(self) -> bool: ...
 
     @property
@@ -62,6 +65,10 @@ class Clients:
             produce_bytes_max=self._produce_bytes_max,
             frame_bytes_max=self._frame_bytes_max,
         )
+
+    @property
+    def is_fenced(self) -> bool:
+        return self._writer.fenced.is_set()
 
     # Coming and going
 

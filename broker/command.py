@@ -21,6 +21,7 @@ def run(options: argparse.Namespace) -> int:
         settings = settings_of(options)
     except Invalid as error:
         options.fail(str(error))
+        raise
     return serve(settings)
 
 

@@ -112,6 +112,9 @@ class Connection(asyncio.BufferedProtocol):
     def _pump(self) -> None:
         """Dispatch what has arrived, then write what became ready meanwhile."""
         clients, inbox, was_corked = self._clients, self._inbox, self._is_corked
+        if clients.is_fenced:
+            # Its successor's to answer: metadata of ours would send clients back to a dead address.
+            self.stop()
         self._is_corked = True
         try:
             while not self._paused and not self._is_closed:

@@ -65,6 +65,13 @@ class Probed:
     report: Report
 
 
+def check_arguments(url: str, registry: str | None, storage: Mapping[str, str]) -> None:
+    """Raises `Invalid` for what can be told without asking anybody."""
+    backends = Backends(parse_location(url), storage)
+    if registry is not None:
+        backends.check_registry(registry)
+
+
 def initialise(
     url: str, registry: str | None, storage: Mapping[str, str], around: Surroundings
 ) -> Initialised:
@@ -74,8 +81,6 @@ def initialise(
     with another registry than `registry`. None means the one it has, in a directory a file.
     """
     backends = Backends(parse_location(url), storage)
-    if registry is not None:
-        backends.check_registry(registry)
     backends.make_directory()
     store = backends.blocking_store()
     try:

@@ -8,6 +8,7 @@ from logstore.rows import (
     TOPIC,
     PartitionRow,
     TopicRow,
+    TopicStatus,
     partition_pk,
     partition_pks,
     partition_sk,
@@ -17,9 +18,10 @@ from logstore.steps import GetRow, QueryRows, Steps, Together
 
 
 def read_topics() -> Steps[dict[str, TopicRow]]:
-    """Every topic row there is, by name; those being deleted too."""
+    """Every topic there is, by name; those being deleted too."""
     rows = yield QueryRows(TOPIC)
-    return {name: TopicRow.of(row) for name, row in rows}
+    topics = {name: TopicRow.of(row) for name, row in rows}
+    return {name: row for name, row in topics.items() if row.status is not TopicStatus.DELETED}
 
 
 def read_partition_rows() -> Steps[list[tuple[tuple[bytes, int], PartitionRow]]]:

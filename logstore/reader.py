@@ -5,7 +5,8 @@ offsets into pieces: (chain, seqs, offsets). An executor needs nothing but the p
 it GETs the segments, whose front says where each batch lies.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,19 +16,22 @@ from logstore.chains.keys import segment_key
 from logstore.chains.replay import SegmentSpan, StretchKey
 from logstore.chains.seal import read_chain_row
 from logstore.chains.walk import get_patiently
-from logstore.errors import Corrupt, NotFound, Refused, Retryable
+from logstore.clock import blocking_sleep_s
+from logstore.errors import Corrupt, Denied, NotFound, OutcomeUnknown, Refused, Retryable
 from logstore.index.lookup import IndexCache, rows_for_offset, rows_for_time
 from logstore.index.partition import ChainCheckpoints
 from logstore.index.rows import first_row_for_offset, first_row_for_time, row_at, row_count
 from logstore.metadata import read_partition_rows, read_topics
 from logstore.objects.store import BlockingObjectStore
 from logstore.open import ReadableLog
+from logstore.perform import back_off_seconds
 from logstore.records.lookup import first_record_at_or_after
 from logstore.rows import ChainStatus, PartitionRow, StretchRef, TopicRow, TopicStatus
 from logstore.segments.format import Entry, EntryKind, decode_front, decode_header
 from logstore.steps import Steps
 
 PREFETCH_SEGMENTS = 2
+GET_ATTEMPTS_MAX = 8
 
 
 class TopicPartition(NamedTuple):
@@ -243,7 +247,13 @@ class LogReader:
 
 
 def read_batches(
-    store: BlockingObjectStore, chain: int, first_seq: int, last_seq: int, pieces: Sequence[Piece]
+    store: BlockingObjectStore,
+    chain: int,
+    first_seq: int,
+    last_seq: int,
+    pieces: Sequence[Piece],
+    *,
+    sleep_s: Callable[[float], None] = blocking_sleep_s,
 ) -> Iterator[FoundBatch]:
     """The batches of `pieces` in segments [first seq, last seq] of `chain`, in chain order.
 
@@ -254,11 +264,25 @@ def read_batches(
     with ThreadPoolExecutor(PREFETCH_SEGMENTS, thread_name_prefix="logstore-fetch") as threads:
         ahead: list[tuple[int, Future[bytes]]] = []
         for seq in range(first_seq, last_seq + 1):
-            ahead.append((seq, threads.submit(store.get, segment_key(chain, seq))))
+            key = segment_key(chain, seq)
+            ahead.append((seq, threads.submit(_get_patiently, store, key, sleep_s)))
             if len(ahead) > PREFETCH_SEGMENTS:
                 yield from _batches_of(*ahead.pop(0), chain, wanted)
         for item in ahead:
             yield from _batches_of(*item, chain, wanted)
+
+
+def _get_patiently(store: BlockingObjectStore, key: str, sleep_s: Callable[[float], None]) -> bytes:
+    """The whole object; what may pass is asked for again, for some six seconds."""
+    chance = random.Random()
+    for attempt in range(1, GET_ATTEMPTS_MAX):
+        try:
+            return store.get(key)
+        except Denied:
+            raise
+        except (Retryable, OutcomeUnknown):
+            sleep_s(back_off_seconds(attempt, chance))
+    return store.get(key)
 
 
 def _batches_of(

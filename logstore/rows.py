@@ -131,6 +131,8 @@ class ChainRow:
 class TopicStatus(StrEnum):
     LIVE = "live"
     DELETING = "deleting"
+    DELETED = "deleted"
+    """Kept for a while: a put of this row that was given up as lost would find its place free."""
 
 
 @dataclass(frozen=True, slots=True)

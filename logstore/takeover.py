@@ -9,7 +9,7 @@ A stretch whose take entry was never committed is empty: it ends where its row s
 its state is that of the newest earlier stretch with one.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from logstore.chains.checkpoint import encode_checkpoint
@@ -80,30 +80,20 @@ def take_over(cluster_id: bytes, epoch: int, heir: Heir, *, cold: bool) -> Steps
 def _check_not_older(chain: ChainState) -> Steps[None]:
     """No committed take entry of this chain may be above its partition's row (read after it)."""
     rows = dict((yield from read_partition_rows()))
-    rowless = set()
+    above: dict[bytes, StretchKey] = {}
     for key in chain.stretches:
         row = rows.get((key.topic_id, key.partition))
-        if row is None:
-            rowless.add(key.topic_id)
-            continue
-        same = row.leader_epoch == key.leader_epoch
-        if key.leader_epoch > row.leader_epoch or (same and row.chain != chain.epoch):
+        if row is None or key.leader_epoch > row.leader_epoch or (key.leader_epoch == row.leader_epoch and row.chain != chain.epoch):
+            above[key.topic_id] = key
+    if not above:
+        return
+    for name, topic in (yield from read_topics()).items():  # the others are deleted
+        found = above.get(topic.topic_id)
+        if found is not None and topic.status is TopicStatus.LIVE:
             raise Refused(
-                f"chain {chain.epoch} has led partition {key.partition} of topic "
-                f"{key.topic_id.hex()} as leader epoch {key.leader_epoch}, the registry knows "
-                f"{row.leader_epoch} by chain {row.chain}: {OLD_REGISTRY}"
-            )
-    if rowless:
-        yield from _check_deleted(chain.epoch, rowless)
-
-
-def _check_deleted(epoch: int, topic_ids: Set[bytes]) -> Steps[None]:
-    """A partition row goes only after its topic's row says so."""
-    for name, topic in (yield from read_topics()).items():
-        if topic.topic_id in topic_ids and topic.status is TopicStatus.LIVE:
-            raise Refused(
-                f"chain {epoch} has led a partition of topic {name}, the registry has the topic "
-                f"and not the partition: {OLD_REGISTRY}"
+                f"chain {chain.epoch} has led partition {found.partition} of topic {name} as "
+                f"leader epoch {found.leader_epoch}, which the registry does not know: "
+                f"{OLD_REGISTRY}"
             )
 
 

@@ -8,10 +8,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 from typing import NoReturn
 
 from logstore.errors import Invalid
+from logstore.location import parse_location
+from logstore.objects.s3_options import S3Options
 
 EARLIEST = -2
 LATEST = -1
@@ -47,6 +48,10 @@ NOT_YET = (
 _SPELT = {name.lower(): name for name in (*KNOWN, *NOT_YET)}
 
 
+Storage = tuple[tuple[str, str], ...]
+STORAGE_PREFIX = "storage."
+
+
 class Mode(Enum):
     BATCH = "batch"
     STREAM = "stream"
@@ -65,9 +70,13 @@ class OffsetChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """`url` is absolute: executors may run in another directory than the driver."""
+    """`url` is absolute: executors may run in another directory than the driver.
+
+    `storage` are the `storage.*` settings, which say how to reach a bucket.
+    """
 
     url: str
+    storage: Storage
     topics: tuple[str, ...]
     starting: OffsetChoice
     ending: OffsetChoice
@@ -92,6 +101,7 @@ def parse_options(options: Mapping[str, str], mode: Mode) -> ReadOptions:
     _refuse(ending, EARLIEST, "endingOffsets", "nothing can end at earliest (-2)")
     return ReadOptions(
         url=_url(given),
+        storage=_storage(given),
         topics=topics,
         starting=starting,
         ending=ending,
@@ -111,6 +121,8 @@ def includes_headers(options: Mapping[str, str]) -> bool:
 
 def _check_names(given: Mapping[str, str]) -> None:
     for name in sorted(given):
+        if name.startswith(STORAGE_PREFIX):
+            continue
         spelt = _SPELT.get(name)
         if name.startswith("kafka."):
             raise Invalid(
@@ -135,9 +147,17 @@ def _url(given: Mapping[str, str]) -> str:
     if len(found) > 1:
         raise Invalid(f"options path and url differ: {' and '.join(sorted(found))}; give one")
     if not found:
-        raise Invalid("option path is missing: the directory that holds the log")
+        raise Invalid(
+            "option path is missing: the URL of the log, a directory or s3://BUCKET/PREFIX"
+        )
     url = found.pop()
-    return url if url.startswith("file:") or "://" in url else str(Path(url).absolute())
+    return parse_location(url).url
+
+
+def _storage(given: Mapping[str, str]) -> Storage:
+    settings = {name: text for name, text in given.items() if name.startswith(STORAGE_PREFIX)}
+    S3Options.of(settings, environment={})  # raises for what cannot be
+    return tuple(sorted(settings.items()))
 
 
 def _topics(given: Mapping[str, str]) -> tuple[str, ...]:

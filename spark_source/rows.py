@@ -18,6 +18,7 @@ from logstore.open import open_objects
 from logstore.reader import FoundBatch, read_batches
 from logstore.records.arrow import decode_to_arrow
 from logstore.records.batch import CorruptBatch, read_header
+from spark_source.options import Storage
 from spark_source.planning import ReadTask
 
 if TYPE_CHECKING:
@@ -35,15 +36,19 @@ GATHERED_BYTES_MAX = 32 * MiB
 _Stretch = tuple[bytes, int, int]
 """Topic id, partition, leader epoch."""
 
-_stores = lru_cache(maxsize=16)(open_objects)
-
 
 def read_rows(
-    url: str, task: ReadTask, topics: Mapping[bytes, str], columns: Sequence[str]
+    store: BlockingObjectStore, task: ReadTask, topics: Mapping[bytes, str], columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """`topics` are names by id. Raises `Corrupt`, saying what is damaged and where."""
     freeze_imports()
-    yield from _joined(_decoded(_stores(url), task, topics, columns))
+    yield from _joined(_decoded(store, task, topics, columns))
+
+
+@lru_cache(maxsize=16)
+def open_once(url: str, storage: Storage) -> BlockingObjectStore:
+    """The log's objects. A worker runs many tasks: they share a client and its connections."""
+    return open_objects(url, dict(storage))
 
 
 @cache

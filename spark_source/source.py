@@ -27,7 +27,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_source.options import Mode, ReadOptions, includes_headers, parse_options
+from spark_source.options import Mode, ReadOptions, Storage, includes_headers, parse_options
 from spark_source.schema import check_columns, schema_ddl
 
 if TYPE_CHECKING:
@@ -58,9 +58,12 @@ class LogstoreDataSource(DataSource):
 class TaskPartition(InputPartition):
     """All that an executor gets to know. `topics` are names by id."""
 
-    def __init__(self, url: str, task: ReadTask, topics: Mapping[bytes, str]) -> None:
+    def __init__(
+        self, url: str, storage: Storage, task: ReadTask, topics: Mapping[bytes, str]
+    ) -> None:
         super().__init__(task)
         self.url = url
+        self.storage = storage
         self.topics = topics
 
 
@@ -132,22 +135,26 @@ def _progress(options: ReadOptions) -> Progress:
     from spark_source.progress import Progress
     from spark_source.survey import Survey
 
-    return Progress(options, Survey(options.url, options.topics), _core_count())
+    return Progress(
+        options, Survey(options.url, options.topics, dict(options.storage)), _core_count()
+    )
 
 
 def _partitions(
     options: ReadOptions, progress: Progress, tasks: Sequence[ReadTask], topics: Mapping[bytes, str]
 ) -> list[InputPartition]:
-    return [TaskPartition(options.url, task, topics) for task in tasks]
+    return [TaskPartition(options.url, options.storage, task, topics) for task in tasks]
 
 
 def _read(partition: InputPartition, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    from spark_source.rows import read_rows
+    from spark_source.rows import open_once, read_rows
 
     # Spark makes one empty partition of an empty list.
     if not isinstance(partition, TaskPartition):
         return iter(())
-    return read_rows(partition.url, partition.value, partition.topics, columns)
+    return read_rows(
+        open_once(partition.url, partition.storage), partition.value, partition.topics, columns
+    )
 
 
 def _core_count() -> int:

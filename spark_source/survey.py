@@ -5,13 +5,14 @@ may pass is asked again first. While nothing is written it asks ever more rarely
 apart: a long poll instead of the hundred questions a second that Spark would ask.
 """
 
+import itertools
 import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from logstore.clock import Clock, SystemClock, blocking_sleep_s
-from logstore.errors import OutcomeUnknown, Retryable
+from logstore.errors import Denied, OutcomeUnknown, Retryable
 from logstore.open import ReadableLog, open_readable
 from logstore.perform import back_off_seconds
 from logstore.reader import LogReader, PartitionView, Piece, TopicPartition
@@ -20,8 +21,10 @@ from spark_source.offsets import Extent, Extents, Range, TopicExtent
 
 T = TypeVar("T")
 
-ATTEMPTS_MAX = 8
-"""With the back-off, about six seconds."""
+OpenReadable = Callable[[str, Mapping[str, str]], ReadableLog]
+
+PATIENCE_S = 60.0
+"""How long a store or registry that is away may stay away before the query fails."""
 
 REGISTRY_INTERVAL_S = 5.0
 """How old what the registry said may be: until then a topic's deletion is not noticed."""
@@ -36,13 +39,15 @@ class Survey:
         self,
         url: str,
         topics: Sequence[str],
+        storage: Mapping[str, str] | None = None,
         *,
         clock: Clock | None = None,
         sleep_s: Callable[[float], None] = blocking_sleep_s,
-        open_log: Callable[[str], ReadableLog] = open_readable,
+        open_log: OpenReadable = open_readable,
     ) -> None:
         self._url = url
         self._wanted = topics
+        self._storage = storage or {}
         self._clock = clock or SystemClock()
         self._sleep_s = sleep_s
         self._open_log = open_log
@@ -121,13 +126,18 @@ class Survey:
 
     def _log(self) -> LogReader:
         if self._reader is None:
-            self._reader = LogReader(self._open_log(self._url))
+            self._reader = LogReader(self._open_log(self._url, self._storage))
         return self._reader
 
     def _patiently(self, call: Callable[..., T], *arguments: object) -> T:
-        for attempt in range(1, ATTEMPTS_MAX):
+        give_up_at_s = self._clock.monotonic_s() + PATIENCE_S
+        for attempt in itertools.count(1):
             try:
                 return call(*arguments)
+            except Denied:
+                raise  # no wait mends that
             except (Retryable, OutcomeUnknown):
+                if self._clock.monotonic_s() >= give_up_at_s:
+                    raise
                 self._sleep_s(back_off_seconds(attempt, self._chance))
-        return call(*arguments)
+        raise AssertionError("unreachable")

@@ -4,7 +4,7 @@ import argparse
 
 from logstore.cli.command import OK, Command
 from logstore.cli.output import print_facts, print_json
-from logstore.cli.storage_arguments import add_url, storage_of
+from logstore.cli.storage_arguments import add_url
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -16,13 +16,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "a directory needs none",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(fail=parser.error)
 
 
 def run(options: argparse.Namespace) -> int:
-    from logstore.cli.probing import print_report, report_json, surroundings
+    from logstore.cli.probing import checked_storage, print_report, report_json, surroundings
     from logstore.initialise import initialise
 
-    done = initialise(options.url, options.registry, storage_of(options), surroundings())
+    storage = checked_storage(options, options.registry)
+    done = initialise(options.url, options.registry, storage, surroundings())
     if options.json:
         print_json(
             {

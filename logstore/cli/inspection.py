@@ -2,9 +2,9 @@
 
 import argparse
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from logstore.cli.command import FAILED, OK, Command, positive_number, whole_number
+from logstore.cli.command import FAILED, OK, Command, positive_number, setting, whole_number
 from logstore.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ Look = Callable[["ReadableLog", argparse.Namespace], int]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    _add_common(parser, url=None, json=False)
+    _add_common(parser, inner=False)
     parser.set_defaults(look=_overview, fail=parser.error)
     parts = parser.add_subparsers(dest="what", metavar="WHAT")
 
@@ -47,23 +47,41 @@ def _part(
     summary: str,
 ) -> argparse.ArgumentParser:
     parser = parts.add_parser(name, help=summary, description=summary)
-    _add_common(parser, url=argparse.SUPPRESS, json=argparse.SUPPRESS)
+    _add_common(parser, inner=True)
     parser.set_defaults(look=look, fail=parser.error)
     return parser
 
 
-def _add_common(parser: argparse.ArgumentParser, url: str | None, json: bool | str) -> None:
-    """On both sides of WHAT, wherever people write them; the inner one does not reset the outer."""
-    parser.add_argument("--url", default=url, help="where the log lies, such as ./data")
-    parser.add_argument("--json", action="store_true", default=json, help="print JSON")
+def _add_common(parser: argparse.ArgumentParser, *, inner: bool) -> None:
+    """On both sides of WHAT, wherever people write them; the inner ones do not reset the outer."""
+    absent: Any = argparse.SUPPRESS
+    parser.add_argument(
+        "--url",
+        default=absent if inner else None,
+        help="the log: a directory, or s3://BUCKET/PREFIX",
+    )
+    parser.add_argument(
+        "--json", action="store_true", default=absent if inner else False, help="print JSON"
+    )
+    parser.add_argument(
+        "--set",
+        type=setting,
+        action="append",
+        default=absent if inner else [],
+        dest="more_storage" if inner else "storage",
+        metavar="NAME=VALUE",
+        help="how to reach a bucket: a storage.* setting; may be repeated",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
+    from logstore.cli.storage_arguments import storage_of
     from logstore.open import open_readable
 
     if options.url is None:
         options.fail("the following arguments are required: --url")
-    log = open_readable(options.url)
+    options.storage += getattr(options, "more_storage", [])
+    log = open_readable(options.url, storage_of(options))
     try:
         code: int = options.look(log, options)
         return code
@@ -119,7 +137,7 @@ def _registry(log: "ReadableLog", options: argparse.Namespace) -> int:
 
 
 def _topic(log: "ReadableLog", options: argparse.Namespace) -> int:
-    from logstore.cli.inspection_text import print_topic, topic_json
+    from logstore.cli.topic_text import print_topic, topic_json
     from logstore.cli.topic_view import Wanted, view_topic
 
     wanted = Wanted(options.records, options.partition, options.offset)

@@ -4,20 +4,22 @@ import argparse
 
 from logstore.cli.command import FAILED, OK, Command
 from logstore.cli.output import print_facts, print_json
-from logstore.cli.storage_arguments import add_url, storage_of
+from logstore.cli.storage_arguments import add_url
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(fail=parser.error)
 
 
 def run(options: argparse.Namespace) -> int:
-    from logstore.cli.probing import print_report, report_json, surroundings
+    from logstore.cli.probing import checked_storage, print_report, report_json, surroundings
     from logstore.errors import Refused
     from logstore.initialise import probe_log, refusal
 
-    probed = probe_log(options.url, storage_of(options), surroundings())
+    storage = checked_storage(options, None)
+    probed = probe_log(options.url, storage, surroundings())
     if options.json:
         print_json(
             {"url": probed.url, "registry": probed.registry, "probe": report_json(probed.report)}

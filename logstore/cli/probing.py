@@ -1,12 +1,15 @@
 """How `logstore init` and `logstore probe` show what a probe found."""
 
+import argparse
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logstore.cli.output import print_table
+from logstore.cli.storage_arguments import storage_of
 from logstore.clock import SystemClock, blocking_sleep_s
-from logstore.initialise import Surroundings
+from logstore.errors import Invalid
+from logstore.initialise import Surroundings, check_arguments
 from logstore.probe import Report
 
 
@@ -14,6 +17,17 @@ def surroundings() -> Surroundings:
     from logstore.cli.main import installed_version
 
     return Surroundings(SystemClock(), random.Random(), blocking_sleep_s, installed_version())
+
+
+def checked_storage(options: argparse.Namespace, registry: str | None) -> dict[str, str]:
+    """The `storage.*` settings, once all that can be told of the arguments alone is in order."""
+    try:
+        storage = storage_of(options)
+        check_arguments(options.url, registry, storage)
+    except Invalid as error:
+        options.fail(str(error))
+        raise AssertionError("argparse has ended the process") from error
+    return storage
 
 
 def report_json(report: Report) -> dict[str, Any]:
@@ -35,8 +49,7 @@ def report_json(report: Report) -> dict[str, Any]:
 
 def print_report(report: Report) -> None:
     rows: Sequence[Sequence[object]] = [
-        (tally.what, tally.rounds, tally.judged, _winners(tally.winners))
-        for tally in report.races
+        (tally.what, tally.rounds, tally.judged, _winners(tally.winners)) for tally in report.races
     ]
     print_table(
         f"probe: {report.racers} racers at a time",

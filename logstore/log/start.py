@@ -1,7 +1,7 @@
 """What a broker does before it leads: safety rule 3, and the takeover of its own predecessor.
 
     watch the predecessor → open a chain → broker row → take over every chain of this broker id that
-    is not sealed → clear away and complete what died half done → topics
+    is not sealed → clear away what died half done → topics
 
 A live twin is refused. Every step may be repeated by the next start, wherever this one dies. A
 predecessor that was only stopped may go on in the midst of it and create a topic in a chain that is
@@ -13,10 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from logstore.chains.opening import Opened, open_chain
-from logstore.chains.state import PartitionState
 from logstore.errors import ConditionFailed, Refused
-from logstore.log.topics import UnknownTopic, delete_partition_rows, delete_topic, first_row
-from logstore.metadata import read_partition_rows, read_topics
+from logstore.log.topics import UnknownTopic, delete_partition_rows, delete_topic, forget_deleted
+from logstore.metadata import read_partition_row, read_partition_rows, read_topics
 from logstore.registry.store import Condition, RowAbsent, Term
 from logstore.rows import (
     BROKER,
@@ -63,11 +62,11 @@ class Started:
 def start(cluster_id: bytes, me: Self) -> Steps[Started]:
     """Raises `Refused`: a live twin, or a registry older than the log."""
     predecessor = yield from _watch_predecessor(me)
+    yield from _check_sole_leader(me.broker)
     opened = yield from open_chain(cluster_id, me.broker, lease_s=LEASE_S)
     heartbeat = yield from _put_broker_row(me, opened.epoch, predecessor)
     inherited: Inherited = {}
     topics = yield from _inherit(cluster_id, Heir(me.broker, opened.epoch), inherited)
-    yield from _check_sole_leader(me.broker)
     return Started(me.broker, opened, list(inherited.values()), topics, heartbeat)
 
 
@@ -126,7 +125,8 @@ def _inherit(cluster_id: bytes, heir: Heir, inherited: Inherited) -> Steps[dict[
             for taken in (yield from take_over(cluster_id, epoch, heir, cold=True)):
                 inherited[taken.topic_id, taken.partition] = taken
         topics = yield from _clear_away(inherited)
-        if (yield from _complete(topics, heir, inherited)):
+        if (yield from _settle(topics, inherited)):
+            yield from forget_deleted()
             return topics
     raise _started_twice(heir.broker)  # rows keep coming, or name a chain younger than ours
 
@@ -177,27 +177,24 @@ def _clear_away(inherited: Inherited) -> Steps[dict[str, TopicRow]]:
     return topics
 
 
-def _complete(topics: Mapping[str, TopicRow], heir: Heir, inherited: Inherited) -> Steps[bool]:
-    """Create the partition rows that a live topic lacks; False: some row names another chain.
+def _settle(topics: dict[str, TopicRow], inherited: Inherited) -> Steps[bool]:
+    """Drop topics that lack a partition row; False: some row names a chain not taken over yet.
 
-    A creation that was on its way when an earlier start cleared its partitions away may have put
-    the topic row since. Nobody was told of that topic, and nothing is in it.
+    A put of a topic row that was given up as lost may land after an earlier start has cleared its
+    partitions away. Nobody was ever told of that topic.
     """
-    is_complete = True
-    for topic in topics.values():
-        for partition in range(topic.partitions):
-            if (topic.topic_id, partition) in inherited:
-                continue
-            row = first_row(heir.broker, heir.chain)
-            pk, sk = (
-                partition_pk(topic.topic_id, partition),
-                partition_sk(topic.topic_id, partition),
-            )
-            try:
-                yield PutRow(pk, sk, row.row(), [RowAbsent()])
-            except ConditionFailed:
-                is_complete = False
-                continue
-            new = Inheritance(topic.topic_id, partition, row, PartitionState())
-            inherited[topic.topic_id, partition] = new
-    return is_complete
+    is_settled = True
+    for name, topic in list(topics.items()):
+        mine = [(topic.topic_id, number) for number in range(topic.partitions)]
+        lacking = [key for key in mine if key not in inherited]
+        for key in lacking:
+            if (yield from read_partition_row(*key)) is None:
+                with suppress(UnknownTopic):
+                    yield from delete_topic(name, topic.topic_id)
+                del topics[name]
+                for inherited_key in set(mine) - set(lacking):
+                    del inherited[inherited_key]
+                break
+        else:
+            is_settled = is_settled and not lacking
+    return is_settled

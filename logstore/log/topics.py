@@ -2,6 +2,9 @@
 
 The topic row is the commit point: written last on creation, changed first on deletion. Partition
 rows without a topic row, and topics half deleted, are cleared away at the next start.
+
+The row of a deleted topic stays for an hour. A put that was given up as lost may land seconds
+later; where it asks only that no row be there, it would bring the topic back.
 """
 
 import re
@@ -10,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from logstore.errors import ConditionFailed, Invalid, LogstoreError
-from logstore.registry.store import Condition, RowAbsent, RowExists
+from logstore.registry.store import Condition, Row, RowAbsent, RowExists, Term
 from logstore.rows import (
     TOPIC,
     PartitionRow,
@@ -24,7 +27,9 @@ from logstore.steps import (
     DeleteRow,
     DrawNonce,
     GetRow,
+    NowMs,
     PutRow,
+    QueryRows,
     Steps,
     Together,
     UpdateRow,
@@ -32,6 +37,8 @@ from logstore.steps import (
 
 NAME_LENGTH_MAX = 249
 PARTITIONS_MAX = 10_000
+DELETED_MS = "deleted_ms"
+DELETED_KEPT_MS = 3_600_000
 _NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
@@ -75,14 +82,19 @@ def create_topic(
     """All partitions led by `broker` through its open `chain`. Raises `TopicExists`."""
     check_topic_name(name)
     check_partition_count(partitions)
-    if (yield GetRow(TOPIC, name)) is not None:
-        raise TopicExists(f"topic exists: name={name}")
+    place = yield from _free_place(name)
     topic_id = yield from _draw_topic_id()
-    row = first_row(broker, chain)
+    row = PartitionRow(
+        broker=broker,
+        chain=chain,
+        leader_epoch=0,
+        log_start=0,
+        stretches=(StretchRef(0, chain, 0),),
+    )
     yield from _all_of([_put_partition(topic_id, number, row) for number in range(partitions)])
     topic = TopicRow(topic_id, TopicStatus.LIVE, partitions, dict(configs))
     try:
-        yield PutRow(TOPIC, name, topic.row(), [RowAbsent()])
+        yield PutRow(TOPIC, name, topic.row(), place)
     except ConditionFailed as failed:
         # Our own row, written by an attempt whose answer was lost, may have been changed since.
         if failed.current is None or TopicRow.of(failed.current).topic_id != topic_id:
@@ -91,15 +103,34 @@ def create_topic(
     return NewTopic(topic, [row] * partitions)
 
 
-def first_row(broker: int, chain: int) -> PartitionRow:
-    """The row of a partition that nobody has led yet."""
-    return PartitionRow(
-        broker=broker,
-        chain=chain,
-        leader_epoch=0,
-        log_start=0,
-        stretches=(StretchRef(0, chain, 0),),
-    )
+def _free_place(name: str) -> Steps[list[Term]]:
+    """On which terms a row of this name may be put. Raises `TopicExists`."""
+    row = yield GetRow(TOPIC, name)
+    if row is None:
+        return [RowAbsent()]
+    last = TopicRow.of(row)
+    if last.status is not TopicStatus.DELETED:
+        raise TopicExists(f"topic exists: name={name}")
+    return _is_deleted(last.topic_id)
+
+
+def _is_deleted(topic_id: bytes) -> list[Term]:
+    return [
+        Condition("topic_id", "=", topic_id.hex()),
+        Condition("status", "=", TopicStatus.DELETED.value),
+    ]
+
+
+def forget_deleted() -> Steps[None]:
+    """Remove the rows of topics that were deleted long ago."""
+    now_ms: int = yield NowMs()
+    for name, row in (yield QueryRows(TOPIC)):
+        topic, deleted_ms = TopicRow.of(row), row.get(DELETED_MS)
+        if topic.status is not TopicStatus.DELETED or not isinstance(deleted_ms, int):
+            continue
+        if deleted_ms + DELETED_KEPT_MS <= now_ms:
+            with suppress(ConditionFailed):  # the name has a new life
+                yield DeleteRow(TOPIC, name, _is_deleted(topic.topic_id))
 
 
 def delete_topic(name: str, topic_id: bytes) -> Steps[None]:
@@ -107,12 +138,14 @@ def delete_topic(name: str, topic_id: bytes) -> Steps[None]:
     row = yield GetRow(TOPIC, name)
     topic = None if row is None else TopicRow.of(row)
     same_life = [Condition("topic_id", "=", topic_id.hex())]
-    if topic is None or topic.topic_id != topic_id:
+    if topic is None or topic.topic_id != topic_id or topic.status is TopicStatus.DELETED:
         raise UnknownTopic(f"no such topic: name={name} topic_id={topic_id.hex()}")
     try:
         yield UpdateRow(TOPIC, name, {"status": TopicStatus.DELETING.value}, same_life)
         yield from delete_partition_rows(topic_id, topic.partitions)
-        yield DeleteRow(TOPIC, name, same_life)
+        now_ms: int = yield NowMs()
+        gone: Row = {"status": TopicStatus.DELETED.value, DELETED_MS: now_ms}
+        yield UpdateRow(TOPIC, name, gone, same_life)
     except ConditionFailed:
         pass  # somebody else is deleting it, or has: that is what was asked for
 

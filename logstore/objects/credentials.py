@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NotRequired, TypedDict
 
 from logstore.clock import SystemClock
+from logstore.errors import Refused
 
 ASK_AGAIN = timedelta(seconds=15)
 _CLIENT_MARGIN = timedelta(minutes=5)
@@ -42,7 +43,7 @@ class AwsCredentials:
         self._found: Any = None  # botocore's, which renew themselves
 
     def __call__(self) -> Credential:
-        """Raises what botocore raises, or `LookupError` when there are none."""
+        """Raises what botocore raises, `Refused`, or `LookupError` when there are none."""
         # The client compares this with the machine's time, so no other clock will do.
         now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
         expires_at = now + _CLIENT_MARGIN + ASK_AGAIN
@@ -68,10 +69,18 @@ class AwsCredentials:
 
 
 def open_session(profile: str | None) -> Any:
-    """botocore's session on `profile`, or on what the environment names."""
-    from botocore.session import Session  # 0.4 s
+    """botocore's session on `profile`, or on what the environment names. Raises `Refused`."""
+    from botocore.exceptions import BotoCoreError  # 0.4 s
+    from botocore.session import Session
 
-    return Session(profile=profile)
+    session = Session(profile=profile)
+    try:
+        session.get_scoped_config()
+    except BotoCoreError as error:
+        raise Refused(
+            f"the AWS configuration cannot be used: {error}; check storage.profile and AWS_PROFILE"
+        ) from error
+    return session
 
 
 def configured_region(profile: str | None) -> str | None:

@@ -4,7 +4,7 @@
     412, 409                                        AlreadyExists     Retryable       Retryable
     404 NoSuchKey                                   OutcomeUnknown    NotFound        no error
     404 NoSuchBucket, a redirect, a foreign region  Refused           Refused         Refused
-    501                                             Refused           Retryable       Retryable
+    501                                             Refused           as other 5xx    as other 5xx
     401, 403, an expired or bad token               Denied            Denied          Denied
     429, 503, SlowDown                              Throttled         Throttled       Throttled
     no connection was made                          Retryable         Retryable       Retryable
@@ -145,8 +145,8 @@ _STATUS = re.compile(r"non-2xx status code: (\d{3})")
 _CODE = re.compile(r"<Code>\s*([A-Za-z0-9.]{1,80})\s*</Code>")
 _MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _REDIRECT = "Received redirect without LOCATION"
-_NOT_CONNECTED = "kind: Connect"
-_TIMED_OUT = "kind: Timeout"
+_NOT_CONNECTED = re.compile(r"client::legacy::Error\(\s*Connect,")  # a reset says SendRequest
+_TIMED_OUT = "kind: Timeout,"
 _NOT_SIGNED = "External AWS credential provider: "
 _PLACE = re.compile(r" for path \S+| performing \S+ \S+ in \S+")
 
@@ -158,7 +158,7 @@ def answer_of(text: str) -> Answer:
     if _NOT_SIGNED in said:
         return Answer(None, NO_CREDENTIALS, said.rpartition(_NOT_SIGNED)[2][:MESSAGE_MAX], False)
     if status is None:
-        reached = _NOT_CONNECTED not in source
+        reached = _NOT_CONNECTED.search(source) is None
         return Answer(None, "", _cause(said, source), reached, _REDIRECT in said)
     return Answer(
         int(status[1]),

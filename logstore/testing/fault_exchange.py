@@ -89,6 +89,8 @@ class Exchanges:
         await asyncio.sleep(max(0.0, whole_s - spent_s))
         if fault is not None and fault.startswith("applied-"):
             await pass_body(answer.body(is_answer_to=method), upstream.reader, None)
+            if _is_last(method, answer):
+                self.end()
             return await self._lie(head, fault.removeprefix("applied-"))
         if fault != "cut":
             self._proxy.counts[f"{method} {answer.status}"] += 1
@@ -121,7 +123,7 @@ class Exchanges:
             return False
         await pass_body(body, upstream.reader, writer)
         await writer.drain()
-        if body.to_end or answer.has_token("connection", "close"):
+        if _is_last(method, answer):
             self.end()
             return False
         return True
@@ -144,6 +146,11 @@ class Exchanges:
         self._proxy.send_later(head.first[0], head.encode() + body, seconds)
         reset(self._client.writer)
         return False
+
+
+def _is_last(method: str, answer: Head) -> bool:
+    """Whether the server closes the connection after this answer."""
+    return answer.body(is_answer_to=method).to_end or answer.has_token("connection", "close")
 
 
 def _error(head: Head, status: str, object_code: str, row_code: str) -> bytes:

@@ -41,4 +41,19 @@ def drive(
                 assert answer is not _END, f"no answer left for {request}"
 
 
+def resume(steps: Steps[T], request: Request) -> Steps[T]:
+    """The rest of `steps`, which stand at `request` and have no answer yet."""
+    while True:
+        try:
+            try:
+                answer = yield request
+            except LogstoreError as error:
+                request = steps.throw(error)
+            else:
+                request = steps.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
 _END = object()

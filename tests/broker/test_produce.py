@@ -6,6 +6,7 @@ from logstore.errors import OutcomeUnknown
 from logstore.records.batch import HEADER, check_crc, read_header
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
+from logstore.wire.apis import APIS, decode_response_header, encode_request_frame
 from logstore.wire.client import Connection
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.produce import (
@@ -235,8 +236,6 @@ def test_acks_0_that_fails_closes_the_connection(running: Running) -> None:
 
 
 def frame_of(request: ProduceRequest) -> bytes:
-    from logstore.wire.apis import APIS, encode_request_frame
-
     return b"".join(encode_request_frame(1, APIS[PRODUCE], 9, "me", request))
 
 
@@ -316,15 +315,20 @@ def test_what_is_stored_is_what_was_sent_but_for_offset_and_epoch(
     assert stored[len(first) + 16 :] == second[16:]
 
 
-def test_a_fenced_broker_says_that_it_no_longer_leads() -> None:
+def test_what_waits_when_the_broker_is_fenced_is_told_and_nothing_after_it() -> None:
     with running_broker() as running, running.connect() as client:
         running.create_topic("fenced")
         running.hold_store()
         client.send_raw(frame_of(produce_request("fenced", batch_of(b"x"))))
         running.wait_until(lambda: running.log.topics["fenced"].leaders[0].log_end == 1)
         running.do(running.log.writer.stop)
-        client.read_frame()
+        frame = client.read_frame()
+        _, at = decode_response_header(frame, APIS[PRODUCE], 9)
+        response: ProduceResponse = APIS[PRODUCE].decode_response(9, frame, at)
+        one = response.responses[0].partition_responses[0]
 
-        one = produce(client, "fenced", batch_of(b"y"))
-
-        assert one.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (one.error_code, one.base_offset) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+        client.send_raw(frame_of(produce_request("fenced", batch_of(b"y"))))
+        running.stop()
+        with pytest.raises(OutcomeUnknown):
+            client.read_frame()

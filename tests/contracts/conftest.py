@@ -18,7 +18,12 @@ from typing import Any, TypeVar
 import pytest
 
 from logstore.clock import SystemClock
+from logstore.objects.caching import CachingBlockingStore, CachingStore, RangeCache
 from logstore.objects.directory import DirectoryStore
+from logstore.objects.fault_draws import Faults, StoreFaults
+from logstore.objects.faulty import FaultyBlockingStore, FaultyStore
+from logstore.objects.hedge_policy import HedgePolicy, HedgeSettings
+from logstore.objects.hedging import HedgingStore
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import MeteredBlockingStore, MeteredStore, StoreCounts
 from logstore.objects.s3 import S3BlockingStore, S3Store
@@ -192,6 +197,10 @@ def _memory() -> MemoryObjects:
     return MemoryObjects(SystemClock())
 
 
+def _no_faults() -> Faults:
+    return Faults(StoreFaults(), Random(1), SystemClock())
+
+
 @contextmanager
 def _s3(endpoint: str) -> Iterator[BlockingObjectStore]:
     with aws_environment():
@@ -218,6 +227,19 @@ OBJECT_STORES: dict[str, Callable[[Path], AbstractContextManager[BlockingObjectS
     ),
     "metered-memory": lambda _: _on_loop(MeteredStore(MemoryStore(_memory()), StoreCounts())),
     "metered-memory-blocking": lambda _: _blocking(MeteredBlockingStore(_memory(), StoreCounts())),
+    "caching-memory": lambda _: _on_loop(CachingStore(MemoryStore(_memory()), RangeCache(1 << 20))),
+    "caching-memory-blocking": lambda _: _blocking(
+        CachingBlockingStore(_memory(), RangeCache(1 << 20))
+    ),
+    "hedging-memory": lambda _: _on_loop(
+        HedgingStore(MemoryStore(_memory()), HedgePolicy(HedgeSettings()), SystemClock())
+    ),
+    "faulty-memory-in-good-health": lambda _: _on_loop(
+        FaultyStore(MemoryStore(_memory()), _no_faults(), SystemClock())
+    ),
+    "faulty-memory-in-good-health-blocking": lambda _: _blocking(
+        FaultyBlockingStore(_memory(), _no_faults())
+    ),
     "s3": lambda _: _s3(locked_moto()),
     "s3-blocking": lambda _: _s3_blocking(locked_moto()),
 }

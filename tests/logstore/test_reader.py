@@ -7,10 +7,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore.chains.keys import segment_key
-from logstore.errors import Corrupt, LogstoreError, Retryable
+from logstore.errors import (
+    Corrupt,
+    Denied,
+    LogstoreError,
+    OutcomeUnknown,
+    Retryable,
+    Throttled,
+)
 from logstore.log.start import Self, start
 from logstore.objects.memory import MemoryObjects
-from logstore.reader import LogReader, PartitionView, Piece, TopicPartition, read_batches
+from logstore.reader import (
+    GET_ATTEMPTS_MAX,
+    LogReader,
+    PartitionView,
+    Piece,
+    TopicPartition,
+    read_batches,
+)
 from logstore.rows import ChainRow, ChainStatus, chain_sk
 from logstore.steps import Create, Steps
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
@@ -252,6 +266,52 @@ def test_a_segment_that_is_gone_is_to_be_looked_for_again() -> None:
 
     with pytest.raises(Retryable, match="segment is gone: chain=1 seq=1"):
         list(read_batches(objects, 1, 1, 1, [piece]))
+
+
+@pytest.mark.parametrize(
+    ("faults", "ends_in"),
+    [
+        ([Throttled("slow down"), OutcomeUnknown("reset")], None),
+        ([Throttled("slow down")] * GET_ATTEMPTS_MAX, Throttled),
+        ([Denied("no")], Denied),
+    ],
+    ids=["passes", "stays", "denied"],
+)
+def test_a_fetch_that_fails_is_tried_again_unless_that_is_in_vain(
+    faults: list[LogstoreError], ends_in: type[LogstoreError] | None
+) -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        await live(written, [(0, [0])], clean=True)
+        reader = await written.reader()
+        key = next(iter(written.records))
+        (piece,) = reader.pieces(key, reader.partitions(reader.topics())[key].row, 0, 1)
+        store, sleeps = FailingGets(written.objects, list(faults)), list[float]()
+        found = read_batches(
+            store, 1, piece.first_seq, piece.last_seq, [piece], sleep_s=sleeps.append
+        )
+        if ends_in is None:
+            assert len(list(found)) == 1
+            assert len(sleeps) == len(faults)
+        else:
+            with pytest.raises(ends_in):
+                list(found)
+            assert len(sleeps) == len(faults) - 1
+
+    run(scenario())
+
+
+class FailingGets(MemoryObjects):
+    """The same objects, whose next gets fail."""
+
+    def __init__(self, objects: MemoryObjects, faults: list[LogstoreError]) -> None:
+        self._of = objects
+        self._faults = faults
+
+    def get(self, key: str) -> bytes:
+        if self._faults:
+            raise self._faults.pop(0)
+        return self._of.get(key)
 
 
 @pytest.mark.parametrize("damage", ["cut short", "not what its key says"])

@@ -115,11 +115,11 @@ class World:
         self.lives.append(life)
         return life
 
-    async def start(self, *, new_lock: bool = False, attempts_max: int = 30) -> SimulatedBroker:
+    async def start(self, *, new_lock: bool = False, attempts_max: int = 60) -> SimulatedBroker:
         """Start until a broker serves, as a service manager would."""
         for attempt in range(attempts_max):
             dies_at = None
-            if not self.is_healed and self.chance.random() < 0.25:
+            if not self.is_healed and attempt < 5 and self.chance.random() < 0.25:
                 dies_at = self.chance.randrange(1, 600)
             life = self.spawn(new_lock=new_lock and attempt == 0, dies_at_step=dies_at)
             if await self.until(partial(_is_settled, life), START_S):

@@ -23,10 +23,20 @@ WAIT_S = 60.0
 
 
 class LogOnDisk:
-    """One life of one broker: `with LogOnDisk(directory) as log`. A later one takes over."""
+    """One life of one broker: `with LogOnDisk(directory) as log`. A later one takes over.
 
-    def __init__(self, directory: Path, *, checkpoint_segments: int = 8) -> None:
+    A bucket's URL will do as well, with `storage` settings, if it has been made a log.
+    """
+
+    def __init__(
+        self,
+        directory: Path | str,
+        storage: Mapping[str, str] | None = None,
+        *,
+        checkpoint_segments: int = 8,
+    ) -> None:
         self.directory = directory
+        self.storage = storage or {}
         self._settings = LogSettings(
             flush=FlushSettings(interval_s=0.002),
             limits=ChainLimits(checkpoint_segments=checkpoint_segments),
@@ -102,7 +112,9 @@ class LogOnDisk:
     async def _live(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        opened = await open_log(str(self.directory), clock=SystemClock(), chance=random.Random(0))
+        opened = await open_log(
+            str(self.directory), clock=SystemClock(), chance=random.Random(0), storage=self.storage
+        )
         try:
             async with asyncio.TaskGroup() as tasks:
                 me = Self(1, "localhost", 9092, "", "the lock")

@@ -46,11 +46,13 @@ def test_names_and_words_may_be_in_any_case(spell: object) -> None:
         "maxOffsetsPerTrigger": "10",
         "maxBytesPerTrigger": "20",
         "minPartitions": "3",
+        "Storage.Region": "eu-1",
     }
     found = parse_options({spell(name): text for name, text in options.items()}, Mode.STREAM)  # type: ignore[operator]
 
     assert found == ReadOptions(
         url="/data/log",
+        storage=(("storage.region", "eu-1"),),
         topics=("a", "b"),
         starting=OffsetChoice(EARLIEST),
         ending=OffsetChoice(LATEST),
@@ -76,8 +78,9 @@ def test_ending_offsets_in_json_leave_the_rest_at_latest() -> None:
 
 def test_a_relative_path_is_made_absolute_and_a_url_is_left() -> None:
     assert parsed(path="data").url == str(Path("data").absolute())
-    assert parsed(path="file:/data/log").url == "file:/data/log"
-    assert parse_options({"url": "s3://b/p", "subscribe": "a"}, Mode.BATCH).url == "s3://b/p"
+    assert parsed(path="file:/data/log").url == "/data/log"
+    bucket = {"url": "s3a://bucket/prefix", "subscribe": "orders"}
+    assert parse_options(bucket, Mode.BATCH).url == "s3://bucket/prefix"
     assert parsed(url="/data/log").url == "/data/log"
 
 
@@ -93,6 +96,9 @@ def test_a_relative_path_is_made_absolute_and_a_url_is_left() -> None:
         (Mode.STREAM, {"subscribe": " , "}, "subscribe is missing"),
         (Mode.STREAM, {"path": ""}, "path is missing"),
         (Mode.STREAM, {"url": "/other"}, "path and url differ"),
+        (Mode.STREAM, {"path": "ftp://host/log"}, "unknown kind of URL: scheme=ftp"),
+        (Mode.STREAM, {"storage.secret": "x"}, "unknown setting: storage.secret"),
+        (Mode.STREAM, {"storage.path.style": "x"}, "storage.path.style is true or false"),
         (Mode.STREAM, {"endingOffsets": "latest"}, "endingOffsets is for batch reads only"),
         (Mode.BATCH, {"startingOffsets": "latest"}, "cannot start at latest"),
         (Mode.BATCH, {"startingOffsets": '{"orders":{"0":-1}}'}, "cannot start at latest"),

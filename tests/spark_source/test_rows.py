@@ -10,6 +10,7 @@ import pytest
 
 from logstore.chains.keys import segment_key
 from logstore.errors import Corrupt, Refused
+from logstore.open import open_objects
 from logstore.records.batch import CODECS, HEADER_BYTES, Codec
 from logstore.records.compression import compress
 from logstore.records.crc32c import crc32c
@@ -44,7 +45,11 @@ def batches_of(
     directory: Path, columns: Sequence[str] = tuple(TYPES), **options: str
 ) -> list[pa.RecordBatch]:
     tasks, topics = planned(directory, **options)
-    return [rows for task in tasks for rows in read_rows(str(directory), task, topics, columns)]
+    return [
+        rows
+        for task in tasks
+        for rows in read_rows(open_objects(str(directory)), task, topics, columns)
+    ]
 
 
 def rows_of(directory: Path, *columns: str, **options: str) -> list[dict[str, Any]]:
@@ -212,4 +217,4 @@ def test_a_damaged_batch_is_named(tmp_path: Path) -> None:
         Corrupt, match=rf"chain=1 seq={seq + 1} .*partition=1 offset=2 to 3 cause=bad crc"
     ):
         for task in tasks:
-            list(read_rows(str(copy), task, topics, ("offset",)))
+            list(read_rows(open_objects(str(copy)), task, topics, ("offset",)))

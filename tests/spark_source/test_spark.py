@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -17,9 +18,14 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from logstore.clock import SystemClock, blocking_sleep_s
+from logstore.initialise import Surroundings, initialise
 from logstore.records.batch import CODECS
 from logstore.records.encode import encode_batch, records_of
 from logstore.records.record import Record
+from tests.servers.buckets import new_location
+from tests.servers.locked_moto import aws_environment, locked_moto
+from tests.servers.tables import new_table_url
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.session import make_session
 
@@ -31,7 +37,8 @@ TIME_MS = 1_700_000_000_123
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    session = make_session()
+    with aws_environment():  # executors have it from the process that starts them
+        session = make_session()
     yield session
     session.stop()
 
@@ -180,6 +187,27 @@ def test_a_schema_of_other_columns_is_refused(spark: SparkSession, log: LogOnDis
 
     with pytest.raises(PySparkException, match="the source has no column: value string"):
         batch_reader(spark, log).schema("value string").load().count()
+
+
+def test_a_log_in_a_bucket_is_read_alike(spark: SparkSession) -> None:
+    endpoint = locked_moto()
+    url, table = new_location(endpoint).url, new_table_url(endpoint)
+    storage = {"storage.endpoint": endpoint}
+    around = Surroundings(SystemClock(), random.Random(1), blocking_sleep_s, "test")
+    with aws_environment():
+        initialise(url, str(table), storage, around)
+        with LogOnDisk(url, storage) as log:
+            log.create_topic("orders", 2)
+            log.append("orders", 0, numbered(0, 50))
+            log.append("orders", 1, numbered(50, 50))
+
+    batch = batch_reader(spark, log, **storage).load()
+    seen: list[int] = []
+    stream = _collecting(stream_reader(spark, log, **storage).load(), seen)
+    stream.trigger(availableNow=True).start().awaitTermination()
+
+    assert batch.selectExpr("sum(int(string(value))) as n").collect() == [(sum(range(100)),)]
+    assert sorted(seen) == list(range(100))
 
 
 # Streams

@@ -1,5 +1,6 @@
 """A Spark session in this process, with Delta, quiet, and wholly gone at the end."""
 
+import logging
 import os
 import re
 import subprocess
@@ -39,8 +40,9 @@ SETTINGS = {
 }
 
 
-# What a Python source raises arrives as a traceback in the text of Spark's own error.
+# What Python code raises arrives as a traceback in the text of Spark's own error.
 _OURS = re.compile(r"^logstore\.errors\.\w+: (.+)$", re.MULTILINE)
+_PYTHON = re.compile(r"^(\w+: .+)\n\s*SQLSTATE", re.MULTILINE)
 
 
 class SparkFailed(Exception):
@@ -57,6 +59,7 @@ def spark_session(ivy: Path, lines: Path) -> Iterator[SparkSession]:
     """`ivy` is where Spark caches jars, `lines` takes what its processes print."""
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # prints a traceback on Ctrl-C
     builder = SparkSession.builder.master("local[2]").appName("logstore demo")
     for name, value in {**SETTINGS, "spark.jars.ivy": str(ivy.absolute())}.items():
         builder = builder.config(name, value)
@@ -74,8 +77,8 @@ def spark_session(ivy: Path, lines: Path) -> Iterator[SparkSession]:
 
 
 def _reason(text: str) -> str:
-    ours = _OURS.search(text)
-    return ours[1] if ours else (text.strip().splitlines() or ["Spark failed"])[0]
+    found = _OURS.search(text) or _PYTHON.search(text)
+    return found[1] if found else (text.strip().splitlines() or ["Spark failed"])[0]
 
 
 @contextmanager

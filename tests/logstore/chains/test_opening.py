@@ -6,10 +6,11 @@ import pytest
 
 from logstore.chains.keys import segment_key
 from logstore.chains.opening import Opened, open_chain
-from logstore.errors import LogstoreError, NotFound, Refused
+from logstore.errors import NotFound, Refused
 from logstore.rows import CLUSTER, ChainRow, ChainStatus, ClusterRow
 from logstore.segments.format import SegmentKind, decode_header
 from logstore.steps import Create, Request, Steps, UpdateRow
+from logstore.testing.scripted import resume
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import run
 from tests.golden.samples import BROKER, CLUSTER_ID, EPOCH
@@ -100,7 +101,7 @@ def test_a_maker_that_was_only_slow_draws_another_epoch() -> None:
 
     request = slow.send(None)
     assert isinstance(request, UpdateRow)
-    assert run(chain.performer.run(go_on(slow, request))).epoch == EPOCH + 2
+    assert run(chain.performer.run(resume(slow, request))).epoch == EPOCH + 2
 
 
 def answer(chain: BuiltChain, request: Request) -> object:
@@ -113,21 +114,6 @@ def answer(chain: BuiltChain, request: Request) -> object:
 def only(request: Request) -> Steps[object]:
     found: object = yield request
     return found
-
-
-def go_on(steps: Steps[Opened], request: Request) -> Steps[Opened]:
-    """The rest of `steps`, which wait for the answer to `request`."""
-    while True:
-        try:
-            try:
-                found = yield request
-            except LogstoreError as error:
-                request = steps.throw(error)
-            else:
-                request = steps.send(found)
-        except StopIteration as end:
-            opened: Opened = end.value
-            return opened
 
 
 @pytest.mark.parametrize("lost_seqs", [1, 2])

@@ -135,3 +135,18 @@ def test_what_is_not_there_is_said_so(
     assert answer.code == FAILED
     assert hint in answer.err
     assert answer.err.count("\n") == 1
+
+
+def test_options_may_stand_on_both_sides_of_what_is_asked(logstore: Command, written: Path) -> None:
+    before = logstore("inspect", "--json", "--url", written, "registry")
+    after = logstore("inspect", "registry", "--json", "--url", written)
+
+    assert before == after
+    assert before.code == OK
+
+
+def test_a_storage_setting_that_does_not_exist_is_refused(logstore: Command, written: Path) -> None:
+    answer = logstore("inspect", "--url", written, "registry", "--set", "storage.endpiont=x")
+
+    assert answer.code == FAILED
+    assert "storage.endpoint" in answer.err

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -117,11 +118,11 @@ def test_a_leader_and_who_takes_over_make_the_same_checkpoint() -> None:
         written = WrittenLog(checkpoint_segments=1000)
         async with written.life() as log:
             topic = await log.create_topic("orders", 2, {})
-            for number in range(9):
+            for number in range(18):
                 leader = topic.leaders[number % 2]
                 await written.write(
                     log, leader, [EPOCH_MS + number], producer_id=number % 3,
-                    producer_epoch=0, base_sequence=number // 3,
+                    producer_epoch=0, base_sequence=number // 6,
                 )  # fmt: skip
             epoch = log.epoch
         (key,) = keys(written, f"{CHECKPOINTS}{epoch:020d}")
@@ -262,12 +263,14 @@ def test_many_appends_while_a_log_closes_are_all_or_nothing() -> None:
         async with written.life(clean=False) as log:
             leader = (await log.create_topic("orders", 1, {})).leaders[0]
 
+            def note(base: int, error: LogstoreError | None) -> None:
+                if error is None:
+                    acknowledged.append(base)
+
             async def go_on() -> None:
                 for sequence in range(50):
                     base, seq = append(leader, 7, sequence)
-                    log.when_committed(
-                        seq, lambda error, at=base: None if error else acknowledged.append(at)
-                    )
+                    log.when_committed(seq, partial(note, base))
                     await written.performer.clock.sleep_s(0.001)
 
             async with asyncio.TaskGroup() as tasks:

@@ -27,6 +27,8 @@ class Writer:
                 "enable.idempotence": True,
                 "linger.ms": 0,
                 "reconnect.backoff.max.ms": 200,
+                # A lone broker may come back at another address: ask the bootstrap servers soon.
+                "metadata.recovery.rebootstrap.trigger.ms": 1000,
                 "log_level": 0,
             }
         )

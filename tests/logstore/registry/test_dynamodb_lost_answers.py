@@ -1,0 +1,137 @@
+"""The retrying registry on DynamoDB, behind a proxy that loses answers: each write counts once."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+
+from logstore.clock import SystemClock
+from logstore.errors import ConditionFailed, OutcomeUnknown
+from logstore.registry.dynamodb import BlockingDynamoRows, DynamoRows
+from logstore.registry.dynamodb_client import DynamoClient
+from logstore.registry.dynamodb_url import TableUrl
+from logstore.registry.retrying import Backoff, RetryingRegistry
+from logstore.registry.store import Condition, Registry, RowAbsent
+from logstore.testing.fault_plan import Fault, FaultPlan, Rule
+from logstore.testing.fault_proxy import FaultProxy
+from tests.servers.locked_moto import locked_moto
+from tests.servers.tables import dynamo_client
+
+BACKOFF = Backoff(first_s=0.001, longest_s=0.01)
+NOT_APPLIED: tuple[Fault, ...] = ("500", "503", "409", "reset", "hang")
+LOST: tuple[Fault, ...] = ("applied-500", "applied-503", "applied-reset", "applied-hang")
+
+
+class Proxied:
+    """The registry as its user sees it, and the rows as they are."""
+
+    def __init__(self, registry: Registry, rows: BlockingDynamoRows, proxy: FaultProxy) -> None:
+        self.registry = registry
+        self.rows = rows
+        self.proxy = proxy
+
+    def make(self, fault: Fault, operation: str, *, most: int = 1) -> None:
+        """From now on, `fault` to the first `most` calls of `operation`."""
+        self.proxy.set_plan(FaultPlan(1, (Rule(fault, path=operation, most=most),)))
+
+    def row(self) -> dict[str, Any]:
+        return dict(self.rows.get("pk", "sk") or {})
+
+
+@asynccontextmanager
+async def proxied(backoff: Backoff = BACKOFF) -> AsyncIterator[Proxied]:
+    with dynamo_client(locked_moto()) as direct:
+        endpoint = direct.url.endpoint
+        assert endpoint is not None
+        host, _, port = endpoint.removeprefix("http://").partition(":")
+        proxy = FaultProxy((host, int(port)), FaultPlan(1))
+        url = TableUrl(direct.url.table, direct.url.region, f"http://{await proxy.start()}")
+        rows = DynamoRows(DynamoClient(url, read_timeout_s=0.3))
+        ids = count()
+        registry = RetryingRegistry(
+            rows, lambda: f"id-{next(ids)}", SystemClock(), random.Random(1), backoff
+        )
+        try:
+            yield Proxied(registry, BlockingDynamoRows(direct), proxy)
+        finally:
+            await registry.close()
+            await proxy.close()
+
+
+def play(scenario: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(scenario)
+
+
+@pytest.mark.parametrize("fault", [*NOT_APPLIED, *LOST])
+def test_a_write_whose_answer_is_lost_happens_once_and_is_known(fault: Fault) -> None:
+    async def scenario() -> None:
+        async with proxied() as at:
+            at.make(fault, "PutItem")
+            await at.registry.put_if("pk", "sk", {"n": 1}, RowAbsent())
+            assert at.row()["n"] == 1
+            at.make(fault, "UpdateItem")
+            await at.registry.update_if("pk", "sk", {"n": 2}, Condition("n", "=", 1))
+            assert at.row()["n"] == 2
+            at.make(fault, "DeleteItem")
+            await at.registry.delete_if("pk", "sk", Condition("n", "=", 2))
+            assert at.row() == {}
+            assert at.proxy.counts[f"POST {fault}"] == 1
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("fault", NOT_APPLIED)
+def test_a_read_is_repeated(fault: Fault) -> None:
+    async def scenario() -> None:
+        async with proxied() as at:
+            at.rows.put_if("pk", "sk", {"n": 1}, [], "w")
+            at.make(fault, "GetItem")
+            assert await at.registry.get("pk", "sk") == {"n": 1, "wid": "w"}
+            at.make(fault, "Query")
+            assert [sk for sk, _ in await at.registry.query("pk")] == ["sk"]
+
+    play(scenario())
+
+
+def test_another_writer_in_between_is_not_mistaken_for_oneself() -> None:
+    async def scenario() -> None:
+        async with proxied() as at:
+            at.rows.put_if("pk", "sk", {"n": 1}, [], "w")
+            at.make("reset", "UpdateItem", most=0)
+            async with asyncio.TaskGroup() as tasks:
+                update = tasks.create_task(
+                    _failure_of(at.registry.update_if("pk", "sk", {"n": 2}, Condition("n", "=", 1)))
+                )
+                while at.proxy.counts["POST reset"] < 2:
+                    await asyncio.wait([update], timeout=0.001)
+                at.rows.put_if("pk", "sk", {"n": 7}, [], "another")
+                at.proxy.set_plan(FaultPlan(1))
+            failed = update.result()
+            assert isinstance(failed, ConditionFailed)
+            assert dict(failed.current or {}) == at.row() == {"n": 7, "wid": "another"}
+
+    play(scenario())
+
+
+def test_when_no_answer_ever_comes_the_outcome_is_unknown() -> None:
+    async def scenario() -> None:
+        async with proxied(Backoff(first_s=0.001, longest_s=0.01, deadline_s=0.1)) as at:
+            only_first = Rule("applied-reset", path="PutItem", most=1)
+            at.proxy.set_plan(FaultPlan(1, (only_first, Rule("reset"))))
+            with pytest.raises(OutcomeUnknown):
+                await at.registry.put_if("pk", "sk", {"n": 1}, RowAbsent())
+            assert at.row() == {"n": 1, "wid": "id-0"}
+
+    play(scenario())
+
+
+async def _failure_of(call: Coroutine[Any, Any, None]) -> ConditionFailed | None:
+    try:
+        await call
+    except ConditionFailed as failed:
+        return failed
+    return None
