@@ -65,6 +65,11 @@ class Broker:
     def allows(self, call: Call, operation: Operation, kind: Kind, name: str) -> bool:
         return self._authorizer.authorize(call.principal, operation, Resource(kind, name))
 
+    def allows_on(self, call: Call, operation: Operation, topic: Topic) -> bool:
+        """The same as `allows`, for the hot paths."""
+        resource = self.rules(topic).resource
+        return self._authorizer.authorize(call.connection.principal, operation, resource)
+
     def allowed_bits(
         self, call: Call, operations: Sequence[Operation], kind: Kind, name: str
     ) -> int:
@@ -78,7 +83,7 @@ class Broker:
         if rules is None:
             if len(self._rules) > 2 * len(self.log.topics) + RULES_SPARE:
                 self._rules.clear()  # of topics that are gone
-            rules = TopicRules.of(topic.configs, self.settings.topic_defaults)
+            rules = TopicRules.of(topic.name, topic.configs, self.settings.topic_defaults)
             self._rules[topic.topic_id] = rules
         return rules
 

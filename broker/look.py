@@ -87,17 +87,19 @@ class Look:
     def _find(self, asked: FetchTopic) -> tuple[Topic | None, ErrorCode]:
         """The topic, or why none of its partitions can be read."""
         log, version = self._broker.log, self._call.version
-        if version >= TOPIC_IDS_FROM:
-            topic = log.topics_by_id.get(asked.topic_id)
-            name, unknown = topic.name if topic else "", ErrorCode.UNKNOWN_TOPIC_ID
-        else:
-            topic = log.topics.get(asked.topic)
-            name, unknown = asked.topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if name and not self._broker.allows(self._call, Operation.READ, Kind.TOPIC, name):
+        by_id = version >= TOPIC_IDS_FROM
+        topic = log.topics_by_id.get(asked.topic_id) if by_id else log.topics.get(asked.topic)
+        if topic is not None:
+            if not self._broker.allows_on(self._call, Operation.READ, topic):
+                return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            if version < ZSTD_FROM and self._broker.rules(topic).is_zstd:
+                return None, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+            return topic, ErrorCode.NONE
+        if by_id:
+            return None, ErrorCode.UNKNOWN_TOPIC_ID
+        if not self._broker.allows(self._call, Operation.READ, Kind.TOPIC, asked.topic):
             return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        if topic is not None and version < ZSTD_FROM and self._broker.rules(topic).is_zstd:
-            return None, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        return topic, unknown
+        return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _leader(self, topic: Topic, wanted: FetchPartition) -> tuple[Leader | None, ErrorCode]:
         if not 0 <= wanted.partition < len(topic.leaders):

@@ -13,6 +13,7 @@ generated codec, which is also what the tests hold these bytes to.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
@@ -37,6 +38,7 @@ _PARTITION_5 = Struct(">ihqqq")
 _PARTITION_3 = Struct(">ihqq")
 _NO_RECORD_ERRORS = 1
 _NULL_STRING = -1
+_ONE_TOPIC = encode_varint(2)
 _TOPIC_END = b"\x00"
 _END_FLEXIBLE = bytes(5)  # throttle time, tags
 _END = bytes(4)
@@ -73,14 +75,10 @@ def encode_produce_frame(
 
 
 def _encode_flexible(correlation_id: int, version: int, topics: Sequence[TopicOutcome]) -> bytes:
-    parts = [b"", encode_varint(len(topics) + 1)]
+    by_id = version >= TOPIC_IDS_FROM
+    parts = [b"", _ONE_TOPIC if len(topics) == 1 else encode_varint(len(topics) + 1)]
     for name, topic_id, outcomes in topics:
-        if version >= TOPIC_IDS_FROM:
-            parts.append(topic_id)
-        else:
-            encoded = name.encode()
-            parts += (encode_varint(len(encoded) + 1), encoded)
-        parts.append(encode_varint(len(outcomes) + 1))
+        parts.append(_topic_front(topic_id if by_id else name, len(outcomes)))
         for index, code, base, time_ms, start, _, _ in outcomes:
             parts.append(
                 _PARTITION_FLEXIBLE.pack(index, code, base, time_ms, start, _NO_RECORD_ERRORS)
@@ -89,6 +87,15 @@ def _encode_flexible(correlation_id: int, version: int, topics: Sequence[TopicOu
     parts.append(_END_FLEXIBLE)
     parts[0] = _HEAD_FLEXIBLE.pack(sum(map(len, parts)) + 5, correlation_id)
     return b"".join(parts)
+
+
+@lru_cache(maxsize=4096)
+def _topic_front(topic: str | bytes, partition_count: int) -> bytes:
+    """What comes before the partitions of a topic, given by name or by id."""
+    if isinstance(topic, str):
+        encoded = topic.encode()
+        topic = encode_varint(len(encoded) + 1) + encoded
+    return topic + encode_varint(partition_count + 1)
 
 
 def _encode_legacy(correlation_id: int, version: int, topics: Sequence[TopicOutcome]) -> bytes:

@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from broker.authorizer import Kind, Resource
 from logstore.config.topics import topic_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRules:
+    resource: Resource
+    """The topic, as an authorizer is asked about it."""
     batch_bytes_max: int
     request_bytes_max: int
     is_compacted: bool
@@ -17,15 +20,16 @@ class TopicRules:
     is_zstd: bool
 
     @staticmethod
-    def of(configs: Mapping[str, str], defaults: Mapping[str, str]) -> "TopicRules":
-        def number(name: str) -> int:
-            value = topic_value(name, configs, defaults)
-            assert isinstance(value, int), name
+    def of(name: str, configs: Mapping[str, str], defaults: Mapping[str, str]) -> "TopicRules":
+        def number(config: str) -> int:
+            value = topic_value(config, configs, defaults)
+            assert isinstance(value, int), config
             return value
 
         policy = topic_value("cleanup.policy", configs, defaults)
         assert isinstance(policy, tuple)
         return TopicRules(
+            resource=Resource(Kind.TOPIC, name),
             batch_bytes_max=number("max.message.bytes"),
             request_bytes_max=number("segment.bytes"),
             is_compacted="compact" in policy,

@@ -83,7 +83,7 @@ def _check_not_older(chain: ChainState) -> Steps[None]:
     above: dict[bytes, StretchKey] = {}
     for key in chain.stretches:
         row = rows.get((key.topic_id, key.partition))
-        if row is None or key.leader_epoch > row.leader_epoch or (key.leader_epoch == row.leader_epoch and row.chain != chain.epoch):
+        if row is None or _is_above(key, chain.epoch, row):
             above[key.topic_id] = key
     if not above:
         return
@@ -95,6 +95,12 @@ def _check_not_older(chain: ChainState) -> Steps[None]:
                 f"leader epoch {found.leader_epoch}, which the registry does not know: "
                 f"{OLD_REGISTRY}"
             )
+
+
+def _is_above(key: StretchKey, epoch: int, row: PartitionRow) -> bool:
+    if key.leader_epoch == row.leader_epoch:
+        return row.chain != epoch
+    return key.leader_epoch > row.leader_epoch
 
 
 def _take_partition(

@@ -312,13 +312,13 @@ REGISTRIES: dict[str, Callable[[Path], AbstractContextManager[BlockingRegistry]]
     "retrying-sqlite": lambda folder: _retrying(SqliteRows(folder / "registry.db")),
 }
 
-# The same on DynamoDB Local, whose endpoint they take.
-LOCAL_ROW_STORES: dict[str, Callable[[str], AbstractContextManager[BlockingRowStore]]] = {
+SERVED_ROW_STORES: dict[str, Callable[[str], AbstractContextManager[BlockingRowStore]]] = {
     "dynamodb-local": _dynamo,
     "dynamodb-local-blocking": _dynamo_blocking,
+    "dynamodb-ministack": _dynamo,
 }
-LOCAL_REGISTRIES: dict[str, Callable[[str], AbstractContextManager[BlockingRegistry]]] = {
-    "retrying-dynamodb-local": _retrying_dynamo,
+SERVED_REGISTRIES: dict[str, Callable[[str], AbstractContextManager[BlockingRegistry]]] = {
+    "dynamodb-local-retrying": _retrying_dynamo,
 }
 
 
@@ -372,20 +372,18 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingOb
     if request.param in OBJECT_STORES:
         made = OBJECT_STORES[request.param](tmp_path)
     else:
-        server = request.param.split("-")[1]
-        endpoint = request.getfixturevalue(f"{server}_endpoint")
-        made = SERVED_OBJECT_STORES[request.param](endpoint)
+        made = SERVED_OBJECT_STORES[request.param](_endpoint(request))
     with made as opened:
         yield opened
 
 
-@pytest.fixture(params=[*ROW_STORES, *_slow(LOCAL_ROW_STORES)])
+@pytest.fixture(params=[*ROW_STORES, *_slow(SERVED_ROW_STORES)])
 def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingRowStore]:
     with _row_store(request, tmp_path) as opened:
         yield opened
 
 
-@pytest.fixture(params=[*ROW_STORES, *REGISTRIES, *_slow([*LOCAL_ROW_STORES, *LOCAL_REGISTRIES])])
+@pytest.fixture(params=[*ROW_STORES, *REGISTRIES, *_slow([*SERVED_ROW_STORES, *SERVED_REGISTRIES])])
 def registry(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[RowsRegistry | BlockingRegistry]:
@@ -393,9 +391,8 @@ def registry(
     if request.param in REGISTRIES:
         with REGISTRIES[request.param](tmp_path) as opened:
             yield opened
-    elif request.param in LOCAL_REGISTRIES:
-        endpoint = request.getfixturevalue("local_endpoint")
-        with LOCAL_REGISTRIES[request.param](endpoint) as opened:
+    elif request.param in SERVED_REGISTRIES:
+        with SERVED_REGISTRIES[request.param](_endpoint(request)) as opened:
             yield opened
     else:
         with _like_registry(_row_store(request, tmp_path)) as view:
@@ -405,6 +402,12 @@ def registry(
 def _row_store(
     request: pytest.FixtureRequest, folder: Path
 ) -> AbstractContextManager[BlockingRowStore]:
-    if request.param in LOCAL_ROW_STORES:
-        return LOCAL_ROW_STORES[request.param](request.getfixturevalue("local_endpoint"))
+    if request.param in SERVED_ROW_STORES:
+        return SERVED_ROW_STORES[request.param](_endpoint(request))
     return ROW_STORES[request.param](folder)
+
+
+def _endpoint(request: pytest.FixtureRequest) -> str:
+    """Of the server that the second word of a served implementation's name says."""
+    found: str = request.getfixturevalue(f"{request.param.split('-')[1]}_endpoint")
+    return found

@@ -23,7 +23,7 @@ from tests.simulation.world import World, is_gone
 Victim = Literal["serving", "stopping", "starting"]
 
 PARTS = 3
-STEPS_MIN: dict[Victim, int] = {"serving": 200, "stopping": 15, "starting": 100}
+STEPS_MIN: dict[Victim, int] = {"serving": 200, "stopping": 8, "starting": 100}
 CALM = Plan(
     store=StoreFaults(latency_max_s=0.005),
     rows=RowFaults(latency_max_s=0.003),

@@ -34,7 +34,7 @@ def log(tmp_path: Path) -> Iterator[LogOnDisk]:
         yield log
 
 
-def planned(directory: Path, **options: str) -> tuple[list[ReadTask], dict[bytes, str]]:
+def planned(directory: Path | str, **options: str) -> tuple[list[ReadTask], dict[bytes, str]]:
     given = {"path": str(directory), "subscribe": "orders", **options}
     parsed = parse_options(given, Mode.BATCH)
     tasks, topics = Progress(parsed, Survey(parsed.url, parsed.topics), 2).batch()
@@ -42,7 +42,7 @@ def planned(directory: Path, **options: str) -> tuple[list[ReadTask], dict[bytes
 
 
 def batches_of(
-    directory: Path, columns: Sequence[str] = tuple(TYPES), **options: str
+    directory: Path | str, columns: Sequence[str] = tuple(TYPES), **options: str
 ) -> list[pa.RecordBatch]:
     tasks, topics = planned(directory, **options)
     return [
@@ -52,7 +52,7 @@ def batches_of(
     ]
 
 
-def rows_of(directory: Path, *columns: str, **options: str) -> list[dict[str, Any]]:
+def rows_of(directory: Path | str, *columns: str, **options: str) -> list[dict[str, Any]]:
     found = batches_of(directory, columns or tuple(TYPES), **options)
     return [row for rows in found for row in rows.to_pylist()]
 
