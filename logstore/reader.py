@@ -25,18 +25,16 @@ from logstore.metadata import read_partition_rows, read_topics
 from logstore.objects.store import BlockingObjectStore
 from logstore.open import ReadableLog
 from logstore.perform import back_off_seconds
+from logstore.pieces import Piece, TopicPartition
 from logstore.records.lookup import first_record_at_or_after
 from logstore.rows import ChainStatus, PartitionRow, StretchRef, TopicRow, TopicStatus
 from logstore.segments.format import Entry, EntryKind, decode_front, decode_header
 from logstore.steps import Steps
 
+__all__ = ["FoundBatch", "LogReader", "PartitionView", "Piece", "TopicPartition", "read_batches"]
+
 PREFETCH_SEGMENTS = 2
 GET_ATTEMPTS_MAX = 8
-
-
-class TopicPartition(NamedTuple):
-    topic_id: bytes
-    partition: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +47,6 @@ class PartitionView:
     @property
     def log_start(self) -> int:
         return self.row.log_start
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Offsets [start, end) of one stretch, all in segments [first seq, last seq] of one chain."""
-
-    topic_id: bytes
-    partition: int
-    leader_epoch: int
-    chain: int
-    first_seq: int
-    last_seq: int
-    start: int
-    end: int
 
 
 class FoundBatch(NamedTuple):

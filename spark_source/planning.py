@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
-from logstore.reader import Piece
+from logstore.pieces import Piece
 
 MiB = 1024 * 1024
 TASK_BYTES = 64 * MiB

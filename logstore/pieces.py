@@ -1,0 +1,23 @@
+"""Where wanted offsets lie: what a driver plans with, and tells an executor. Pure."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    topic_id: bytes
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Offsets [start, end) of one stretch, all in segments [first seq, last seq] of one chain."""
+
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    chain: int
+    first_seq: int
+    last_seq: int
+    start: int
+    end: int
