@@ -4,10 +4,10 @@ Clients ask again several times a second; one line a minute for each trouble is 
 """
 
 import logging
+from typing import Protocol
 
 from logstore.clock import Clock
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
-from logstore.log.leader import Leader
 
 AGAIN_S = 60.0
 TROUBLES_MAX = 1000
@@ -15,12 +15,22 @@ TROUBLES_MAX = 1000
 logger = logging.getLogger(__name__)
 
 
+class Led(Protocol):
+    """A partition's leader, as far as an alarm names it."""
+
+    @property
+    def topic_id(self) -> bytes: ...
+
+    @property
+    def partition(self) -> int: ...
+
+
 class Alarms:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._told_at_s: dict[str, float] = {}
 
-    def cannot_serve(self, leader: Leader, offset: int, error: LogstoreError) -> None:
+    def cannot_serve(self, leader: Led, offset: int, error: LogstoreError) -> None:
         """Tell of what will not pass by itself: damaged, lost, or not allowed to be read."""
         if not isinstance(error, Corrupt | NotFound | Refused):
             return

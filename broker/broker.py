@@ -5,7 +5,7 @@ One per process; every handler gets it with each call.
 
 import asyncio
 import base64
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from broker.alarms import Alarms
 from broker.authorizer import Authorizer, Kind, Operation, Resource
 from broker.call import Call
 from broker.clients import Clients
+from broker.commits import Commits
 from broker.dispatch import dispatch
 from broker.metadata_bytes import MetadataBytes
 from broker.timers import Timers
@@ -29,6 +30,8 @@ CHANGES_MAX = 32
 """Requests that change topics at once."""
 
 RULES_SPARE = 64
+
+Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Broker:
@@ -52,6 +55,7 @@ class Broker:
         self.loop = asyncio.get_running_loop()
         self.clients = Clients(self.loop, settings, log.writer, partial(dispatch, self))
         self.timers = Timers(self.loop)
+        self.commits = Commits(self.loop, log.writer, self.timers)
         self.alarms = Alarms(clock)
         self.cold_reads = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
         self.changes = asyncio.Semaphore(CHANGES_MAX)
@@ -89,22 +93,19 @@ class Broker:
 
     # Slow work
 
-    def start(self, call: Call, work: Coroutine[Any, Any, None], turn: asyncio.Semaphore) -> None:
+    def start(self, call: Call, work: Work, turn: asyncio.Semaphore) -> None:
         """Run what takes store or registry, which answers `call` itself when it is done."""
         self.tasks.create_task(self._run(call, work, turn))
 
-    async def _run(
-        self, call: Call, work: Coroutine[Any, Any, None], turn: asyncio.Semaphore
-    ) -> None:
+    async def _run(self, call: Call, work: Work, turn: asyncio.Semaphore) -> None:
         try:
             async with turn:
-                await work
+                if not call.connection.is_closed:
+                    await work()
         except LogstoreError as error:
             call.fail(str(error))
         except Exception as error:  # noqa: BLE001 - told, and ends one connection
             call.fail_by_fault(error)
-        finally:
-            work.close()
 
     # Ending
 

@@ -222,11 +222,21 @@ class Connection(asyncio.BufferedProtocol):
         """Whether nothing is owed to the peer."""
         return not self._calls and not self._outbox and not self._is_blocked
 
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
     def refuse(self, why: str) -> None:
-        """Close at once, saying why."""
-        if not self._is_closed:
-            logger.warning("connection closed: peer=%s %s", self.peer, why)
+        """Close, saying why; answers that are ready leave if the peer takes them now."""
+        if self._is_closed:
+            return
+        logger.warning("connection closed: peer=%s %s", self.peer, why)
+        self.flush()
+        self._is_closed = True
+        if self._is_blocked:
             self.abort()
+        else:
+            self.close()
 
     def abort(self) -> None:
         self._is_closed = True

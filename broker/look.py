@@ -62,13 +62,16 @@ class Look:
         self._broker = broker
         self._call = call
         self._loaded = loaded
+        self._is_fenced = broker.clients.is_fenced
         self._is_committed_only = request.isolation_level == READ_COMMITTED
         self._left = min(request.max_bytes, broker.fetch_bytes_max)
         for place, asked in enumerate(request.topics):
             self._look_at_topic(place, asked)
 
     def _look_at_topic(self, place: int, asked: FetchTopic) -> None:
-        topic, code = self._find(asked)
+        topic, code = None, ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if not self._is_fenced:
+            topic, code = self._find(asked)
         answers: list[PartitionData] = []
         self.topics.append(FetchableTopicResponse(asked.topic, asked.topic_id, answers))
         for number, wanted in enumerate(asked.partitions):

@@ -24,6 +24,7 @@ from broker.broker import Broker
 from broker.listeners import Listener, bind, plan_listeners
 from broker.log_lines import configure_log_lines
 from broker.server import Server
+from broker.store_watch import watch_store
 from logstore.clock import SystemClock
 from logstore.config.broker import BrokerSettings
 from logstore.errors import Invalid, LogstoreError
@@ -79,7 +80,7 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None) -> int:
             state_directory=settings.state_directory,
         )
         try:
-            ports = wrap(opened) if wrap else opened
+            ports = watch_store(wrap(opened) if wrap else opened, SystemClock())
             return await _serve_log(settings, ports, listeners, stop)
         finally:
             await opened.close()

@@ -66,11 +66,12 @@ class Timers:
     def _fire(self) -> None:
         self._handle = None
         now = self._loop.time() + TICK_S / 16  # the loop's clock is coarser than ours
+        due: list[tuple[int, Timed]] = []
         while self._order and self._order[0] * TICK_S <= now:
-            bucket = self._buckets.pop(heapq.heappop(self._order))
-            while bucket:
-                timed = next(iter(bucket))
-                del bucket[timed]
+            number = heapq.heappop(self._order)
+            due += [(number, timed) for timed in self._buckets.pop(number)]
+        self._schedule()
+        for number, timed in due:
+            if timed.timer_bucket == number:  # else it was unset by one before it
                 timed.timer_bucket = 0
                 timed.time_out()
-        self._schedule()

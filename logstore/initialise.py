@@ -213,7 +213,10 @@ async def _ensure_identity(
     performer = Performer(
         threaded, retrying, around.clock, around.chance, lambda: secrets.token_bytes(16)
     )
-    return await performer.run(ensure_identity(registry))
+    try:
+        return await performer.run(ensure_identity(registry))
+    finally:
+        await threaded.close()
 
 
 def _record(rows: BlockingRowStore, report: Report, around: Surroundings) -> None:

@@ -18,8 +18,10 @@ from logstore.chains.keys import CLUSTER_KEY
 from logstore.clock import Clock
 from logstore.errors import Refused
 from logstore.location import DirectoryLocation, Location, parse_location
+from logstore.objects.hedge_policy import HedgePolicy, HedgeSettings
+from logstore.objects.hedging import HedgingStore
 from logstore.objects.metered import MeteredBlockingStore, MeteredStore, StoreCounts
-from logstore.objects.store import BlockingObjectStore
+from logstore.objects.store import BlockingObjectStore, ObjectStore
 from logstore.perform import BlockingPerformer, Performer
 from logstore.registry.reads import PatientReads
 from logstore.registry.retrying import RetryingRegistry
@@ -89,7 +91,10 @@ async def open_log(
     backends = Backends(location, storage)
     registry_url = await asyncio.to_thread(_registry_of, backends)
     counts = StoreCounts()
-    store = MeteredStore(backends.store(clock), counts)
+    store: ObjectStore = MeteredStore(backends.store(clock), counts)
+    if not isinstance(location, DirectoryLocation):
+        # Outside the meter, so that second requests are counted and paid for like the others.
+        store = HedgingStore(store, HedgePolicy(HedgeSettings()), clock)
     try:
         rows = backends.rows(registry_url, "create")
         registry = RetryingRegistry(rows, lambda: secrets.token_hex(8), clock, chance)

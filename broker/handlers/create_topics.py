@@ -9,6 +9,7 @@ Not done: quotas on changes (THROTTLING_QUOTA_EXCEEDED), policies of one's own.
 """
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.authorizer import CLUSTER, Kind, Operation
@@ -38,7 +39,7 @@ TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
 
 
 def handle(broker: "Broker", call: Call, request: CreateTopicsRequest) -> None:
-    broker.start(call, _create_all(broker, call, request), broker.changes)
+    broker.start(call, partial(_create_all, broker, call, request), broker.changes)
 
 
 async def _create_all(broker: "Broker", call: Call, request: CreateTopicsRequest) -> None:

@@ -7,6 +7,7 @@ Not done: quotas on changes.
 """
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.authorizer import Kind, Operation
@@ -31,7 +32,7 @@ STATES_FROM = 6
 
 
 def handle(broker: "Broker", call: Call, request: DeleteTopicsRequest) -> None:
-    broker.start(call, _delete_all(broker, call, request), broker.changes)
+    broker.start(call, partial(_delete_all, broker, call, request), broker.changes)
 
 
 async def _delete_all(broker: "Broker", call: Call, request: DeleteTopicsRequest) -> None:

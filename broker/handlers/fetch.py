@@ -77,7 +77,7 @@ class _Fetch:
         if look.cold:
             self.drop()
             broker = self._broker
-            broker.start(self._call, self._load(), broker.cold_reads)
+            broker.start(self._call, self._load, broker.cold_reads)
         elif (
             self._is_over
             or look.has_error

@@ -11,6 +11,7 @@ by time read the store and run in a task.
 """
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.authorizer import Kind, Operation
@@ -46,7 +47,7 @@ def handle(broker: "Broker", call: Call, request: ListOffsetsRequest) -> None:
     response = ListOffsetsResponse(0, topics)
     if by_time:
         committed_only = request.isolation_level == READ_COMMITTED
-        work = _look_up(broker, call, by_time, committed_only, response)
+        work = partial(_look_up, broker, call, by_time, committed_only, response)
         broker.start(call, work, broker.cold_reads)
     else:
         call.answer(response)

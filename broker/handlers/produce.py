@@ -2,7 +2,7 @@
 
 Every partition has its own outcome; one bad batch does not fail the request. Offsets are given at
 once, and the answer leaves when all batches of the request are committed: acks 1 and all mean the
-same here, since the object store is the replica set. One callback per request and commit, no task.
+same here, since the object store is the replica set (`broker.commits`).
 
 A repeat of an idempotent producer's batch gets the offset of the first copy, and waits for the same
 commit as that one. A request that is not committed within its `timeout_ms` is answered
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from broker.authorizer import Kind, Operation
 from broker.batch_checks import NO_BATCH, RefuseRecords, check_produced
 from broker.call import NO_ANSWER, Call
+from broker.commits import failed
 from broker.errors import Refuse, code_of
 from broker.produce_bytes import Outcome, TopicOutcome, encode_produce_frame
 from logstore.errors import LogstoreError
@@ -44,7 +45,7 @@ def handle(broker: "Broker", call: Call, request: ProduceRequest) -> None:
         outcomes: list[Outcome] = []
         topics.append(TopicOutcome(asked.name, asked.topic_id, outcomes))
         if topic is None:
-            outcomes += [_failed(data.index, code) for data in asked.partition_data]
+            outcomes += [failed(data.index, code) for data in asked.partition_data]
         else:
             last_seq = _append(broker, call.version, topic, asked, outcomes)
             if last_seq > seq:
@@ -54,48 +55,7 @@ def handle(broker: "Broker", call: Call, request: ProduceRequest) -> None:
     elif seq < broker.log.writer.committed_end:
         call.answer_bytes(encode_produce_frame(call.correlation_id, call.version, topics))
     else:
-        waiting = call.held = _Waiting(broker, call, topics)
-        broker.log.writer.when_committed(seq, waiting.committed)
-        if not call.is_answered:
-            broker.timers.set(waiting, request.timeout_ms / 1000)
-
-
-class _Waiting:
-    """A request whose batches are appended and not committed yet."""
-
-    __slots__ = ("_broker", "_call", "_topics", "timer_bucket")
-
-    def __init__(self, broker: "Broker", call: Call, topics: list[TopicOutcome]) -> None:
-        self._broker = broker
-        self._call = call
-        self._topics = topics
-        self.timer_bucket = 0
-
-    def committed(self, error: LogstoreError | None) -> None:
-        call = self._call
-        if call.buffers is not None:
-            return
-        if self.timer_bucket:
-            self._broker.timers.unset(self)
-        if error is not None:
-            self._fail(code_of(error))
-        call.answer_bytes(encode_produce_frame(call.correlation_id, call.version, self._topics))
-
-    def time_out(self) -> None:
-        self._fail(ErrorCode.REQUEST_TIMED_OUT)
-        self.committed(None)
-
-    def finish(self) -> None:
-        """The broker stops: what was appended is still being committed, so the answer will come."""
-
-    def drop(self) -> None:
-        self._broker.timers.unset(self)
-
-    def _fail(self, code: ErrorCode) -> None:
-        for topic in self._topics:
-            topic.partitions[:] = [
-                one if one.error_code else _failed(one.partition, code) for one in topic.partitions
-            ]
+        broker.commits.wait(call, topics, seq, request.timeout_ms)
 
 
 def _find_topic(
@@ -134,7 +94,7 @@ def _append(
     for data in asked.partition_data:
         index, records = data.index, data.records
         if not 0 <= index < len(leaders):
-            outcomes.append(_failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            outcomes.append(failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             continue
         leader = leaders[index]
         try:
@@ -155,10 +115,6 @@ def _append(
 def _refused(index: int, error: LogstoreError) -> Outcome:
     bad_records = error.indexes if isinstance(error, RefuseRecords) else ()
     return Outcome(index, code_of(error), -1, -1, -1, str(error), bad_records)
-
-
-def _failed(index: int, code: ErrorCode) -> Outcome:
-    return Outcome(index, code, -1, -1, -1)
 
 
 def _end_unanswered(call: Call, topics: list[TopicOutcome]) -> None:

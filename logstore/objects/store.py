@@ -4,7 +4,8 @@ Keys are `/`-separated ASCII paths; no key is a path prefix of another. Objects 
 created. There is no overwrite: `create` is the only way to put bytes.
 
 Errors of every call: `Retryable` (nothing happened), `Throttled`, `OutcomeUnknown` (a time-out or a
-broken connection: it may have happened, or may happen yet), `Refused` (credentials, permissions).
+broken connection: it may have happened, or may happen yet), `Denied` (credentials, permissions; it
+may be put right while one waits), `Refused` (a wrong bucket, a store that cannot do what is asked).
 Implementations do not retry by themselves; `chains.put` says when the same bytes are sent again.
 """
 

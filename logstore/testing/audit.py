@@ -139,7 +139,7 @@ class _Auditor:
     def _check_body(self, epoch: int, seq: int, front: Front) -> None:
         body = self._objects.get(segment_key(epoch, seq))[front.index.header.body_at :]
         for entry in front.index.entries:
-            if entry.kind is EntryKind.STATE:
+            if entry.kind == EntryKind.STATE:
                 self._found.seen["state in pieces"] += 1
             if entry.kind != EntryKind.BATCH:
                 continue

@@ -58,6 +58,28 @@ def test_an_earlier_deadline_set_later_is_met_first() -> None:
     run(story())
 
 
+def test_a_deadline_that_another_unsets_when_both_are_due_is_not_met() -> None:
+    class Unsetting(Alarm):
+        def __init__(self, timers: Timers, other: Alarm) -> None:
+            super().__init__()
+            self._timers, self._other = timers, other
+
+        def time_out(self) -> None:
+            self._timers.unset(self._other)
+
+    async def story() -> None:
+        timers = Timers(asyncio.get_running_loop())
+        second = Alarm()
+        first = Unsetting(timers, second)
+        timers.set(first, 1)
+        timers.set(second, 1)
+        await VirtualClock().sleep_s(5)
+
+        assert second.rang_s is None
+
+    run(story())
+
+
 def test_a_deadline_that_sets_another_is_met_again() -> None:
     class Repeating(Alarm):
         def __init__(self, timers: Timers) -> None:
