@@ -64,6 +64,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_blocked = False
         self._is_corked = False
         self._is_closed = False
+        self._is_ending = False
 
     # What asyncio calls
 
@@ -197,6 +198,8 @@ class Connection(asyncio.BufferedProtocol):
             transport.write(piece)
         if self._paused & Pause.UNSENT and self.unsent_bytes <= UNSENT_BYTES_MAX:
             self.resume(Pause.UNSENT)
+        if self._is_ending:
+            self._close_if_sent()
 
     def _next_piece(self) -> Buffer:
         """Small buffers joined, large ones in pieces: the transport copies what does not fit."""
@@ -231,12 +234,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_closed:
             return
         logger.warning("connection closed: peer=%s %s", self.peer, why)
-        self.flush()
+        self.close()
         self._is_closed = True
-        if self._is_blocked:
+        if self._outbox:
             self.abort()
-        else:
-            self.close()
 
     def abort(self) -> None:
         self._is_closed = True
@@ -251,8 +252,14 @@ class Connection(asyncio.BufferedProtocol):
                 call.held.finish()
 
     def close(self) -> None:
-        """Close once what was written has left."""
-        if self._transport is not None and not self._transport.is_closing():
+        """Close once the answers that are ready have left."""
+        self._is_ending = True
+        if not self._is_closed:
+            self.flush()
+            self._close_if_sent()
+
+    def _close_if_sent(self) -> None:
+        if not self._outbox and self._transport is not None and not self._transport.is_closing():
             self._transport.close()
 
 

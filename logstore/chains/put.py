@@ -9,10 +9,13 @@ the store says what became of them:
     already exists, but absent  → it was a store's 409, nothing is there; once more
     anything else               → outcome unknown; back off, once more
 
-An absent object never settles an unknown outcome: the request may still be on its way. Hence the
-same seq is repeated for as long as it takes, and never its bytes under the next one.
+A store may refuse a large body before it has read it, and break the connection: the refusal then
+looks like an unknown outcome, every time. So from the second one on we look as well; what is found
+settles it. An absent object never settles an unknown outcome: the request may still be on its way.
+Hence the same seq is repeated for as long as it takes, and never its bytes under the next one.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from logstore.chains.keys import segment_key
@@ -29,6 +32,9 @@ from logstore.segments.builder import FrozenSegment
 from logstore.segments.format import HEADER_BYTES, IDENTITY_BYTES, Header, decode_header
 from logstore.steps import BackOff, Create, GetRange, Steps
 
+UNKNOWN_BEFORE_LOOKING = 2
+LOOKS_MAX = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Stored:
@@ -44,33 +50,38 @@ class Taken:
 
 def put_once(epoch: int, segment: FrozenSegment) -> Steps[Stored | Taken]:
     key = segment_key(epoch, segment.seq)
-    attempt = 0
+    attempt, unknown = 0, 0
     while True:
         try:
             yield Create(key, segment.parts)
             return Stored()
         except AlreadyExists:
+            is_told = True
+        except OutcomeUnknown:
+            unknown += 1
+            is_told = unknown >= UNKNOWN_BEFORE_LOOKING
+        except Retryable:
+            is_told = False
+        if is_told:
             found = yield from _look(key, segment.front[:IDENTITY_BYTES])
             if found is not None:
                 return found
-        except (Retryable, OutcomeUnknown):
-            pass  # whether or not it happened: the same bytes again
         attempt += 1
         yield BackOff(attempt)
 
 
 def _look(key: str, identity: bytes) -> Steps[Stored | Taken | None]:
     """Whose object has `key`; None when nothing is there, or it cannot be read just now."""
-    try:
-        front: bytes = yield GetRange(key, 0, HEADER_BYTES)
-    except (NotFound, Retryable, OutcomeUnknown):
-        return None
-    if front[:IDENTITY_BYTES] == identity:
-        return Stored()
-    try:
-        return Taken(decode_header(front))
-    except (Corrupt, Refused):
-        return Taken(None)
+    for _ in range(LOOKS_MAX):
+        try:
+            front: bytes = yield GetRange(key, 0, HEADER_BYTES)
+        except (NotFound, Retryable, OutcomeUnknown):
+            return None
+        if front[:IDENTITY_BYTES] == identity:
+            return Stored()
+        with suppress(Corrupt, Refused):  # a damaged answer, perhaps: being fenced is for good
+            return Taken(decode_header(front))
+    return Taken(None)
 
 
 def create_settled(key: str, data: Buffer, *, attempts_max: int) -> Steps[None]:

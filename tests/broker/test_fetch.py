@@ -281,6 +281,17 @@ def test_a_store_that_fails_is_told_as_a_retriable_error() -> None:
         assert fetch(client, "lost").error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+def test_a_wait_ends_with_the_brokers_leadership() -> None:
+    with running_broker() as running:
+        running.create_topic("fenced")
+        waiting = Background(running, "fenced", max_wait_ms=60_000)
+        running.wait_until(lambda: bool(running.log.topics["fenced"].leaders[0]._watchers))
+        running.do(running.log.writer.stop)
+        running.stop()
+
+        assert waiting.result().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
 class Background:
     """A fetch that waits in a thread of its own."""
 

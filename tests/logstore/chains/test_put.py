@@ -47,11 +47,15 @@ OUTCOMES: dict[str, tuple[list[Any], str]] = {
     "a seal is there": ([EXISTS, SEAL], "taken"),
     "a seal came before the retry": ([UNKNOWN, EXISTS, SEAL], "taken"),
     "another's segment is there": ([EXISTS, FOREIGN], "taken"),
-    "something is there that is no segment": ([EXISTS, b"junk"], "taken"),
+    "something is there that is no segment": ([EXISTS, b"junk", b"junk"], "taken"),
+    "one damaged answer, then what is mine": ([EXISTS, b"junk", MINE], "stored"),
+    "refused by breaking the connection, twice: a seal": ([UNKNOWN, UNKNOWN, SEAL], "taken"),
+    "two lost answers, then what is mine": ([UNKNOWN, UNKNOWN, MINE], "stored"),
+    "two lost, nothing there: that settles nothing": ([UNKNOWN, UNKNOWN, ABSENT, None], "stored"),
     "who is there cannot be read just now": ([EXISTS, LATER, EXISTS, MINE], "stored"),
     "who is there cannot be read, then is a seal": ([EXISTS, UNKNOWN, EXISTS, SEAL], "taken"),
     "a long bad day": (
-        [UNKNOWN, SLOW_DOWN, EXISTS, ABSENT, LATER, UNKNOWN, EXISTS, MINE],
+        [UNKNOWN, SLOW_DOWN, EXISTS, ABSENT, LATER, UNKNOWN, ABSENT, EXISTS, MINE],
         "stored",
     ),
 }
@@ -79,7 +83,7 @@ def test_who_took_the_place_is_told() -> None:
     assert isinstance(result, Taken)
     assert result.header is not None
     assert result.header.kind is SegmentKind.SEAL
-    junk, _ = drive(put_once(EPOCH, data()), [EXISTS, b"junk"])
+    junk, _ = drive(put_once(EPOCH, data()), [EXISTS, b"junk", b"junk"])
     assert junk == Taken(None)
 
 
