@@ -16,9 +16,7 @@ def run(server: Server) -> dict[str, float]:
         topic = new_topic(server.bootstrap)
         produce(server.bootstrap, topic, load)
         cpu_s = server.cpu_s()
-        wall_s = sum(
-            consume(server.bootstrap, topic, load.record_count, {}) for _ in range(READS)
-        )
+        wall_s = sum(consume(server.bootstrap, topic, load.record_count, {}) for _ in range(READS))
         cpu_s = server.cpu_s() - cpu_s
         figures[f"{name}: MB per broker CPU-s"] = READS * load.total_bytes / 1e6 / cpu_s
         figures[f"{name}: MB/s (wall)"] = READS * load.total_bytes / 1e6 / wall_s

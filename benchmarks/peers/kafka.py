@@ -50,9 +50,7 @@ def start_kafka(directory: Path) -> Server:
     )
     cluster = made.stdout.decode().strip().splitlines()[-1]
     arguments = ["format", "-t", cluster, "-c", str(properties)]
-    subprocess.run(
-        [*java, "kafka.tools.StorageTool", *arguments], capture_output=True, check=True
-    )
+    subprocess.run([*java, "kafka.tools.StorageTool", *arguments], capture_output=True, check=True)
     began = time.perf_counter()
     log = directory / "kafka.log"
     child = spawn([*java, "kafka.Kafka", str(properties)], log)

@@ -188,7 +188,7 @@ def test_a_gap_in_an_open_chain_is_no_damage(logstore: Command, written: Path) -
 @pytest.mark.parametrize(
     ("how", "cause"),
     [(flip(200), "fails its checksum"), (cut(30), "too short"), (flip(5), "unknown format")],
-    ids=str,
+    ids=["flipped", "cut short", "of another format"],
 )
 def test_damage_in_a_checkpoint_is_named(
     logstore: Command, written: Path, checkpoint: int, how: Change, cause: str
