@@ -13,8 +13,10 @@ FIRST_SEED ?= 0
 KILLS ?= 50
 SEED ?= 0
 RECORDS ?= 100000
+MINUTES ?= 30
+LIFE ?= 60
 
-.PHONY: help venv check format lint types imports fast test demo bench campaign simulations kills fmt lock clean java
+.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations kills kills-s3 fmt lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -47,14 +49,20 @@ fast: $(STAMP)
 java: $(STAMP)
 	@$(BIN)/python -m tools.java
 
+DEMO = $(BIN)/python -m tools.demo $(if $(DIR),--dir "$(DIR)") $(if $(KEEP),--keep) \
+  $(if $(FLIGHTS),--flights $(FLIGHTS)) $(if $(DROP_ONE),--drop-one)
+
 demo: $(STAMP) ## real flights through broker, Kafka client and Spark, each one checked; DIR=d or KEEP=1 keeps all
-	@$(BIN)/python -m tools.demo $(if $(DIR),--dir "$(DIR)") $(if $(KEEP),--keep) \
-	  $(if $(FLIGHTS),--flights $(FLIGHTS)) $(if $(DROP_ONE),--drop-one)
+	@$(DEMO) $(if $(URL),--url "$(URL)") $(if $(REGISTRY),--registry "$(REGISTRY)") \
+	  $(foreach setting,$(SETTINGS),--set "$(setting)")
+
+demo-s3: $(STAMP) ## the same in a bucket of versitygw, with DynamoDB Local; on AWS: make demo URL=s3://b/p REGISTRY=dynamodb://t
+	@$(DEMO) --local-s3
 
 bench: $(STAMP) java ## measure, beside Apache Kafka in the same run; ARGS="fetch --rounds 5" for some
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-campaign: simulations kills ## the long runs: many seeds, then kill -9 and clients among each other
+campaign: simulations kills kills-s3 ## the long runs: many seeds, kill -9, clients among each other, S3 on a bad day
 
 simulations: $(STAMP) ## the simulations over many seeds: SEEDS=2000 FIRST_SEED=0
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m "" --timeout=0 tests/simulation \
@@ -63,6 +71,10 @@ simulations: $(STAMP) ## the simulations over many seeds: SEEDS=2000 FIRST_SEED=
 kills: $(STAMP) ## real brokers killed, real clients compared: KILLS=50 SEED=0 RECORDS=100000
 	@KILLS=$(KILLS) SEED=$(SEED) RECORDS=$(RECORDS) $(BIN)/python -m pytest -q -m clients \
 	  --timeout=0 tests/scenarios/test_kill_series.py tests/clients/test_interop_hash.py
+
+kills-s3: $(STAMP) ## brokers killed with the log in a bucket behind faults: MINUTES=30 LIFE=60 (seconds) SEED=0
+	@MINUTES=$(MINUTES) LIFE=$(LIFE) SEED=$(SEED) $(BIN)/python -m pytest -q -m clients \
+	  --timeout=0 tests/scenarios/test_kill_series_s3.py
 
 fmt: $(STAMP) ## format the code, and repair what the linter can
 	@$(BIN)/ruff check --quiet --fix-only .

@@ -13,6 +13,7 @@ from logstore.records.batch import (
     CODEC_BITS,
     CODECS,
     CONTROL_BIT,
+    LENGTH_END,
     LOG_APPEND_TIME_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
@@ -49,7 +50,7 @@ def check_produced(
         raise Refuse(ErrorCode.INVALID_RECORD, NO_BATCH)
     size = len(records)
     header = check_batch(records, 0, size)
-    if header.size_bytes != size:
+    if header.batch_length + LENGTH_END != size:
         raise Refuse(
             ErrorCode.INVALID_RECORD,
             f"more than one record batch for a partition: bytes={size} first={header.size_bytes}",
@@ -72,7 +73,11 @@ def check_produced(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"zstd needs Produce {ZSTD_FROM} or newer: version={version}",
         )
-    if not rules.stamps_append_time:
+    is_odd = (
+        header.max_timestamp > now_ms + rules.after_ms_max
+        or header.base_timestamp < now_ms - rules.before_ms_max
+    )
+    if is_odd and not rules.stamps_append_time:
         _check_timestamps(header, rules, now_ms)
     if rules.is_compacted:
         _check_keys(records)

@@ -41,6 +41,8 @@ _NULL_STRING = -1
 _ONE_TOPIC = encode_varint(2)
 _TOPIC_END = b"\x00"
 _END_FLEXIBLE = bytes(5)  # throttle time, tags
+_ONE_TOPIC_END = _TOPIC_END + _END_FLEXIBLE
+_AROUND_ONE_BYTES = 5 + len(_ONE_TOPIC) + _PARTITION_FLEXIBLE.size + len(_ONE_TOPIC_END)
 _END = bytes(4)
 
 
@@ -76,7 +78,20 @@ def encode_produce_frame(
 
 def _encode_flexible(correlation_id: int, version: int, topics: Sequence[TopicOutcome]) -> bytes:
     by_id = version >= TOPIC_IDS_FROM
-    parts = [b"", _ONE_TOPIC if len(topics) == 1 else encode_varint(len(topics) + 1)]
+    if len(topics) == 1:
+        name, topic_id, outcomes = topics[0]
+        front = _topic_front(topic_id if by_id else name, len(outcomes))
+        if len(outcomes) == 1:
+            index, code, base, time_ms, start, _, _ = outcomes[0]
+            head = _HEAD_FLEXIBLE.pack(len(front) + _AROUND_ONE_BYTES, correlation_id)
+            return b"%b%b%b%b%b" % (
+                head,
+                _ONE_TOPIC,
+                front,
+                _PARTITION_FLEXIBLE.pack(index, code, base, time_ms, start, _NO_RECORD_ERRORS),
+                _ONE_TOPIC_END,
+            )
+    parts = [b"", encode_varint(len(topics) + 1)]
     for name, topic_id, outcomes in topics:
         parts.append(_topic_front(topic_id if by_id else name, len(outcomes)))
         for index, code, base, time_ms, start, _, _ in outcomes:

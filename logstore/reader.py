@@ -28,7 +28,7 @@ from logstore.perform import back_off_seconds
 from logstore.pieces import Piece, TopicPartition
 from logstore.records.lookup import first_record_at_or_after
 from logstore.rows import ChainStatus, PartitionRow, StretchRef, TopicRow, TopicStatus
-from logstore.segments.format import Entry, EntryKind, body_of, decode_front, decode_header
+from logstore.segments.format import Entry, EntryKind, decode_front, decode_header
 from logstore.steps import Steps
 
 __all__ = ["FoundBatch", "LogReader", "PartitionView", "Piece", "TopicPartition", "read_batches"]
@@ -281,7 +281,9 @@ def _batches_of(
     index = decode_front(data)
     if (index.header.epoch, index.header.seq) != (chain, seq):
         raise Corrupt(f"segment is not what its key says: chain={chain} seq={seq}")
-    body = body_of(data, index.header)
+    body = memoryview(data)[index.header.body_at :]
+    if len(body) != index.header.body_bytes:
+        raise Corrupt(f"segment cut short: chain={chain} seq={seq} bytes={len(data)}")
     for entry in index.entries:
         if entry.kind == EntryKind.ADOPTED:
             raise Refused("adopted batches are of a newer version of logstore; upgrade")
@@ -290,6 +292,12 @@ def _batches_of(
             continue
         if entry.base_offset < piece.end and entry.last_offset >= piece.start:
             batch = body[entry.position : entry.position + entry.length]
+            if int.from_bytes(batch[:8]) != entry.base_offset:
+                # Outside the batch's own checksum, inside the index's.
+                raise Corrupt(
+                    f"batch is not what the index says: chain={chain} seq={seq} "
+                    f"partition={entry.partition} offset={entry.base_offset}"
+                )
             yield FoundBatch(piece, seq, entry, batch)
 
 

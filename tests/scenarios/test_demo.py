@@ -10,6 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.servers.dynamodb_local import why_no_dynamodb_local
+from tests.servers.locked_moto import aws_environment
+from tests.servers.versitygw import why_no_versitygw
+from tools.demo.local_s3 import local_s3
+
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
@@ -17,6 +22,7 @@ FLIGHTS = "3000"
 MARK = "LOGSTORE_TEST_RUN"
 TIMEOUT_S = 300
 END_TIMEOUT_S = 30
+LOCAL_S3 = "--local-s3"
 PNG = b"\x89PNG\r\n"
 
 
@@ -63,6 +69,11 @@ class Demo:
         return found
 
 
+def need_servers() -> None:
+    if reason := why_no_versitygw() or why_no_dynamodb_local():
+        pytest.skip(reason)
+
+
 @pytest.fixture
 def demo(tmp_path: Path) -> Iterator[Demo]:
     temporary = tmp_path / "temporary"
@@ -105,9 +116,57 @@ def test_a_flight_that_was_not_sent_is_named(demo: Demo, tmp_path: Path) -> None
     assert demo.left_running() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda n: n.name)
-def test_nothing_is_left_running_however_it_ends(demo: Demo, number: signal.Signals) -> None:
-    with demo.start() as process:
+def test_it_runs_on_servers_of_its_own(demo: Demo, tmp_path: Path) -> None:
+    need_servers()
+    kept = tmp_path / "kept"
+
+    code, out, err = demo.run("--flights", FLIGHTS, "--dir", kept, LOCAL_S3)
+
+    assert (code, err) == (0, "")
+    assert "every one of 3,000 flights is there exactly once" in " ".join(out.split())
+    assert (kept / "flights.png").read_bytes().startswith(PNG)
+    assert not (kept / "log").exists()
+    assert demo.left_running() == []
+
+    code, out, err = demo.run("--check", kept)
+
+    assert (code, out) == (2, "")
+    assert "ended with the servers" in err
+
+
+def test_it_runs_in_a_bucket_that_can_be_looked_at_again(tmp_path: Path) -> None:
+    need_servers()
+    (tmp_path / "servers").mkdir()
+    (tmp_path / "temporary").mkdir()
+    kept = tmp_path / "kept"
+    with aws_environment(), local_s3(tmp_path / "servers") as log:
+        demo = Demo(tmp_path / "temporary")
+
+        code, out, err = demo.run(
+            *("--flights", FLIGHTS, "--dir", kept, "--registry", log.registry, *log.arguments)
+        )
+
+        assert (code, err) == (0, "")
+        assert "every one of 3,000 flights is there exactly once" in " ".join(out.split())
+        assert f"logstore inspect {log.command_line}" in out
+        assert demo.left_running() == []
+
+        code, out, err = demo.run("--check", kept)
+
+        assert (code, err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("number", "arguments"),
+    [(signal.SIGINT, ()), (signal.SIGKILL, ()), (signal.SIGKILL, (LOCAL_S3,))],
+    ids=["SIGINT", "SIGKILL", "SIGKILL on servers of its own"],
+)
+def test_nothing_is_left_running_however_it_ends(
+    demo: Demo, number: signal.Signals, arguments: tuple[str, ...]
+) -> None:
+    if LOCAL_S3 in arguments:
+        need_servers()
+    with demo.start(*arguments) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if "start Spark (" in line:

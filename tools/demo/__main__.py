@@ -1,6 +1,7 @@
 """`make demo`: a broker, a Kafka client, two Spark streams, a check of every record, a picture.
 
     python -m tools.demo [--dir DIR] [--keep] [--flights N] [--drop-one]
+                         [--local-s3 | --url URL [--registry URL] [--set storage.…=VALUE]…]
     python -m tools.demo --check DIR
 
 This process only watches: `tools.demo.play` does it all, in a process group that is killed at the

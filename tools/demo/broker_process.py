@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tools.demo.demo_log import DemoLog
+from tools.demo.places import Places
+
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
 _LISTENING = re.compile(r"listening on (\S+:\d+)")
@@ -19,12 +22,14 @@ class BrokerFailed(Exception):
 
 
 @contextmanager
-def running_broker(log: Path, log_lines: Path) -> Iterator[str]:
-    """Serves the log in directory `log`; gives the address. Ends it in good order on leaving.
+def running_broker(log: DemoLog, places: Places) -> Iterator[str]:
+    """Serves the log; gives the address. Ends it in good order on leaving.
 
     Raises `BrokerFailed`, also when it did not end well.
     """
-    command = [sys.executable, "-m", "broker", "--url", str(log), "--listen", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "broker", *log.arguments, "--listen", "127.0.0.1:0"]
+    command += ["--state-dir", str(places.broker_state)]
+    log_lines = places.broker_lines
     with log_lines.open("wb") as lines:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=lines

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from tools.demo.demo_log import DemoLog
 
 BUILD = Path("build/demo")
 IVY = BUILD / "ivy"
@@ -24,7 +27,12 @@ class Places:
 
     @property
     def log(self) -> Path:
+        """Unless a URL says otherwise."""
         return self.root / "log"
+
+    @property
+    def broker_state(self) -> Path:
+        return self.root / "state"
 
     @property
     def table(self) -> Path:
@@ -50,15 +58,24 @@ class Places:
     def facts(self) -> Path:
         return self.root / "demo.json"
 
-    def write_flight_count(self, count: int) -> None:
-        self.facts.write_text(json.dumps({"flights": count}) + "\n")
+    def write_facts(self, count: int, log: DemoLog) -> None:
+        facts: dict[str, Any] = {"flights": count}
+        if log.url != str(self.log):  # what is in the directory may be moved with it
+            facts["log"] = log.to_json()
+        self.facts.write_text(json.dumps(facts) + "\n")
 
-    def read_flight_count(self) -> int:
-        """Raises `BadDirectory` where no demo ran."""
+    def read_facts(self) -> tuple[int, DemoLog]:
+        """How many flights, and their log. Raises `BadDirectory` where there is none to look at."""
         try:
-            return int(json.loads(self.facts.read_text())["flights"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            facts = json.loads(self.facts.read_text())
+            count = int(facts["flights"])
+            elsewhere = facts.get("log")
+            log = DemoLog.of_json(elsewhere) if elsewhere else DemoLog.in_directory(self.log)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadDirectory(f"no demo was kept in {self.root}: {error}") from error
+        if log.ends_with_demo:
+            raise BadDirectory(f"the log of {self.root} ended with the servers that it was on")
+        return count, log
 
 
 @contextmanager

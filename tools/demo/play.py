@@ -9,12 +9,19 @@ import signal
 import stat
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import NoReturn
 
 from rich.console import Console
 
+from logstore.cli.command import setting
+from logstore.cli.storage_arguments import storage_of
+from logstore.errors import Invalid
+from logstore.initialise import check_arguments
+from tools.demo.demo_log import DemoLog
 from tools.demo.flights import TOTAL
 from tools.demo.phases import Phases
 from tools.demo.places import BadDirectory, Places, demo_places
@@ -48,11 +55,38 @@ def main() -> int:
 def _play(options: argparse.Namespace, phases: Phases) -> None:
     if options.check is not None:
         places = Places(options.check.absolute(), is_kept=True)
-        places.read_flight_count()
+        places.read_facts()
         _story().check_kept(places, phases)
         return
-    with demo_places(options.dir, keep=options.keep) as places:
-        _story().run_demo(places, phases, options.flights, drop_one=options.drop_one)
+    if options.local_s3:
+        _fetch_servers(phases)
+    with (
+        demo_places(options.dir, keep=options.keep) as places,
+        _log(options, places, phases) as log,
+    ):
+        _story().run_demo(places, log, phases, options.flights, drop_one=options.drop_one)
+
+
+def _fetch_servers(phases: Phases) -> None:
+    from tools.demo.local_s3 import fetch_servers
+
+    with phases.phase("get versitygw and DynamoDB Local"):
+        fetch_servers()
+
+
+@contextmanager
+def _log(options: argparse.Namespace, places: Places, phases: Phases) -> Iterator[DemoLog]:
+    if options.local_s3:
+        from tools.demo.local_s3 import local_s3
+
+        with ExitStack() as stack:
+            with phases.phase("start versitygw and DynamoDB Local"):
+                log = stack.enter_context(local_s3(places.root))
+            yield log
+    elif options.url is not None:
+        yield DemoLog(options.url, dict(options.storage), options.registry)
+    else:
+        yield DemoLog.in_directory(places.log)
 
 
 def _story() -> ModuleType:
@@ -77,10 +111,41 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--check", type=Path, metavar="DIR", help="only look again at a demo kept in DIR"
     )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--url", help="the log's place, such as s3://BUCKET/PREFIX")
+    where.add_argument(
+        "--local-s3",
+        action="store_true",
+        help="in a bucket of versitygw, with DynamoDB Local; both run while the demo does",
+    )
+    parser.add_argument("--registry", metavar="URL", help="of the log at --url: dynamodb://TABLE")
+    parser.add_argument(
+        "--set",
+        type=setting,
+        action="append",
+        default=[],
+        dest="storage",
+        metavar="NAME=VALUE",
+        help="how to reach the bucket, as in storage.region=eu-west-1; may be repeated",
+    )
     options = parser.parse_args()
-    if not 1 <= options.flights <= TOTAL:
-        parser.error(f"--flights is a number from 1 to {TOTAL}")
+    if reason := _why_wrong(options):
+        parser.error(reason)
     return options
+
+
+def _why_wrong(options: argparse.Namespace) -> str | None:
+    if not 1 <= options.flights <= TOTAL:
+        return f"--flights is a number from 1 to {TOTAL}"
+    if options.url is None:
+        if options.registry or options.storage:
+            return "--registry and --set are of the log at --url"
+        return None
+    try:
+        check_arguments(options.url, options.registry, storage_of(options))
+    except Invalid as error:
+        return str(error)
+    return None
 
 
 def _one_line(error: Exception) -> str:

@@ -42,6 +42,11 @@ def create_topic(bootstrap: str) -> None:
         created = admin.create_topics([NewTopic(TOPIC, PARTITIONS)])
         created[TOPIC].result(TIMEOUT_S)
     except KafkaException as error:
+        if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            raise ProduceFailed(
+                f"the log has a topic {TOPIC} already, of an earlier run: name another log and "
+                "registry, or delete the topic"
+            ) from error
         raise ProduceFailed(f"cannot create the topic: {error}") from error
 
 

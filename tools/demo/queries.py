@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from logstore.open import open_readable
 from logstore.reader import LogReader
+from tools.demo.demo_log import DemoLog
 from tools.demo.flights import SCHEMA
 from tools.demo.produce import SEQ_HEADER, TOPIC
 
@@ -27,7 +28,7 @@ class QueryFailed(Exception): ...
 
 @contextmanager
 def running_queries(
-    spark: SparkSession, log: Path, table: Path, checkpoints: Path
+    spark: SparkSession, log: DemoLog, table: Path, checkpoints: Path
 ) -> Iterator[Sequence[StreamingQuery]]:
     """Average delay and count by carrier and hour, in memory; every flight, in a Delta table."""
     queries = []
@@ -40,7 +41,7 @@ def running_queries(
             query.stop()
 
 
-def _start_delays(spark: SparkSession, log: Path, checkpoints: Path) -> StreamingQuery:
+def _start_delays(spark: SparkSession, log: DemoLog, checkpoints: Path) -> StreamingQuery:
     # Only the column it needs: Spark does not tell a Python source which ones a query uses.
     source = spark.readStream.schema("value binary").format("logstore")
     flights = source.options(**_options(log), startingOffsets="earliest").load()
@@ -57,7 +58,9 @@ def _start_delays(spark: SparkSession, log: Path, checkpoints: Path) -> Streamin
     )
 
 
-def _start_table(spark: SparkSession, log: Path, table: Path, checkpoints: Path) -> StreamingQuery:
+def _start_table(
+    spark: SparkSession, log: DemoLog, table: Path, checkpoints: Path
+) -> StreamingQuery:
     source = spark.readStream.format("logstore")
     records = source.options(**_options(log), startingOffsets="earliest").load()
     return (
@@ -82,18 +85,18 @@ def decoded(records: DataFrame) -> DataFrame:
     ).select("partition", "offset", "seq", "f.*")
 
 
-def log_records(spark: SparkSession, log: Path) -> DataFrame:
+def log_records(spark: SparkSession, log: DemoLog) -> DataFrame:
     """All that the log holds now, read as a batch from its objects."""
     return spark.read.format("logstore").options(**_options(log)).load()
 
 
-def _options(log: Path) -> dict[str, str]:
-    return {"path": str(log), "subscribe": TOPIC, "includeHeaders": "true"}
+def _options(log: DemoLog) -> dict[str, str]:
+    return {"path": log.url, "subscribe": TOPIC, "includeHeaders": "true", **log.storage}
 
 
-def log_ends(log: Path) -> dict[int, int]:
+def log_ends(log: DemoLog) -> dict[int, int]:
     """Where each partition of the topic ends now."""
-    readable = open_readable(str(log))
+    readable = open_readable(log.url, log.storage)
     try:
         reader = LogReader(readable)
         topic = reader.topics()[TOPIC]

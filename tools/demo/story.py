@@ -6,8 +6,11 @@ from itertools import islice
 
 from pyspark.sql import SparkSession
 
+from logstore.cli.probing import surroundings
+from logstore.initialise import initialise
 from tools.demo.broker_process import running_broker
 from tools.demo.check import faults, rows_of
+from tools.demo.demo_log import DemoLog
 from tools.demo.flights import FlightId, read_flights, read_ids
 from tools.demo.phases import Phases
 from tools.demo.picture import HourOfCarrier, draw
@@ -31,43 +34,46 @@ class NotAllThere(Exception):
     """The check found flights missing, doubled or out of order; the text says which."""
 
 
-def run_demo(places: Places, phases: Phases, count: int, *, drop_one: bool) -> None:
+def run_demo(places: Places, log: DemoLog, phases: Phases, count: int, *, drop_one: bool) -> None:
     """Raises `NotAllThere`, or what the parts of it raise."""
     console = phases.console
-    console.print(f"[bold]{count:,} flights through a log in {places.log}[/bold]")
-    places.write_flight_count(count)
+    console.print(f"[bold]{count:,} flights through a log in {log.url}[/bold]")
+    places.write_facts(count, log)
+    if log.needs_init:
+        with phases.phase("make the log and its table, probe both"):
+            initialise(log.url, log.registry, log.storage, surroundings())
     with ExitStack() as stack:
         with phases.phase("start a broker, create a topic"):
-            address = stack.enter_context(running_broker(places.log, places.broker_lines))
+            address = stack.enter_context(running_broker(log, places))
             create_topic(address)
         spark = _start_spark(places, phases, stack)
-        produced, hours = _stream(places, phases, spark, address, count, drop_one=drop_one)
+        produced, hours = _stream(places, log, phases, spark, address, count, drop_one=drop_one)
         with phases.phase("look for every flight"):
-            problems = find_problems(places, spark, count)
+            problems = find_problems(places, log, spark, count)
         with phases.phase("draw a picture"):
             draw(hours, places.picture)
         with phases.phase("stop Spark and the broker"):
             stack.close()
-    print_summary(console, produced, stored(places), phases.seconds)
+    print_summary(console, produced, log, stored(log), phases.seconds)
     console.print(f"  picture    {places.picture}", soft_wrap=True)
     _conclude(problems, phases, count)
-    print_next(console, places)
+    print_next(console, places, log)
 
 
 def check_kept(places: Places, phases: Phases) -> None:
     """Looks again at a demo that was kept. Raises `NotAllThere`."""
-    count = places.read_flight_count()
+    count, log = places.read_facts()
     with ExitStack() as stack:
         spark = _start_spark(places, phases, stack)
         with phases.phase("look for every flight"):
-            problems = find_problems(places, spark, count)
+            problems = find_problems(places, log, spark, count)
     _conclude(problems, phases, count)
 
 
-def find_problems(places: Places, spark: SparkSession, count: int) -> list[str]:
+def find_problems(places: Places, log: DemoLog, spark: SparkSession, count: int) -> list[str]:
     """Reads the log from its objects as a batch, and the table that the stream wrote."""
     expected = list(read_ids(count))
-    in_log = rows_of(decoded(log_records(spark, places.log)))
+    in_log = rows_of(decoded(log_records(spark, log)))
     in_table = rows_of(spark.read.format("delta").load(str(places.table)))
     return [
         f"{where}: {fault}"
@@ -84,17 +90,24 @@ def _start_spark(places: Places, phases: Phases, stack: ExitStack) -> SparkSessi
 
 
 def _stream(
-    places: Places, phases: Phases, spark: SparkSession, address: str, count: int, *, drop_one: bool
+    places: Places,
+    log: DemoLog,
+    phases: Phases,
+    spark: SparkSession,
+    address: str,
+    count: int,
+    *,
+    drop_one: bool,
 ) -> tuple[Produced, Sequence[HourOfCarrier]]:
     """Produce while two queries read; until both have read all there is."""
     leave_out = _one_of(count) if drop_one else None
     if leave_out is not None:
         phases.console.print(f"  as asked, not sent: {leave_out}")
-    with running_queries(spark, places.log, places.table, places.checkpoints) as queries:
+    with running_queries(spark, log, places.table, places.checkpoints) as queries:
         with phases.counted("produce while two Spark streams read", count) as report:
             produced = produce(address, read_flights(count), leave_out, report)
         with phases.phase("let the streams catch up"):
-            wait_for(queries, log_ends(places.log), CATCH_UP_TIMEOUT_S)
+            wait_for(queries, log_ends(log), CATCH_UP_TIMEOUT_S)
         hours = [HourOfCarrier(*row) for row in spark.table(DELAYS).collect()]
     return produced, hours
 

@@ -1,7 +1,8 @@
 """What the run came to: rates, objects, cost, time, and what to try next."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 
@@ -9,6 +10,7 @@ from logstore.cli.log_survey import LogSurvey, survey_log
 from logstore.cli.output import dollars_text, size_text
 from logstore.objects.prices import Requests, cost_of
 from logstore.open import open_readable
+from tools.demo.demo_log import DemoLog
 from tools.demo.places import Places
 from tools.demo.produce import TOPIC, Produced
 
@@ -26,12 +28,12 @@ class Stored:
     storage_dollars_month: float
 
 
-def stored(places: Places) -> Stored:
-    log = open_readable(str(places.log))
+def stored(log: DemoLog) -> Stored:
+    readable = open_readable(log.url, log.storage)
     try:
-        survey = survey_log(log)
+        survey = survey_log(readable)
     finally:
-        log.close()
+        readable.close()
     return stored_of(survey)
 
 
@@ -46,7 +48,11 @@ def stored_of(survey: LogSurvey) -> Stored:
 
 
 def print_summary(
-    console: Console, produced: Produced, found: Stored, seconds: Mapping[str, float]
+    console: Console,
+    produced: Produced,
+    log: DemoLog,
+    found: Stored,
+    seconds: Mapping[str, float],
 ) -> None:
     megabytes = produced.value_bytes / 1e6
     reading = cost_of(Requests(gets=found.segments))
@@ -65,21 +71,31 @@ def print_summary(
         f"{dollars_text(reading)} to read it once, "
         f"{dollars_text(found.storage_dollars_month)} a month to keep it; nothing when idle"
     )
+    if log.needs_init:
+        console.print("             the probe at the start and the table's requests not counted")
     longest = sorted(seconds.items(), key=lambda item: -item[1])
     times = "; ".join(f"{taken:.1f} s to {name}" for name, taken in longest)
     console.print(f"  time       {times}")
 
 
-def print_next(console: Console, places: Places) -> None:
+def print_next(console: Console, places: Places, log: DemoLog) -> None:
     console.print("\n[bold]what to try next[/bold]")
-    if not places.is_kept:
-        console.print("  make demo DIR=./demo      keeps everything, for the commands that follow")
-    root = str(places.root) if places.is_kept else "./demo"
-    log = f"{root}/log"
-    for command, what in (
-        (f".venv/bin/logstore inspect --url {log}", "what is in it"),
-        (f".venv/bin/logstore inspect --url {log} topic {TOPIC} --records 2", "records"),
-        (f".venv/bin/logstore serve --url {log}", "a broker on it, for any Kafka client"),
-        (f".venv/bin/python -m tools.demo --check {root}", "look for every flight again"),
-    ):
+    for command, what in _next(places, log):
         console.print(f"  {command}  [dim]# {what}[/dim]", soft_wrap=True)
+
+
+def _next(places: Places, log: DemoLog) -> Iterator[tuple[str, str]]:
+    """Commands, and what each is for."""
+    if log.ends_with_demo:  # nothing is left to look at
+        yield "make demo URL=s3://BUCKET/PREFIX REGISTRY=dynamodb://TABLE", "the same on AWS"
+        return
+    root = places.root if places.is_kept else None
+    if root is None and not log.needs_init:
+        yield "make demo DIR=./demo", "keeps everything, for the commands that follow"
+        root, log = Path("demo"), DemoLog.in_directory(Path("demo/log"))
+    where = log.command_line
+    yield f".venv/bin/logstore inspect {where}", "what is in it"
+    yield f".venv/bin/logstore inspect {where} topic {TOPIC} --records 2", "records"
+    yield f".venv/bin/logstore serve {where}", "a broker on it, for any Kafka client"
+    if root is not None:
+        yield f".venv/bin/python -m tools.demo --check {root}", "look for every flight again"

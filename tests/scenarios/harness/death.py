@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from logstore.chains.keys import CHAINS, CHECKPOINTS
+from logstore.errors import AlreadyExists
 from logstore.objects.store import Buffer, ObjectInfo, ObjectStore
 from logstore.registry.store import Registry, Row, Term
 from logstore.segments.format import Header, SegmentKind, decode_header
@@ -92,7 +93,7 @@ class Fate:
         self._batches[header.seq] = header.entry_count
 
     def put_ended(self, header: Header) -> None:
-        del self._batches[header.seq]
+        self._batches.pop(header.seq, None)
 
     def _die(self) -> NoReturn:
         Death(str(self.step), time.monotonic(), sum(self._batches.values())).save(self._report)
@@ -113,7 +114,13 @@ class MortalStore:
         if header is not None and header.kind is SegmentKind.DATA:
             self._fate.put_begins(header)
         self._fate.reach("create", what, "before")
-        await self._store.create(key, parts)
+        try:
+            await self._store.create(key, parts)
+        except AlreadyExists:
+            # After a lost answer: mostly the broker's own, which it finds out by a read.
+            if header is not None:
+                self._fate.put_ended(header)
+            raise
         self._fate.reach("create", what, "after")
         if header is not None and header.kind is SegmentKind.DATA:
             self._fate.put_ended(header)

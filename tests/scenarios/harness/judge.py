@@ -7,6 +7,7 @@ compares them with the journals of the load and of the watch. Prints the verdict
 import argparse
 import sys
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 from logstore.open import open_readable
@@ -19,9 +20,11 @@ from tests.scenarios.harness.verdict import StoredRecord, judge
 RECORDS_BYTES_MAX = 1 << 20
 
 
-def read_topic(url: str, topic: str) -> dict[int, list[StoredRecord]]:
+def read_topic(
+    url: str, topic: str, storage: Mapping[str, str] | None = None
+) -> dict[int, list[StoredRecord]]:
     """Every committed record of the topic, by partition, in the order of the log."""
-    log = open_readable(url)
+    log = open_readable(url, storage)
     try:
         reader = LogReader(log)
         topics = {name: row for name, row in reader.topics().items() if name == topic}
@@ -64,11 +67,13 @@ def main() -> int:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--journal", type=Path, required=True)
     parser.add_argument("--watermarks", type=Path, required=True)
+    parser.add_argument("--endpoint", help="of the S3 server, for a log in a bucket")
     options = parser.parse_args()
+    storage = {"storage.endpoint": options.endpoint} if options.endpoint else {}
     verdict = judge(
         list(read_journal(options.journal)),
         list(read_journal(options.watermarks)),
-        read_topic(options.url, options.topic),
+        read_topic(options.url, options.topic, storage),
     )
     print(verdict.encode())
     return 1 if verdict.anomalies or verdict.failed else 0

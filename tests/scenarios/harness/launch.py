@@ -2,9 +2,9 @@
 
 Runs the production `broker.serve` on ports that count steps (`death`). Without --die it differs in
 nothing from `python -m broker`. With --die and --armed-by signal, SIGUSR1 begins the count; it says
-`armed` then.
+`armed` then. Ten times a second it leaves in --counts what its store's own meter says.
 
-    --die STEP --report FILE [--armed-by start|signal] -- ARGUMENTS OF THE BROKER
+    --die STEP --report FILE [--armed-by start|signal] [--counts FILE] -- ARGUMENTS OF THE BROKER
 """
 
 import argparse
@@ -16,6 +16,7 @@ from pathlib import Path
 from broker.arguments import add_arguments, settings_of
 from broker.serve import serve
 from logstore.open import OpenLog
+from tests.scenarios.harness.counts import leave_counts
 from tests.scenarios.harness.death import Fate, MortalRegistry, MortalStore, Step
 
 
@@ -23,20 +24,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--die", type=Step.parse)
     parser.add_argument("--report", type=Path)
+    parser.add_argument("--counts", type=Path)
     parser.add_argument("--armed-by", choices=("start", "signal"), default="start")
     parser.add_argument("arguments", nargs="*")
     options = parser.parse_args()
     broker = argparse.ArgumentParser(prog="broker")
     add_arguments(broker)
     settings = settings_of(broker.parse_args(options.arguments))
-    if options.die is None:
-        return serve(settings)
-    fate = Fate(options.die, options.report)
-    if options.armed_by == "start":
+    fate = None if options.die is None else Fate(options.die, options.report)
+    if fate is not None and options.armed_by == "start":
         fate.arm()
-    else:
+    elif fate is not None:
         signal.signal(signal.SIGUSR1, lambda *_: _arm(fate))
-    return serve(settings, wrap=lambda opened: _mortal(opened, fate))
+
+    def wrap(opened: OpenLog) -> OpenLog:
+        if options.counts is not None:
+            leave_counts(opened.counts, options.counts)
+        return opened if fate is None else _mortal(opened, fate)
+
+    return serve(settings, wrap=wrap)
 
 
 def _mortal(opened: OpenLog, fate: Fate) -> OpenLog:

@@ -14,7 +14,7 @@ from typing import IO
 
 ROOT = Path(__file__).parents[3]
 DEADLINE_S = 30.0
-LINES_MAX = 50_000
+LINES_MAX = 500_000
 
 Wanted = Callable[[re.Match[str]], bool]
 

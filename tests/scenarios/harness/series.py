@@ -1,4 +1,4 @@
-"""The kill -9 series: one broker on a directory, killed again and again while clients go on.
+"""The kill -9 series: one broker, killed again and again while clients go on.
 
     python -m tests.scenarios.harness.series --kills 50 [--seed N] [--directory DIR]
 
@@ -16,19 +16,17 @@ at the end the judge, which reads the objects. Kills by name:
     opening               a chain's opening is put, the registry does not know yet
 
 The first four fall under load: enough has been acknowledged since the start, enough is on its way.
+The log is in a directory here, and in a bucket behind faults in `bucket_series`.
 """
 
 import argparse
 import json
 import random
 import signal
-import statistics
 import sys
 import tempfile
 import time
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,19 +34,14 @@ from typing import Any
 
 from tests.scenarios.harness.brokers import bootstrap_of, create_topic, free_port, start_broker
 from tests.scenarios.harness.death import Death
-from tests.scenarios.harness.load import REQUESTS_ON_THEIR_WAY_MAX
+from tests.scenarios.harness.outcome import UNDER_LOAD, Killed, Outcome, measure
 from tests.scenarios.harness.process import Process
-from tests.scenarios.harness.values import Entry, Kind, read_journal
+from tests.scenarios.harness.values import read_journal
 
 TOPIC = "kills"
 PARTITIONS = 8
-PRODUCERS = 48
-ON_THEIR_WAY_MIN = 150
-"""What the load must have on its way before a death under load is prepared."""
-ACKED_FIRST = 1_500
-DEATH_S = 60.0
-RATE_WINDOW_S = 0.5
-UNDER_LOAD = frozenset({"before put", "after put", "random moment", "checkpoint"})
+DEATH_S = 120.0
+STEP_S = 1.0
 SHARES = {
     "random moment": 4,
     "before put": 10,
@@ -64,65 +57,29 @@ SHARES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Killed:
-    kind: str
-    at_s: float
-    batches_in_puts: int | None
-    """What the broker itself counted in puts not answered; unknown when killed from outside."""
+class Place:
+    """Where the log is, and what brokers and the judge must be told to get there."""
+
+    url: str
+    broker: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    judge: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Underway:
-    """What the load had on its way as the broker died under it."""
+class Pace:
+    """How much load, and how often a death falls under it.
 
-    killed: Killed
-    batches_unacknowledged: int
-    batches_per_s: float
+    Before such a death is prepared, `acked_first` batches have been acknowledged since the start,
+    `on_their_way_min` are on their way again, and `life_s` have passed since the one before.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    kills: Sequence[Killed]
-    underway: Sequence[Underway]
-    verdict: dict[str, Any]
-    seconds: float
-
-    @property
-    def anomalies(self) -> dict[str, int]:
-        found: dict[str, int] = self.verdict["anomalies"]
-        return found
-
-    def kills_by_kind(self) -> Counter[str]:
-        return Counter(killed.kind for killed in self.kills)
-
-    def report(self) -> Iterator[str]:
-        verdict, found = self.verdict, Counter(self.anomalies)
-        kinds = ", ".join(f"{kind} {count}" for kind, count in self.kills_by_kind().items())
-        yield f"kills -9       {len(self.kills)} in {self.seconds:.0f} s: {kinds}"
-        yield (
-            f"records        sent {verdict['sent']}, acknowledged {verdict['acked']}, "
-            f"in the objects {verdict['stored']}; watermarks seen {verdict['watermarks']}"
-        )
-        yield (
-            f"found          lost {found['lost']}, doubled {found['doubled']}, out of order "
-            f"{found['disordered']}, anomalies of any kind {sum(found.values())}"
-        )
-        for kind, texts in verdict["examples"].items():
-            yield f"  {kind}: {'; '.join(texts)}"
-        rates = [one.batches_per_s for one in self.underway]
-        waiting = [one.batches_unacknowledged for one in self.underway]
-        yield (
-            f"under load     {len(self.underway)} kills; batches/s just before: median "
-            f"{statistics.median(rates):.0f}, least {min(rates):.0f}; unacknowledged batches: "
-            f"median {statistics.median(waiting):.0f}, least {min(waiting)}"
-        )
-        for one in self.underway:
-            told = one.killed.batches_in_puts
-            in_puts = "" if told is None else f", {told} of them in a put"
-            yield (
-                f"  {one.killed.kind:14} {one.batches_unacknowledged:4} unacknowledged{in_puts}, "
-                f"{one.batches_per_s:.0f} batches/s"
-            )
+    producers: int = 48
+    on_their_way_min: int = 150
+    acked_first: int = 1_500
+    life_s: float = 0.0
+    replay_reads_max: int = 30
+    """Reads of segments that a start is sure to do after a death under load."""
 
 
 def plan(kills: int, chance: random.Random) -> list[str]:
@@ -138,19 +95,29 @@ def plan(kills: int, chance: random.Random) -> list[str]:
 class Series:
     directory: Path
     chance: random.Random
+    place: Place | None = None
+    """None: the directory's own `log`."""
+    pace: Pace = field(default_factory=Pace)
     kills: list[Killed] = field(default_factory=list)
+    lives: int = 0
     port: int = field(init=False)
+    _began_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.port = free_port(self.chance)
 
     def run(self, kill_count: int) -> Outcome:
-        began = time.monotonic()
-        kinds = plan(kill_count, self.chance)
+        return self.follow(plan(kill_count, self.chance))
+
+    def follow(self, kinds: Sequence[str]) -> Outcome:
+        """The first of `kinds` must be a random moment."""
+        self._began_s = time.monotonic()
         with ExitStack() as stack:
             broker = stack.enter_context(self._start())
             create_topic(bootstrap_of(broker), TOPIC, PARTITIONS)
-            load = stack.enter_context(self._client("load", "--producers", str(PRODUCERS)))
+            load = stack.enter_context(
+                self._client("load", "--producers", str(self.pace.producers))
+            )
             watch = stack.enter_context(self._client("watch"))
             self._kill_from_outside(broker, load)
             for kind in kinds[1:]:
@@ -158,13 +125,14 @@ class Series:
                     self._kill(kind, load, one)
             broker = stack.enter_context(self._start())
             self._await_load(load)
+            self._let_live(broker)
             load.send(signal.SIGTERM)
             load.wait_for("^done ", deadline_s=DEATH_S)
             watch.send(signal.SIGTERM)
             assert watch.wait() == 0, watch.lines[-5:]
             broker.send(signal.SIGTERM)
             assert broker.wait() == 0, broker.lines[-5:]
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - self._began_s
         underway = list(measure(self.kills, list(read_journal(self._journal("load")))))
         return Outcome(self.kills, underway, self._judge(), seconds)
 
@@ -173,8 +141,8 @@ class Series:
         return f"127.0.0.1:{self.port}"
 
     @property
-    def _url(self) -> str:
-        return str(self.directory / "log")
+    def _place(self) -> Place:
+        return self.place or Place(str(self.directory / "log"))
 
     def _journal(self, name: str) -> Path:
         return self.directory / f"{name}.journal"
@@ -183,8 +151,14 @@ class Series:
         mortal = () if step is None else ("--die", step, "--armed-by", armed_by)
         report = self.directory / "death.json"
         report.unlink(missing_ok=True)
+        self.lives += 1
+        counts = self.directory / f"counts-{self.lives}.json"
         return start_broker(
-            self._url, port=self.port, launch=("--report", str(report), *mortal, "--")
+            self._place.url,
+            port=self.port,
+            launch=("--report", str(report), "--counts", str(counts), *mortal, "--"),
+            more=self._place.broker,
+            environment=self._place.environment,
         )
 
     def _client(self, name: str, *more: str) -> Process:
@@ -203,6 +177,7 @@ class Series:
             if step is None:
                 return self._kill_from_outside(broker, load)
             self._await_load(load)
+            self._let_live(broker)
             broker.send(signal.SIGUSR1)
         else:
             broker = stack.enter_context(self._start(self._step_in_start(kind)))
@@ -223,7 +198,7 @@ class Series:
     def _step_in_start(self, kind: str) -> str:
         when = self.chance.choice(("before", "after"))
         # A predecessor that died in its own start leaves little to read.
-        reads = 30 if self.kills[-1].kind in UNDER_LOAD else 2
+        reads = self.pace.replay_reads_max if self.kills[-1].kind in UNDER_LOAD else 2
         steps = {
             "in replay": f"get segment before {self.chance.randint(1, reads)}",
             "in seal": f"create seal {when} 1",
@@ -234,52 +209,46 @@ class Series:
         return steps[kind]
 
     def _kill_from_outside(self, broker: Process, load: Process) -> None:
-        self._await_load(load, ACKED_FIRST + self.chance.randint(0, ACKED_FIRST))
+        first = self.pace.acked_first
+        self._await_load(load, first + self.chance.randint(0, first))
+        self._let_live(broker)
         at_s = time.monotonic()
         broker.kill()
         broker.wait()
         self.kills.append(Killed("random moment", at_s, None))
 
-    def _await_load(self, load: Process, acked: int = ACKED_FIRST) -> None:
+    def _await_load(self, load: Process, acked: int | None = None) -> None:
         """Until `acked` more are acknowledged and the load has enough on its way again."""
+        acked = self.pace.acked_first if acked is None else acked
+        on_their_way_min = self.pace.on_their_way_min
         told = r"^progress acked=(\d+) on_their_way=(\d+)"
         after = len(load.lines)
         base = int(load.wait_for(told, after=after)[1])
         load.wait_for(
             told,
-            where=lambda now: int(now[1]) >= base + acked and int(now[2]) >= ON_THEIR_WAY_MIN,
+            where=lambda now: int(now[1]) >= base + acked and int(now[2]) >= on_their_way_min,
             after=after,
             deadline_s=DEATH_S,
         )
 
+    def _let_live(self, broker: Process) -> None:
+        """Until a life's length has passed since the last death under load."""
+        died_at_s = [killed.at_s for killed in self.kills if killed.kind in UNDER_LOAD]
+        until_s = (died_at_s[-1] if died_at_s else self._began_s) + self.pace.life_s
+        while (left_s := until_s - time.monotonic()) > 0:
+            assert broker.is_alive, broker.lines[-5:]
+            time.sleep(min(left_s, STEP_S))
+
     def _judge(self) -> dict[str, Any]:
         arguments = (
             "tests.scenarios.harness.judge",
-            *("--url", self._url, "--topic", TOPIC),
+            *("--url", self._place.url, "--topic", TOPIC, *self._place.judge),
             *("--journal", str(self._journal("load"))),
             *("--watermarks", str(self._journal("watch"))),
         )
         with Process(arguments) as judge:
             verdict: dict[str, Any] = json.loads(judge.wait_for(r"^\{.*\}$", deadline_s=600)[0])
             return verdict
-
-
-def measure(kills: Sequence[Killed], journal: Sequence[Entry]) -> Iterator[Underway]:
-    """What was underway at each kill under load: at most five batches a producer count."""
-    answered = [entry.at_s for entry in journal if entry.kind == Kind.ACKED]
-    waiting: Counter[int] = Counter()
-    at = 0
-    for killed in kills:
-        while at < len(journal) and journal[at].at_s < killed.at_s:
-            entry = journal[at]
-            waiting[entry.producer] += 1 if entry.kind == Kind.SENT else -1
-            at += 1
-        if killed.kind in UNDER_LOAD:
-            count = bisect_left(answered, killed.at_s) - bisect_left(
-                answered, killed.at_s - RATE_WINDOW_S
-            )
-            on_their_way = sum(min(n, REQUESTS_ON_THEIR_WAY_MAX) for n in waiting.values())
-            yield Underway(killed, on_their_way, count / RATE_WINDOW_S)
 
 
 def main() -> int:
