@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from logstore.clock import Clock
 from logstore.errors import Invalid, Refused
-from logstore.location import DirectoryLocation, Location
+from logstore.location import DirectoryLocation, ForeignLocation, Location
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.s3_options import S3Options
 from logstore.objects.store import BlockingObjectStore, ObjectStore
@@ -51,9 +51,17 @@ class Backends:
             except OSError as error:
                 raise Refused(f"cannot make the log's directory: {error}; check --url") from error
 
+    def fsspec_store(self) -> BlockingObjectStore:
+        """Read-only, through fsspec: not by our own code, and whatever kind of URL it is."""
+        from logstore.objects.fsspec_store import FsspecStore
+
+        return FsspecStore(self.location.url, self._options)
+
     def blocking_store(self) -> BlockingObjectStore:
         if isinstance(self.location, DirectoryLocation):
             return DirectoryStore(self.location.directory)
+        if isinstance(self.location, ForeignLocation):
+            return self.fsspec_store()
         with _extra_installed():
             from logstore.objects.s3 import S3BlockingStore
         return S3BlockingStore(self.location, self._options)
@@ -64,6 +72,8 @@ class Backends:
             directory = DirectoryStore(self.location.directory)
             directory.sweep()
             return ThreadedStore(directory, threads=STORE_THREADS)
+        if isinstance(self.location, ForeignLocation):
+            raise Invalid(f"a broker does not serve this kind of URL: url={self.location.url}")
         with _extra_installed():
             from logstore.objects.s3 import S3Store
         return S3Store(self.location, self._options, clock)

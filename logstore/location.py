@@ -24,7 +24,14 @@ class DirectoryLocation:
         return str(self.directory)
 
 
-Location = DirectoryLocation | S3Location
+@dataclass(frozen=True, slots=True)
+class ForeignLocation:
+    """A URL of a kind that only fsspec knows: to be looked at, not to be served."""
+
+    url: str
+
+
+Location = DirectoryLocation | S3Location | ForeignLocation
 
 
 def parse_location(url: str) -> Location:
@@ -45,3 +52,11 @@ def parse_location(url: str) -> Location:
             "file:// URL"
         )
     return DirectoryLocation(Path(url).absolute())
+
+
+def parse_any_location(url: str) -> Location:
+    """As `parse_location`, and any other URL as a `ForeignLocation`."""
+    scheme, separator, _ = url.partition("://")
+    if separator and scheme.lower() not in ("s3", "s3a", "file"):
+        return ForeignLocation(url)
+    return parse_location(url)

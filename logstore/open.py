@@ -17,7 +17,12 @@ from logstore.chains.identity import Identity, ensure_identity, read_identity
 from logstore.chains.keys import CLUSTER_KEY
 from logstore.clock import Clock
 from logstore.errors import Refused
-from logstore.location import DirectoryLocation, Location, parse_location
+from logstore.location import (
+    DirectoryLocation,
+    Location,
+    parse_any_location,
+    parse_location,
+)
 from logstore.objects.hedge_policy import HedgePolicy, HedgeSettings
 from logstore.objects.hedging import HedgingStore
 from logstore.objects.metered import MeteredBlockingStore, MeteredStore, StoreCounts
@@ -110,12 +115,19 @@ async def open_log(
     return OpenLog(location, performer, identity, counts, state_directory)
 
 
-def open_readable(url: str, storage: Mapping[str, str] | None = None) -> ReadableLog:
-    """For Spark and tools. Raises `Refused` where there is no log."""
-    location = parse_location(url)
+def open_readable(
+    url: str, storage: Mapping[str, str] | None = None, *, through_fsspec: bool = False
+) -> ReadableLog:
+    """For Spark and tools. Raises `Refused` where there is no log.
+
+    `through_fsspec` reads the objects by fsspec (s3fs, …) instead of by our own stores, and takes
+    any URL that it opens.
+    """
+    location = parse_any_location(url) if through_fsspec else parse_location(url)
     backends = Backends(location, storage)
     counts = StoreCounts()
-    store = MeteredBlockingStore(backends.blocking_store(), counts)
+    opened = backends.fsspec_store() if through_fsspec else backends.blocking_store()
+    store = MeteredBlockingStore(opened, counts)
     identity = identity_in(store)
     if identity is None:
         raise Refused(f"no log here: url={url} has no {CLUSTER_KEY}; check the URL")

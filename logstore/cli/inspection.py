@@ -61,6 +61,12 @@ def _add_common(parser: argparse.ArgumentParser, *, inner: bool) -> None:
         help="the log: a directory, or s3://BUCKET/PREFIX",
     )
     parser.add_argument(
+        "--fsspec",
+        action="store_true",
+        default=absent if inner else False,
+        help="read the objects through fsspec (s3fs, …): another eye, and any URL that it opens",
+    )
+    parser.add_argument(
         "--json", action="store_true", default=absent if inner else False, help="print JSON"
     )
     parser.add_argument(
@@ -81,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     if options.url is None:
         options.fail("the following arguments are required: --url")
     options.storage += getattr(options, "more_storage", [])
-    log = open_readable(options.url, storage_of(options))
+    log = open_readable(options.url, storage_of(options), through_fsspec=options.fsspec)
     try:
         code: int = options.look(log, options)
         return code

@@ -139,6 +139,10 @@ def test_a_bucket_is_a_log_after_init_and_readers_need_only_its_url(
     assert readable.rows.get("pk", "sk") is not None
     assert readable.performer.store.get("chains/x") == b"bytes"
     readable.close()
+    through_s3fs = open_readable(bucket.url, storage, through_fsspec=True)
+    assert through_s3fs.performer.store.get("chains/x") == b"bytes"
+    assert through_s3fs.identity == readable.identity
+    through_s3fs.close()
     with aws_environment({"AWS_ENDPOINT_URL": storage["storage.endpoint"]}):
         by_environment = open_readable(bucket.url)  # without a setting
         assert by_environment.identity.cluster_id == made.cluster_id

@@ -150,3 +150,12 @@ def test_a_storage_setting_that_does_not_exist_is_refused(logstore: Command, wri
 
     assert answer.code == FAILED
     assert "storage.endpoint" in answer.err
+
+
+def test_another_eye_sees_the_same_log(logstore: Command, written: Path) -> None:
+    own = logstore("inspect", "--url", str(written), "--json")
+    through_fsspec = logstore("inspect", "--fsspec", "--url", str(written), "--json")
+
+    assert through_fsspec.code == OK
+    assert through_fsspec.json["chains"] == own.json["chains"]
+    assert through_fsspec.json["topics"] == own.json["topics"]
