@@ -149,20 +149,17 @@ class ChainWriter:
         """The open segment, with room for `length` bytes more."""
         builder = self._builder
         if builder is not None:
-            filled = builder.body_bytes
-            if builder.has_room(length) and (
-                not filled or filled + length <= self._settings.segment_bytes_max
-            ):
+            if length <= builder.room_bytes:
                 return builder
             self._freeze()
         if self.fenced.is_set():
             raise Fenced(f"chain {self.chain.epoch} is fenced")
-        if self._arena.free_bytes < max(length, self._settings.segment_bytes_max):
-            largest = max(length, 2 * self._settings.segment_bytes_max)
+        most = max(length, self._settings.segment_bytes_max)  # one batch may be larger
+        if self._arena.free_bytes < most:
             self._arenas.give_back(self._arena)
-            self._arena = self._arenas.take(largest)
+            self._arena = self._arenas.take(max(length, 2 * self._settings.segment_bytes_max))
         now_ms = max(self._performer.clock.now_ms(), self.chain.created_ms)
-        self._builder = SegmentBuilder(self._arena, now_ms)
+        self._builder = SegmentBuilder(self._arena, now_ms, most)
         self._wake.set()
         return self._builder
 

@@ -125,9 +125,10 @@ class Leader:
 
         Raises `ProducerRefused`, or `Fenced` when the chain is. A repeat gets what the first got.
         """
-        stretch, writer = self.stretch, self._writer
-        _, _, _, _, _, attributes, last_delta, _, max_timestamp, producer, *rest = header
-        epoch, sequence, count = rest
+        stretch, writer, leader_epoch = self.stretch, self._writer, self.leader_epoch
+        (  # one assignment, since this runs for every batch
+            _, _, _, _, _, attributes, delta, _, max_timestamp, producer, epoch, sequence, count
+        ) = header  # fmt: skip
         if producer >= 0 and sequence >= 0:
             known = judge(stretch.state, producer, epoch, sequence, count)
             if known is not None:
@@ -137,26 +138,27 @@ class Leader:
         position = builder.body_bytes
         copy = builder.add_bytes(batch)
         base = stretch.end
-        last = base + last_delta
-        stamp(copy, 0, base, self.leader_epoch)
+        last = base + delta
+        stamp(copy, 0, base, leader_epoch)
         largest_at = base if count == 1 else -1
         if append_time_ms is not None:
             stamp_log_append_time(copy, 0, length, append_time_ms)
             max_timestamp, attributes = append_time_ms, attributes | LOG_APPEND_TIME_BIT
             largest_at = base
         flags = attributes >> FLAGS_SHIFT & 7
-        identity = (flags, self.partition, self.topic_id, self.leader_epoch, length, position)
-        sequenced = (base, last, producer, epoch, sequence, max_timestamp, largest_at, count)
-        builder.add_batch_entry(*identity, *sequenced)
+        builder.add_batch_entry(
+            flags, self.partition, self.topic_id, leader_epoch, length, position, base, last,
+            producer, epoch, sequence, max_timestamp, largest_at, count,
+        )  # fmt: skip
         seq = writer.open_seq
         stretch.end = last + 1
         if max_timestamp > stretch.max_timestamp:
             stretch.max_timestamp = max_timestamp
             stretch.max_timestamp_offset = base
-        placed = (seq, position, length, count, 0, flags)
         stretch.rows += ROW.pack(
-            *placed, base, last, max_timestamp, largest_at, stretch.max_timestamp
-        )
+            seq, position, length, count, 0, flags, base, last, max_timestamp, largest_at,
+            stretch.max_timestamp,
+        )  # fmt: skip
         if producer >= 0 and sequence >= 0:
             stretch.state.apply_batch(
                 producer, epoch, sequence, base, last, max_timestamp, builder.created_ms

@@ -22,6 +22,7 @@ from logstore.segments.format import (
     encode_front,
 )
 
+_BATCH = int(EntryKind.BATCH)
 _HUGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
 
 
@@ -111,35 +112,33 @@ class SegmentBuilder:
         "_arena",
         "_entries",
         "_places",
-        "_start",
         "_view",
+        "body_bytes",
         "created_ms",
         "entry_count",
+        "room_bytes",
     )
 
-    def __init__(self, arena: Arena, created_ms: int) -> None:
+    def __init__(self, arena: Arena, created_ms: int, body_bytes_max: int | None = None) -> None:
         self._arena = arena
-        self._start = arena.used
         self._view = arena.take(arena.used, arena.used + arena.free_bytes)
         self._entries = bytearray()
         self._places: list[Place] = []
         self.entry_count = 0
         self.created_ms = created_ms
-
-    @property
-    def body_bytes(self) -> int:
-        return self._arena.used - self._start
-
-    def has_room(self, length: int) -> bool:
-        return length <= self._arena.free_bytes
+        self.body_bytes = 0
+        free_bytes = arena.free_bytes
+        self.room_bytes = free_bytes if body_bytes_max is None else min(body_bytes_max, free_bytes)
+        """What may still be added."""
 
     def add_bytes(self, data: bytes | memoryview) -> memoryview:
         """Copy `data` to the end of the body; the answer is the copy, at `body_bytes` before."""
-        at = self.body_bytes
-        end = at + len(data)
+        at, length = self.body_bytes, len(data)
+        self.body_bytes = end = at + length
         place = self._view[at:end]
         place[:] = data
-        self._arena.used += len(data)
+        self._arena.used += length
+        self.room_bytes -= length
         return place
 
     def add_batch_entry(
@@ -161,7 +160,7 @@ class SegmentBuilder:
     ) -> None:
         """The index entry of a batch that `add_bytes` placed at `position` of this body."""
         self._entries += ENTRY.pack(
-            EntryKind.BATCH,
+            _BATCH,
             flags,
             0,
             partition,

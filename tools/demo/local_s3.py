@@ -1,6 +1,7 @@
 """S3 and DynamoDB on this machine for one run: versitygw and DynamoDB Local, as the tests use them.
 
 Buckets are folders in the demo's directory; the table is in memory and ends with its server.
+What installs and starts them is in `tests/servers`.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Any URL that fsspec opens can be read, by code that is not ours; nothing is written through it."""
+"""Any URL that fsspec opens can be read, by code not ours; nothing is written through it."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,7 @@
     python -m tests.scenarios.harness.bucket_series --minutes 30 [--life 60] [--seed N]
                                                     [--directory DIR]
 
-A death falls under load every `--life` seconds, each second one is followed by one in the next
-start. At the end the judge reads the objects straight from the S3 server.
+A death falls under load every `--life` seconds; after each second one the next start dies too. At the end the judge reads the objects straight from the S3 server.
 """
 
 import argparse
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 
-from tests.scenarios.harness.bucket import Weather, bucket
+from tests.scenarios.harness.bucket import Weather, bucket, why_no_bucket
 from tests.scenarios.harness.counts import Metered, ProxyCounts
 from tests.scenarios.harness.outcome import Outcome
 from tests.scenarios.harness.series import Pace, Series
@@ -53,7 +52,7 @@ def plan(seconds: float, life_s: float) -> list[str]:
 
 
 def pace(life_s: float) -> Pace:
-    """A load that leaves the machine room, and the judge a few hundred records a second."""
+    """A load of a few hundred records a second, so that hours fit into the judge's memory."""
     return Pace(
         producers=10, on_their_way_min=30, acked_first=300, life_s=life_s, replay_reads_max=1
     )
@@ -76,6 +75,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--directory", type=Path, help="where to leave objects and journals")
     options = parser.parse_args()
+    if (reason := why_no_bucket()) is not None:
+        print(reason, file=sys.stderr)
+        return 1
     with tempfile.TemporaryDirectory() as temporary:
         directory = options.directory or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
