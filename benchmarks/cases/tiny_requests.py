@@ -21,7 +21,7 @@ from logstore.wire.messages.produce import (
 )
 
 PEERS = ("logstore", "kafka")
-CONNECTIONS, DEPTH, REQUESTS = 8, 16, 200_000
+CONNECTIONS, DEPTH, REQUESTS = 16, 100, 300_000
 VERSION = 9
 _SIZE = struct.Struct(">i")
 
