@@ -81,7 +81,7 @@ fmt: $(STAMP) ## format the code, and repair what the linter can
 	@$(BIN)/ruff format .
 
 lock: ## write requirements*.lock again from pyproject.toml; ARGS=--upgrade to move the pins
-	@tools/lock.sh
+	@tools/bootstrap.sh lock $(ARGS)
 
 clean: ## remove what was built, measured and installed, .venv too
 	rm -rf .venv .uv .bootstrap.lock build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,6 +1,6 @@
 """Whatever client wrote it and whatever client reads it, the records are the same.
 
-For each of librdkafka, kafka-python and aiokafka, and each of no compression and lz4: SHA-256 over
+For each of librdkafka, kafka-python and aiokafka, and each codec and none: SHA-256 over
 (partition, offset, timestamp, key, value, headers) of every record, computed from what was sent and
 acknowledged, and again by each of the three as a consumer. `RECORDS` sets how many a producer
 writes.
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.clients
 
 RECORDS = int(os.environ.get("RECORDS", "2000"))
 DEADLINE_S = 600.0
-CODECS = ("none", "lz4")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 CLIENTS = ("librdkafka", "kafka-python", "aiokafka")
 
 

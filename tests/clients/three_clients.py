@@ -1,7 +1,7 @@
 """Writes and reads the same records by any of three Kafka clients, a process each.
 
     python -m tests.clients.three_clients ACTION --client NAME --bootstrap HOST:PORT --topic T
-        --records N --out FILE [--codec none|lz4]
+        --records N --out FILE [--codec none|gzip|snappy|lz4|zstd]
 
 Clients are librdkafka (confluent-kafka), kafka-python and aiokafka. FILE gets a line per record, by
 partition and offset; the digest of all that a record is goes to standard output:

@@ -3,7 +3,8 @@
     python -m tests.scenarios.harness.bucket_series --minutes 30 [--life 60] [--seed N]
                                                     [--directory DIR]
 
-A death falls under load every `--life` seconds; after each second one the next start dies too. At the end the judge reads the objects straight from the S3 server.
+A death falls under load every `--life` seconds; after each second one the next start dies too. At
+the end the judge reads the objects straight from the S3 server.
 """
 
 import argparse

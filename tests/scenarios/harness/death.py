@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import NoReturn
 
 from logstore.chains.keys import CHAINS, CHECKPOINTS
-from logstore.errors import AlreadyExists
 from logstore.objects.store import Buffer, ObjectInfo, ObjectStore
 from logstore.registry.store import Registry, Row, Term
 from logstore.segments.format import Header, SegmentKind, decode_header
@@ -75,7 +74,7 @@ class Fate:
         self.is_armed = False
         self._report = report
         self._seen = 0
-        self._batches: dict[int, int] = {}
+        self._batches: dict[str, int] = {}
 
     def arm(self) -> None:
         self.is_armed = True
@@ -89,11 +88,12 @@ class Fate:
             if self._seen == self.step.nth:
                 self._die()
 
-    def put_begins(self, header: Header) -> None:
-        self._batches[header.seq] = header.entry_count
+    def put_begins(self, key: str, header: Header) -> None:
+        self._batches[key] = header.entry_count
 
-    def put_ended(self, header: Header) -> None:
-        self._batches.pop(header.seq, None)
+    def is_there(self, key: str) -> None:
+        """Its put is answered, or was seen to be done by a look at what lies there."""
+        self._batches.pop(key, None)
 
     def _die(self) -> NoReturn:
         Death(str(self.step), time.monotonic(), sum(self._batches.values())).save(self._report)
@@ -112,18 +112,11 @@ class MortalStore:
         header = _header_of(key, parts)
         what = _what(key, header)
         if header is not None and header.kind is SegmentKind.DATA:
-            self._fate.put_begins(header)
+            self._fate.put_begins(key, header)
         self._fate.reach("create", what, "before")
-        try:
-            await self._store.create(key, parts)
-        except AlreadyExists:
-            # After a lost answer: mostly the broker's own, which it finds out by a read.
-            if header is not None:
-                self._fate.put_ended(header)
-            raise
+        await self._store.create(key, parts)
         self._fate.reach("create", what, "after")
-        if header is not None and header.kind is SegmentKind.DATA:
-            self._fate.put_ended(header)
+        self._fate.is_there(key)
 
     async def get(self, key: str) -> bytes:
         self._fate.reach("get", _what(key, None), "before")
@@ -134,6 +127,7 @@ class MortalStore:
     async def get_range(self, key: str, start: int, length: int) -> bytes:
         self._fate.reach("get", _what(key, None), "before")
         data = await self._store.get_range(key, start, length)
+        self._fate.is_there(key)
         self._fate.reach("get", _what(key, None), "after")
         return data
 
