@@ -28,6 +28,7 @@ SKIP_REASONS = {
     "no unnamed files here": "what is tested is O_TMPFILE and linkat, which Linux alone has",
     "no mount namespace may be made here": "a full disk is a small tmpfs, which needs the right",
     "versitygw needs Go, once": "a real S3 server beside moto; it is built from source",
+    "a bucket needs versitygw and DynamoDB Local": "what they need is told by their own tests",
     "ministack needs a package index, once": "a second S3 emulator beside moto",
 }
 

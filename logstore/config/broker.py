@@ -80,9 +80,10 @@ _OWN = (
     Setting(
         name="logstore.connection.requests.max",
         kind=Kind.INT,
-        default="256",
+        default="5000",
         documentation="Requests of one connection that may wait for an answer; then it is not read "
-        "until one is answered.",
+        "until one is answered. Bounds what a connection can send per flush: 256 would be 2,560 "
+        "requests a second at a flush of 100 ms. A waiting request costs about 1 KB.",
         at_least=1,
         at_most=100_000,
     ),

@@ -70,8 +70,8 @@ class Demo:
 
 
 def need_servers() -> None:
-    if reason := why_no_versitygw() or why_no_dynamodb_local():
-        pytest.skip(reason)
+    if why_no_versitygw() or why_no_dynamodb_local():
+        pytest.skip("a bucket needs versitygw and DynamoDB Local")
 
 
 @pytest.fixture
