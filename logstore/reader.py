@@ -292,7 +292,8 @@ def _batches_of(
             continue
         if entry.base_offset < piece.end and entry.last_offset >= piece.start:
             batch = body[entry.position : entry.position + entry.length]
-            if int.from_bytes(batch[:8]) != entry.base_offset:
+            stamped = (int.from_bytes(batch[:8]), int.from_bytes(batch[12:16], signed=True))
+            if stamped != (entry.base_offset, entry.leader_epoch):
                 # Outside the batch's own checksum, inside the index's.
                 raise Corrupt(
                     f"batch is not what the index says: chain={chain} seq={seq} "
