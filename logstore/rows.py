@@ -6,13 +6,16 @@
     chain             <epoch, 20 digits>      ChainRow
     topic             <name>                  TopicRow
     partition/<0-f>   <topic id>/<n>          PartitionRow, spread by topic id and n
+    lease             <what>                  LeaseRow
+    change            feed                    FeedRow
 
-Decoding a row that lacks an attribute, or has one of another type, is `Corrupt`. Pure.
+Decoding a row that lacks an attribute, or has one of another type, is `Corrupt`; attributes that
+came later have a default. Pure.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,6 +28,9 @@ CLUSTER = "cluster"
 BROKER = "broker"
 CHAIN = "chain"
 TOPIC = "topic"
+LEASE = "lease"
+CHANGE = "change"
+FEED = "feed"
 PARTITION_SPREAD = 16
 FORMAT_LEVEL = 1
 """Formats this version can write; a cluster whose row says more is refused."""
@@ -52,9 +58,25 @@ class ClusterRow:
         )
 
 
+class BrokerStatus(StrEnum):
+    SERVING = "serving"
+    DRAINING = "draining"
+    """Hands its partitions over and wants no more of them."""
+    STOPPED = "stopped"
+    """Ended in good order: nobody needs to wait for its lease."""
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRow:
-    """`lock` names the file lock its process holds; `heartbeat` only ever grows."""
+    """`lock` names the file lock its process holds; `heartbeat` only ever grows.
+
+    `host` and `port` are those of the first listener; `listeners` has the address of each, by name.
+    """
 
     epoch: int
     heartbeat: int
@@ -62,6 +84,10 @@ class BrokerRow:
     port: int
     rack: str
     lock: str
+    status: BrokerStatus = BrokerStatus.SERVING
+    put_age_ms: int = 0
+    """How long its oldest put has been waiting for an answer; 0 when none waits."""
+    listeners: Mapping[str, Address] = field(default_factory=dict)
 
     def row(self) -> Row:
         return {
@@ -71,10 +97,19 @@ class BrokerRow:
             "port": self.port,
             "rack": self.rack,
             "lock": self.lock,
+            "status": self.status.value,
+            "put_age_ms": self.put_age_ms,
+            "listeners": json.dumps(dict(self.listeners), sort_keys=True),
         }
 
     @staticmethod
     def of(row: Row) -> "BrokerRow":
+        try:
+            status = BrokerStatus(_field(row, "status", str, BrokerStatus.SERVING.value))
+            known = _json(row, "listeners").items() if "listeners" in row else ()
+            listeners = {str(name): Address(str(host), int(port)) for name, (host, port) in known}
+        except (AttributeError, TypeError, ValueError) as error:
+            raise Corrupt(f"broker row with bad listeners or status: {error}") from error
         return BrokerRow(
             epoch=_field(row, "epoch", int),
             heartbeat=_field(row, "heartbeat", int),
@@ -82,7 +117,14 @@ class BrokerRow:
             port=_field(row, "port", int),
             rack=_field(row, "rack", str),
             lock=_field(row, "lock", str),
+            status=status,
+            put_age_ms=_field(row, "put_age_ms", int, 0),
+            listeners=listeners,
         )
+
+    def address(self, listener: str) -> Address:
+        """Where clients of `listener` reach this broker; the first listener stands in for others."""
+        return self.listeners.get(listener) or Address(self.host, self.port)
 
 
 class ChainStatus(StrEnum):
@@ -141,12 +183,15 @@ class TopicRow:
     status: TopicStatus
     partitions: int
     configs: Mapping[str, str]
+    replicas: int = 1
+    """Replicas per partition that were asked for; answers show no more than there are brokers."""
 
     def row(self) -> Row:
         return {
             "topic_id": self.topic_id.hex(),
             "status": self.status.value,
             "partitions": self.partitions,
+            "replicas": self.replicas,
             "configs": json.dumps(dict(self.configs), sort_keys=True),
         }
 
@@ -164,6 +209,7 @@ class TopicRow:
             status,
             _field(row, "partitions", int),
             {str(name): str(value) for name, value in configs.items()},
+            _field(row, "replicas", int, 1),
         )
 
 
@@ -175,15 +221,26 @@ class StretchRef(NamedTuple):
     start: int
 
 
+NOBODY = -1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRow:
-    """`stretches` are in leader epoch order; the last is the current one."""
+    """`stretches` are in leader epoch order; the last is the current one.
+
+    `replicas` are broker ids, the preferred leader first. `target` is the broker that is to lead
+    next: the leader releases the partition to it. `reassigning`, where it is not empty, replaces
+    `replicas` with the next leadership.
+    """
 
     broker: int
     chain: int
     leader_epoch: int
     log_start: int
     stretches: tuple[StretchRef, ...]
+    replicas: tuple[int, ...] = ()
+    reassigning: tuple[int, ...] = ()
+    target: int = NOBODY
 
     def row(self) -> Row:
         return {
@@ -192,40 +249,156 @@ class PartitionRow:
             "leader_epoch": self.leader_epoch,
             "log_start": self.log_start,
             "stretches": json.dumps(self.stretches, separators=(",", ":")),
+            "replicas": json.dumps(self.replicas, separators=(",", ":")),
+            "reassigning": json.dumps(self.reassigning, separators=(",", ":")),
+            "target": self.target,
         }
 
     @staticmethod
     def of(row: Row) -> "PartitionRow":
         try:
             stretches = tuple(StretchRef(*map(int, item)) for item in _json(row, "stretches"))
+            replicas = _brokers(row, "replicas")
+            reassigning = _brokers(row, "reassigning")
         except (TypeError, ValueError) as error:
-            raise Corrupt(f"partition row: bad stretches: {error}") from error
+            raise Corrupt(f"partition row: bad stretches or replicas: {error}") from error
+        broker = _field(row, "broker", int)
         found = PartitionRow(
-            broker=_field(row, "broker", int),
+            broker=broker,
             chain=_field(row, "chain", int),
             leader_epoch=_field(row, "leader_epoch", int),
             log_start=_field(row, "log_start", int),
             stretches=stretches,
+            replicas=replicas or (broker,),
+            reassigning=reassigning,
+            target=_field(row, "target", int, NOBODY),
         )
         if not stretches or stretches[-1][:2] != (found.leader_epoch, found.chain):
             raise Corrupt("partition row: its last stretch is not its leader's")
         return found
 
-    def taken_by(self, *, broker: int, chain: int, start: int) -> "PartitionRow":
-        """The row of the next leadership, which starts at offset `start`."""
-        epoch = self.leader_epoch + 1
+    @staticmethod
+    def new(broker: int, chain: int, replicas: Sequence[int] = ()) -> "PartitionRow":
+        """The row of a partition that nobody has led before."""
         return PartitionRow(
             broker=broker,
             chain=chain,
+            leader_epoch=0,
+            log_start=0,
+            stretches=(StretchRef(0, chain, 0),),
+            replicas=tuple(replicas) or (broker,),
+        )
+
+    def taken_by(
+        self, *, broker: int, chain: int, start: int, known_from: int = 0
+    ) -> "PartitionRow":
+        """The row of the next leadership, which starts at offset `start`.
+
+        `known_from` is the leader epoch of the newest stretch with a committed take entry: it and
+        all later ones stay listed, earlier ones only while they hold offsets from log start on.
+        """
+        epoch = self.leader_epoch + 1
+        stretches = (*self.stretches, StretchRef(epoch, chain, start))
+        kept = [
+            ref
+            for ref, following in zip(stretches, stretches[1:], strict=False)
+            if ref.leader_epoch >= known_from or following.start > max(ref.start, self.log_start)
+        ]
+        return replace(
+            self,
+            broker=broker,
+            chain=chain,
             leader_epoch=epoch,
-            log_start=self.log_start,
-            stretches=(*self.stretches, StretchRef(epoch, chain, start)),
+            stretches=(*kept, stretches[-1]),
+            replicas=self.reassigning or self.replicas,
+            reassigning=(),
+            target=NOBODY,
         )
 
     def end_of(self, number: int) -> int | None:
         """End offset of stretch `number`: where the next starts; None for the current one."""
         following = self.stretches[number + 1 :]
         return following[0].start if following else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRow:
+    """Who acts. `epoch` grows with every owner, `heartbeat` with every sign of life."""
+
+    owner: int
+    owner_epoch: int
+    epoch: int
+    heartbeat: int
+
+    def row(self) -> Row:
+        return {
+            "owner": self.owner,
+            "owner_epoch": self.owner_epoch,
+            "epoch": self.epoch,
+            "heartbeat": self.heartbeat,
+        }
+
+    @staticmethod
+    def of(row: Row) -> "LeaseRow":
+        return LeaseRow(
+            owner=_field(row, "owner", int),
+            owner_epoch=_field(row, "owner_epoch", int),
+            epoch=_field(row, "epoch", int),
+            heartbeat=_field(row, "heartbeat", int),
+        )
+
+
+class Change(NamedTuple):
+    """What changed: a topic's row, or one of its partitions' (`partition` not -1)."""
+
+    topic: str
+    topic_id: bytes
+    partition: int = -1
+
+
+FEED_CHANGES_KEPT = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedRow:
+    """The latest changes of topics and partitions, a hint for who watches.
+
+    `version` counts all changes there ever were; `changes` are the last of them.
+    """
+
+    version: int = 0
+    changes: tuple[Change, ...] = ()
+
+    def row(self) -> Row:
+        changes = [(topic, topic_id.hex(), number) for topic, topic_id, number in self.changes]
+        return {
+            "version": self.version,
+            "changes": json.dumps(changes, separators=(",", ":")),
+        }
+
+    @staticmethod
+    def of(row: Row) -> "FeedRow":
+        try:
+            changes = tuple(
+                Change(str(topic), bytes.fromhex(topic_id), int(number))
+                for topic, topic_id, number in _json(row, "changes")
+            )
+        except (TypeError, ValueError) as error:
+            raise Corrupt(f"change feed: bad changes: {error}") from error
+        return FeedRow(version=_field(row, "version", int), changes=changes)
+
+    def with_changes(self, changes: Sequence[Change]) -> "FeedRow":
+        return FeedRow(
+            version=self.version + len(changes),
+            changes=(*self.changes, *changes)[-FEED_CHANGES_KEPT:],
+        )
+
+    def since(self, version: int) -> Sequence[Change] | None:
+        """Changes after the first `version` ones; None: too long ago, or of another feed."""
+        count = self.version - version
+        if not 0 <= count <= len(self.changes):
+            return None
+        return self.changes[len(self.changes) - count :]
 
 
 def chain_sk(epoch: int) -> str:
@@ -254,8 +427,12 @@ def topic_partition_of(sk: str) -> tuple[bytes, int]:
         raise Corrupt(f"partition row with a strange key: sk={sk}") from error
 
 
-def _field(row: Row, name: str, kind: type[V]) -> V:
-    value: Value | None = row.get(name)
+def _brokers(row: Row, name: str) -> tuple[int, ...]:
+    return tuple(map(int, _json(row, name))) if name in row else ()
+
+
+def _field(row: Row, name: str, kind: type[V], default: V | None = None) -> V:
+    value: Value | None = row.get(name, default)
     if not isinstance(value, kind):
         raise Corrupt(f"registry row lacks an attribute: name={name} type={kind.__name__}")
     return value
