@@ -17,6 +17,7 @@ from broker.commits import Commits
 from broker.dispatch import dispatch
 from broker.metadata_bytes import MetadataBytes
 from broker.timers import Timers
+from broker.topic_watch import TopicWatch
 from broker.topic_rules import TopicRules
 from logstore.clock import Clock
 from logstore.config.broker import BrokerSettings
@@ -62,6 +63,8 @@ class Broker:
         self.being_created: set[str] = set()
         """Topics that somebody asked for and that are on their way."""
         self.metadata = MetadataBytes()
+        self.topic_watch = TopicWatch(self.loop)
+        log.on_change(self._topic_changed)
         self.tasks = tasks
         self._authorizer = authorizer
         self._rules: dict[bytes, TopicRules] = {}
@@ -80,7 +83,19 @@ class Broker:
         """Which of `operations` are allowed: bit n for the operation of number n (KIP-430)."""
         return sum(1 << one for one in operations if self.allows(call, one, kind, name))
 
+    # The cluster
+
+    @property
+    def controller_id(self) -> int:
+        """Who is shown as the controller: any broker does, since each takes every request."""
+        return self.node_id
+
     # Topics
+
+    def _topic_changed(self, topic: Topic) -> None:
+        self.metadata.forget(topic.topic_id)
+        self._rules.pop(topic.topic_id, None)
+        self.topic_watch.changed()
 
     def rules(self, topic: Topic) -> TopicRules:
         rules = self._rules.get(topic.topic_id)

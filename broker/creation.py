@@ -1,25 +1,30 @@
-"""Creating topics: what CreateTopics and auto-creation share.
+"""Creating topics and partitions: what CreateTopics, CreatePartitions and auto-creation share.
 
 A creation that has begun is never cancelled, only no longer waited for: cut off half way it would
-leave a topic in the registry that this broker does not know until its next start.
+leave a topic in the registry that nobody knows until everything is read again.
 """
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from broker.cluster.placement import Load, place
 from broker.errors import Refuse
-from logstore.errors import LogstoreError
+from logstore.errors import LogstoreError, Retryable
 from logstore.log.log import Log
 from logstore.log.topics import TopicExists, check_topic_name
 from logstore.perform import outcome_of
+from logstore.rows import BrokerStatus
 from logstore.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from broker.broker import Broker
 
 T = TypeVar("T")
+
+Assignments = Sequence[Sequence[int]]
+"""Broker ids of each partition, its first leader first."""
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +43,45 @@ def check_new_name(log: Log, name: str) -> None:
                     f"topic name collides with another, since '.' and '_' look alike in metrics: "
                     f"name={name} other={known}",
                 )
+
+
+def hosts(log: Log) -> dict[int, str]:
+    """Brokers that new partitions may be placed on, with their racks."""
+    return {
+        broker: row.rack
+        for broker, row in log.live_brokers().items()
+        if row.status is BrokerStatus.SERVING
+    }
+
+
+def place_partitions(log: Log, count: int, replicas: int) -> Assignments:
+    """Fewer replicas than asked for where there are fewer brokers. Raises `Retryable`."""
+    racks = hosts(log)
+    if not racks:
+        raise Retryable("no broker takes partitions now: all are stopping; try again")
+    load = Load.of(row for topic in log.topics.values() for row in topic.rows)
+    return place(count, replicas, racks, load)
+
+
+def check_assignment(
+    partition: int, brokers: Sequence[int], known: Collection[int], what_known: str = "live"
+) -> None:
+    """Raises `Refuse` unless these are brokers of `known`, each once."""
+    if not brokers or len(set(brokers)) < len(brokers) or not set(brokers) <= set(known):
+        raise Refuse(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"replicas must be assigned to {what_known} brokers, each once: partition={partition} "
+            f"brokers={list(brokers)} {what_known}={sorted(known)}",
+        )
+
+
+def check_same_length(assignments: Iterable[Sequence[int]]) -> None:
+    """Raises `Refuse` unless every partition has as many replicas as the others."""
+    if len({len(brokers) for brokers in assignments}) > 1:
+        raise Refuse(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "every partition must be assigned the same number of replicas",
+        )
 
 
 async def begin_and_wait(
@@ -60,10 +104,16 @@ def auto_create(broker: "Broker", name: str) -> None:
 
 async def _auto_create(broker: "Broker", name: str) -> None:
     no_configs: Mapping[str, str] = {}
+    count = broker.settings.number("num.partitions")
+    replicas = broker.settings.number("default.replication.factor")
     try:
         async with broker.changes:
             await broker.log.create_topic(
-                name, broker.settings.number("num.partitions"), no_configs
+                name,
+                count,
+                no_configs,
+                replicas=replicas,
+                assignments=place_partitions(broker.log, count, replicas),
             )
         logger.info("topic created: name=%s because=auto.create.topics.enable", name)
     except TopicExists:

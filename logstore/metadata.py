@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from logstore.errors import LogstoreError
 from logstore.registry.store import Row
 from logstore.rows import (
+    BROKER,
     TOPIC,
+    BrokerRow,
     PartitionRow,
     TopicRow,
     TopicStatus,
@@ -15,6 +17,12 @@ from logstore.rows import (
     topic_partition_of,
 )
 from logstore.steps import GetRow, QueryRows, Steps, Together
+
+
+def read_brokers() -> Steps[dict[int, BrokerRow]]:
+    """Every broker that there ever was, by id."""
+    rows = yield QueryRows(BROKER)
+    return {int(sk): BrokerRow.of(row) for sk, row in rows}
 
 
 def read_topics() -> Steps[dict[str, TopicRow]]:
@@ -35,6 +43,13 @@ def read_partition_rows() -> Steps[list[tuple[tuple[bytes, int], PartitionRow]]]
             raise part
         rows += [(topic_partition_of(sk), PartitionRow.of(row)) for sk, row in part]
     return sorted(rows, key=lambda item: item[0])
+
+
+def read_broker_addresses() -> Steps[list[tuple[str, int]]]:
+    """Host and port of every broker that has a row, whether it lives or not."""
+    rows = yield QueryRows(BROKER)
+    brokers = [BrokerRow.of(row) for _, row in rows]
+    return [(broker.host, broker.port) for broker in brokers]
 
 
 def read_partition_row(topic_id: bytes, partition: int) -> Steps[PartitionRow | None]:

@@ -115,6 +115,39 @@ async def open_log(
     return OpenLog(location, performer, identity, counts, state_directory)
 
 
+async def open_existing(
+    url: str,
+    *,
+    clock: Clock,
+    chance: random.Random,
+    storage: Mapping[str, str] | None = None,
+    registry_may_be_lost: bool = False,
+) -> OpenLog:
+    """For tools that change a log. It must be there; nothing is created but a lost registry file.
+
+    Raises `Refused` where there is no log, `Retryable` and the like as its stores do.
+    """
+    location = parse_location(url)
+    backends = Backends(location, storage)
+    identity = await asyncio.to_thread(_identity_of, backends)
+    if identity is None:
+        raise Refused(f"no log here: url={url} has no {CLUSTER_KEY}; check the URL")
+    counts = StoreCounts()
+    rows = backends.rows(identity.registry, "create" if registry_may_be_lost else "write")
+    registry = RetryingRegistry(rows, lambda: secrets.token_hex(8), clock, chance)
+    store = MeteredStore(backends.store(clock), counts)
+    performer = Performer(store, registry, clock, chance, lambda: secrets.token_bytes(16))
+    return OpenLog(location, performer, identity, counts)
+
+
+def _identity_of(backends: Backends) -> Identity | None:
+    store = backends.blocking_store()
+    try:
+        return identity_in(store)
+    finally:
+        store.close()
+
+
 def open_readable(
     url: str, storage: Mapping[str, str] | None = None, *, through_fsspec: bool = False
 ) -> ReadableLog:

@@ -10,13 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from logstore.clock import Clock, blocking_sleep_s
+from logstore.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.errors import LogstoreError
 from logstore.objects.store import BlockingObjectStore, ObjectStore
 from logstore.registry.store import Registry, Row
 from logstore.steps import (
     BackOff,
     Create,
+    Delete,
     DeleteRow,
     DrawNonce,
     Get,
@@ -78,6 +79,8 @@ class Performer:
                 return await self.store.get(key)
             case GetRange(key, start, length):
                 return await self.store.get_range(key, start, length)
+            case Delete(key):
+                return await self.store.delete(key)
             case BackOff(attempt):
                 return await self.clock.sleep_s(back_off_seconds(attempt, self.chance))
             case Wait(seconds):
@@ -146,6 +149,7 @@ class BlockingPerformer:
     chance: random.Random
     threads: ThreadPoolExecutor | None = None
     sleep_s: Callable[[float], None] = blocking_sleep_s
+    now_ms: Callable[[], int] = SystemClock().now_ms
 
     def run(self, steps: Steps[T]) -> T:
         answer: Any = None
@@ -178,6 +182,8 @@ class BlockingPerformer:
                 return self.sleep_s(back_off_seconds(attempt, self.chance))
             case Wait(seconds):
                 return self.sleep_s(seconds)
+            case NowMs():
+                return self.now_ms()
             case Together(steps):
                 # In the pool's threads nothing waits for the pool, or all of them might.
                 inner = replace(self, threads=None)

@@ -21,7 +21,12 @@ from logstore.errors import Corrupt, Denied, NotFound, OutcomeUnknown, Refused, 
 from logstore.index.lookup import IndexCache, rows_for_offset, rows_for_time
 from logstore.index.partition import ChainCheckpoints
 from logstore.index.rows import first_row_for_offset, first_row_for_time, row_at, row_count
-from logstore.metadata import read_partition_rows, read_topics
+from logstore.metadata import (
+    read_broker_addresses,
+    read_partition_row,
+    read_partition_rows,
+    read_topics,
+)
 from logstore.objects.store import BlockingObjectStore
 from logstore.open import ReadableLog
 from logstore.perform import back_off_seconds
@@ -31,10 +36,32 @@ from logstore.rows import ChainStatus, PartitionRow, StretchRef, TopicRow, Topic
 from logstore.segments.format import Entry, EntryKind, decode_front, decode_header
 from logstore.steps import Steps
 
-__all__ = ["FoundBatch", "LogReader", "PartitionView", "Piece", "TopicPartition", "read_batches"]
+__all__ = [
+    "FoundBatch",
+    "LogReader",
+    "PartitionView",
+    "Piece",
+    "SegmentGone",
+    "TopicPartition",
+    "read_batches",
+]
 
 PREFETCH_SEGMENTS = 2
 GET_ATTEMPTS_MAX = 8
+
+
+class SegmentGone(Retryable):
+    """A segment is not in the store: moved or deleted since, which the registry tells."""
+
+    def __init__(self, chain: int, seq: int) -> None:
+        super().__init__(
+            f"segment is gone: chain={chain} seq={seq}; read the partition's row again"
+        )
+        self.chain = chain
+        self.seq = seq
+
+    def __reduce__(self) -> tuple[type["SegmentGone"], tuple[int, int]]:
+        return SegmentGone, (self.chain, self.seq)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +102,14 @@ class LogReader:
         """Topics that are live, by name."""
         rows = self._log.performer.run(read_topics())
         return {name: row for name, row in rows.items() if row.status is TopicStatus.LIVE}
+
+    def brokers(self) -> list[tuple[str, int]]:
+        """Host and port of every broker, alive or not."""
+        return self._log.performer.run(read_broker_addresses())
+
+    def partition_row(self, key: TopicPartition) -> PartitionRow | None:
+        """As the registry has it now; None when the topic's life is over."""
+        return self._log.performer.run(read_partition_row(*key))
 
     def partitions(self, topics: Mapping[str, TopicRow]) -> dict[TopicPartition, PartitionView]:
         """Every partition of `topics`, as far as it is committed now."""
@@ -241,8 +276,8 @@ def read_batches(
 ) -> Iterator[FoundBatch]:
     """The batches of `pieces` in segments [first seq, last seq] of `chain`, in chain order.
 
-    Each segment is fetched once, the next while one is being read. Raises `Retryable` when one is
-    not there: it has moved to history meanwhile, and the offsets are to be resolved again.
+    Each segment is fetched once, the next while one is being read. Raises `SegmentGone` when one is
+    not there: it has moved or been deleted meanwhile, and the offsets are to be resolved again.
     """
     wanted = {(p.topic_id, p.partition, p.leader_epoch): p for p in pieces}
     with ThreadPoolExecutor(PREFETCH_SEGMENTS, thread_name_prefix="logstore-fetch") as threads:
@@ -275,9 +310,7 @@ def _batches_of(
     try:
         data = fetched.result()
     except NotFound as error:
-        raise Retryable(
-            f"segment is gone: chain={chain} seq={seq}; it was moved or deleted, read again"
-        ) from error
+        raise SegmentGone(chain, seq) from error
     index = decode_front(data)
     if (index.header.epoch, index.header.seq) != (chain, seq):
         raise Corrupt(f"segment is not what its key says: chain={chain} seq={seq}")

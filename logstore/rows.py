@@ -17,6 +17,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 from logstore.errors import Corrupt
@@ -123,7 +124,7 @@ class BrokerRow:
         )
 
     def address(self, listener: str) -> Address:
-        """Where clients of `listener` reach this broker; the first listener stands in for others."""
+        """Where clients of `listener` reach this broker; without one of that name, by its first."""
         return self.listeners.get(listener) or Address(self.host, self.port)
 
 
@@ -138,13 +139,17 @@ NO_SEAL = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainRow:
-    """`trim`, `checkpoint` and `seal` only go up; a checkpoint of 0 is none yet."""
+    """`trim`, `checkpoint`, `seal` and `deleted` only go up; a checkpoint of 0 is none yet."""
 
     broker: int
     status: ChainStatus
     trim: int = 0
     checkpoint: int = 0
     seal: int = NO_SEAL
+    trim_ms: int = 0
+    """When the trim point was published."""
+    deleted: int = 0
+    """Segments below it are deleted; opening and seal never are."""
 
     def row(self) -> Row:
         return {
@@ -153,6 +158,8 @@ class ChainRow:
             "trim": self.trim,
             "checkpoint": self.checkpoint,
             "seal": self.seal,
+            "trim_ms": self.trim_ms,
+            "deleted": self.deleted,
         }
 
     @staticmethod
@@ -167,6 +174,8 @@ class ChainRow:
             trim=_field(row, "trim", int),
             checkpoint=_field(row, "checkpoint", int),
             seal=_field(row, "seal", int),
+            trim_ms=_field(row, "trim_ms", int, 0),
+            deleted=_field(row, "deleted", int, 0),
         )
 
 
@@ -301,7 +310,7 @@ class PartitionRow:
         stretches = (*self.stretches, StretchRef(epoch, chain, start))
         kept = [
             ref
-            for ref, following in zip(stretches, stretches[1:], strict=False)
+            for ref, following in pairwise(stretches)
             if ref.leader_epoch >= known_from or following.start > max(ref.start, self.log_start)
         ]
         return replace(

@@ -42,6 +42,13 @@ class GetRange:
 
 
 @dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove an object; no error when there is none."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class GetRow:
     pk: str
     sk: str
@@ -116,6 +123,7 @@ Request = (
     Create
     | Get
     | GetRange
+    | Delete
     | GetRow
     | QueryRows
     | PutRow

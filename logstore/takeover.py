@@ -9,18 +9,19 @@ A stretch whose take entry was never committed is empty: it ends where its row s
 its state is that of the newest earlier stretch with one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from logstore.chains.checkpoint import encode_checkpoint
 from logstore.chains.keys import checkpoint_key
 from logstore.chains.opening import OLD_REGISTRY
 from logstore.chains.put import create_settled
-from logstore.chains.replay import ChainState, Stretch, StretchKey
+from logstore.chains.replay import ChainState, StretchKey
 from logstore.chains.seal import SealedChain, mark_sealed, read_chain_row, seal_chain
 from logstore.chains.state import PartitionState
 from logstore.chains.walk import read_chain_at
 from logstore.errors import ConditionFailed, LogstoreError, Refused
+from logstore.inheritance import Chains, newest_stretch
 from logstore.metadata import read_partition_rows, read_topics
 from logstore.registry.store import Condition
 from logstore.rows import (
@@ -37,10 +38,14 @@ PUT_ATTEMPTS_MAX = 60
 
 @dataclass(frozen=True, slots=True)
 class Heir:
-    """Who takes over: a broker, by its own open chain."""
+    """Who is to lead a partition: a broker, by its own open chain."""
 
     broker: int
     chain: int
+
+
+HeirOf = Callable[[bytes, int, PartitionRow], Heir]
+"""Topic id, partition and its row → its next leader, which should be alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +58,27 @@ class Inheritance:
     state: PartitionState
 
 
-def take_over(cluster_id: bytes, epoch: int, heir: Heir, *, cold: bool) -> Steps[list[Inheritance]]:
-    """Take over chain `epoch`. `cold`: no broker is alive, so the registry may be an old copy.
+def take_over(
+    cluster_id: bytes,
+    epoch: int,
+    sealer: int,
+    heir_of: HeirOf,
+    known: Callable[[int], ChainState | None] = lambda epoch: None,
+) -> Steps[list[Inheritance]]:
+    """Take over chain `epoch`: what each heir got. `known` are chains followed already.
 
     Raises `Refused` when the chain knows more than the registry.
     """
-    sealed = yield from seal_chain(cluster_id, epoch, heir.broker)
-    rows = yield from read_partition_rows()
-    if cold:
-        yield from _check_not_older(sealed.state)
-    mine = [(key, row) for key, row in rows if row.chain == epoch]
-    results: Sequence[Inheritance | LogstoreError | None] = yield Together(
-        [_take_partition(cluster_id, key, row, sealed, heir) for key, row in mine]
-    )
+    sealed = yield from _sealed(cluster_id, epoch, sealer)
+    rows = dict((yield from read_partition_rows()))
+    yield from _check_not_older(sealed.state, rows)
+    chains = Chains(cluster_id, sealer, known)
+    takes = []
+    for key, row in rows.items():
+        if row.chain == epoch:
+            ended = yield from _ended(chains, key, row, sealed)
+            takes.append(_take_partition(key, row, ended, heir_of(*key, row)))
+    results: Sequence[Inheritance | LogstoreError | None] = yield Together(takes)
     taken = []
     for result in results:
         if isinstance(result, LogstoreError):
@@ -77,9 +90,17 @@ def take_over(cluster_id: bytes, epoch: int, heir: Heir, *, cold: bool) -> Steps
     return taken
 
 
-def _check_not_older(chain: ChainState) -> Steps[None]:
+def _sealed(cluster_id: bytes, epoch: int, sealer: int) -> Steps[SealedChain]:
+    row = yield from read_chain_row(epoch)
+    if row.status is ChainStatus.SEALED:
+        return SealedChain((yield from read_chain_at(cluster_id, epoch, row.seal)))
+    return (yield from seal_chain(cluster_id, epoch, sealer))
+
+
+def _check_not_older(
+    chain: ChainState, rows: Mapping[tuple[bytes, int], PartitionRow]
+) -> Steps[None]:
     """No committed take entry of this chain may be above its partition's row (read after it)."""
-    rows = dict((yield from read_partition_rows()))
     above: dict[bytes, StretchKey] = {}
     for key in chain.stretches:
         row = rows.get((key.topic_id, key.partition))
@@ -103,21 +124,35 @@ def _is_above(key: StretchKey, epoch: int, row: PartitionRow) -> bool:
     return key.leader_epoch > row.leader_epoch
 
 
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """Where the current stretch of a partition ends, the state there, and who wrote that state."""
+
+    end: int
+    state: PartitionState
+    known_from: int
+
+
+def _ended(
+    chains: Chains, key: tuple[bytes, int], row: PartitionRow, sealed: SealedChain
+) -> Steps[_Ended]:
+    stretch = sealed.state.stretches.get(StretchKey(*key, row.leader_epoch))
+    if stretch is not None:
+        return _Ended(stretch.end, stretch.state, row.leader_epoch)
+    start = row.stretches[-1].start
+    before = yield from newest_stretch(chains, key, row)
+    if before is None:
+        return _Ended(start, PartitionState(), 0)
+    return _Ended(start, before[0].state, before[1])
+
+
 def _take_partition(
-    cluster_id: bytes,
-    key: tuple[bytes, int],
-    row: PartitionRow,
-    sealed: SealedChain,
-    heir: Heir,
+    key: tuple[bytes, int], row: PartitionRow, ended: _Ended, heir: Heir
 ) -> Steps[Inheritance | None]:
     topic_id, partition = key
-    stretch = sealed.state.stretches.get(StretchKey(topic_id, partition, row.leader_epoch))
-    if stretch is not None:
-        start, state = stretch.end, stretch.state
-    else:
-        start = row.stretches[-1].start
-        state = yield from _inherited(cluster_id, topic_id, partition, row, heir)
-    taken = row.taken_by(broker=heir.broker, chain=heir.chain, start=start)
+    taken = row.taken_by(
+        broker=heir.broker, chain=heir.chain, start=ended.end, known_from=ended.known_from
+    )
     terms = [
         Condition("chain", "=", row.chain),
         Condition("leader_epoch", "=", row.leader_epoch),
@@ -127,32 +162,10 @@ def _take_partition(
         yield UpdateRow(pk, sk, taken.row(), terms)
     except ConditionFailed as failed:
         now = None if failed.current is None else PartitionRow.of(failed.current)
-        if now is None or now.chain != heir.chain:
+        if now is None or now.stretches[-1] != taken.stretches[-1]:
             return None  # somebody else took it, or the topic is gone
         taken = now
-    return Inheritance(topic_id, partition, taken, state)
-
-
-def _inherited(
-    cluster_id: bytes, topic_id: bytes, partition: int, row: PartitionRow, heir: Heir
-) -> Steps[PartitionState]:
-    """The state of the newest stretch before the current one whose take entry was committed."""
-    for ref in reversed(row.stretches[:-1]):
-        chain = yield from chain_at_seal(cluster_id, ref.chain, heir.broker)
-        stretch: Stretch | None = chain.stretches.get(
-            StretchKey(topic_id, partition, ref.leader_epoch)
-        )
-        if stretch is not None:
-            return stretch.state
-    return PartitionState()
-
-
-def chain_at_seal(cluster_id: bytes, epoch: int, sealer: int) -> Steps[ChainState]:
-    """The state of a chain that is sealed, or is to be."""
-    row = yield from read_chain_row(epoch)
-    if row.status is ChainStatus.SEALED:
-        return (yield from read_chain_at(cluster_id, epoch, row.seal))
-    return (yield from seal_chain(cluster_id, epoch, sealer)).state
+    return Inheritance(topic_id, partition, taken, ended.state)
 
 
 def _put_checkpoint(chain: ChainState) -> Steps[None]:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from logstore.errors import Invalid, Refused
-from spark_source.options import EARLIEST, LATEST, OffsetChoice
+from spark_source.choices import EARLIEST, LATEST, OffsetChoice
 
 VERSION = 1
+LOSSES_TOLD = 5  # in one error; a lost topic may have thousands of partitions
 
 Json = dict[str, Any]
 
@@ -131,23 +132,35 @@ def _offset(asked: int, extent: Extent, option: str, topic: str, partition: int)
     return asked
 
 
-def uses_latest(choice: OffsetChoice) -> bool:
-    """Whether the position changes while the log grows."""
-    given = [offset for offsets in choice.given.values() for offset in offsets.values()]
-    return choice.default == LATEST or LATEST in given
+def check_order(start: Position, end: Position) -> None:
+    """Raises `Invalid` where a batch would end before it starts."""
+    for name, topic in sorted(end.items()):
+        for number, until in sorted(topic.next.items()):
+            since = start[name].next[number]
+            if since > until:
+                raise Invalid(
+                    f"the start is after the end: topic={name} partition={number} start={since} "
+                    f"end={until}; correct startingOffsets or endingOffsets, or the options that "
+                    "give them by time"
+                )
 
 
-def settle(position: Position, extents: Extents, *, fail_on_data_loss: bool) -> Position:
+def settle(
+    position: Position, extents: Extents, *, fail_on_data_loss: bool, option: str = ""
+) -> Position:
     """Where reading can go on from `position`: every partition there is, none that is gone.
 
     New partitions begin at their start. Raises `Refused` where records were lost to this query,
-    or without `fail_on_data_loss` goes on with what is left.
+    or without `fail_on_data_loss` goes on with what is left. `option` is where it came from.
     """
     losses = list(_losses(position, extents))
     if losses and fail_on_data_loss:
+        asked = f" (option {option} asks for them)" if option else ""
+        shown, more = losses[:LOSSES_TOLD], len(losses) - LOSSES_TOLD
         raise Refused(
-            f"records of this query are gone: {'; '.join(losses)}; to go on with what is left, "
-            "set failOnDataLoss to false"
+            f"records of this query are gone{asked}: {'; '.join(shown)}"
+            f"{f'; and {more} more' if more > 0 else ''}; to go on with what is left, set "
+            "failOnDataLoss to false"
         )
     settled: dict[str, TopicPosition] = {}
     for name, topic in extents.items():
@@ -237,27 +250,3 @@ def ranges_between(start: Position, end: Position) -> list[Range]:
             if since < until:
                 found.append(Range(name, topic.topic_id, number, since, until))
     return found
-
-
-def limit_offsets(start: Position, end: Position, offsets_max: int) -> Position:
-    """At most `offsets_max` beyond `start`, shared by backlog, and at least one where there is any.
-
-    So it may be exceeded by as many as there are partitions with a backlog.
-    """
-    backlog = sum(one.end - one.start for one in ranges_between(start, end))
-    return end if backlog <= offsets_max else scale(start, end, offsets_max, backlog)
-
-
-def scale(start: Position, end: Position, part: int, whole: int) -> Position:
-    """The position `part` / `whole` of the way from `start` to `end`, one offset each at least."""
-    reached = {
-        (one.topic, one.partition): one.start + max(1, (one.end - one.start) * part // whole)
-        for one in ranges_between(start, end)
-    }
-    return {
-        name: TopicPosition(
-            topic.topic_id,
-            {number: reached.get((name, number), until) for number, until in topic.next.items()},
-        )
-        for name, topic in end.items()
-    }

@@ -1,52 +1,93 @@
 """Options of `format("logstore")`: read, checked, and refused with what to write instead.
 
-Names and meanings are those of Spark's Kafka source wherever it has the option. Pure.
+Names, defaults and meanings are those of Spark's Kafka source wherever it has the option, so that a
+job moves over by another format name and a path. What only tunes a Kafka client is accepted and
+does nothing; `without_effect` lists it, for one warning. Pure.
 """
 
 import difflib
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
-from typing import NoReturn
 
 from logstore.errors import Invalid
 from logstore.location import parse_location
 from logstore.objects.s3_options import S3Options
+from spark_source.choices import (
+    EARLIEST,
+    LATEST,
+    Choice,
+    OffsetChoice,
+    TimeChoice,
+    TopicChoice,
+    offsets_of,
+    times_of,
+    topics_of_assignment,
+    topics_of_list,
+    topics_of_pattern,
+)
 
-EARLIEST = -2
-LATEST = -1
-"""What an offset in JSON means that is none, as in Spark's Kafka source."""
+TOPICS: Mapping[str, Callable[[str, str], TopicChoice]] = {
+    "subscribe": topics_of_list,
+    "subscribePattern": topics_of_pattern,
+    "assign": topics_of_assignment,
+}
+ENDINGS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+STARTINGS = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
+"""Each the strongest first: of several that are given, the others are not looked at."""
 
-_WORDS = {"earliest": EARLIEST, "latest": LATEST}
+STRATEGY = "startingOffsetsByTimestampStrategy"
+STREAM_ONLY = (
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "maxBytesPerTrigger",
+    "commitGroup",
+)
+"""Without effect in a batch."""
 
+BOOTSTRAP = "kafka.bootstrap.servers"
 KNOWN = (
     "path",
     "url",
-    "subscribe",
-    "startingOffsets",
-    "endingOffsets",
-    "includeHeaders",
-    "failOnDataLoss",
-    "maxOffsetsPerTrigger",
-    "maxBytesPerTrigger",
+    *TOPICS,
+    *STARTINGS,
+    STRATEGY,
+    *ENDINGS,
+    *STREAM_ONLY,
     "minPartitions",
-)
-NOT_YET = (
-    "assign",
-    "commitGroup",
-    "endingOffsetsByTimestamp",
-    "endingTimestamp",
     "maxRecordsPerPartition",
-    "maxTriggerDelay",
-    "minOffsetsPerTrigger",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "startingTimestamp",
-    "subscribePattern",
+    "failOnDataLoss",
+    "includeHeaders",
+    "groupIdPrefix",
+    BOOTSTRAP,
 )
-_SPELT = {name.lower(): name for name in (*KNOWN, *NOT_YET)}
+_SPELT = {name.lower(): name for name in KNOWN}
 
+CLIENT_PREFIXES = ("kafka.", "kafkaconsumer.", "fetchoffset.")
+"""Settings of Kafka clients: there is none here."""
+
+REFUSED_BY_KAFKA = {
+    "kafka.auto.offset.reset": "set startingOffsets instead",
+    "kafka.enable.auto.commit": "progress lives in the checkpoint; commitGroup shows it to tools",
+    "kafka.interceptor.classes": "nothing runs inside the source",
+    "kafka.key.deserializer": "keys are binary; cast them in the query",
+    "kafka.value.deserializer": "values are binary; cast them in the query",
+}
+"""What Spark's Kafka source refuses too."""
+
+DEFAULT_TRIGGER_DELAY = "15m"
+_UNIT_MS = {
+    "us": 0.001,
+    "ms": 1,
+    "": 1,
+    "s": 1000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
 
 Storage = tuple[tuple[str, str], ...]
 STORAGE_PREFIX = "storage."
@@ -57,89 +98,94 @@ class Mode(Enum):
     STREAM = "stream"
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetChoice:
-    """Where to begin or to end: `given` by topic and partition, `default` where it says nothing.
-
-    Offsets may be `EARLIEST` or `LATEST`.
-    """
-
-    default: int
-    given: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
     """`url` is absolute: executors may run in another directory than the driver.
 
-    `storage` are the `storage.*` settings, which say how to reach a bucket.
+    `storage` are the `storage.*` settings, which say how to reach a bucket. `bootstrap` is where
+    the group is found that `commit_group` names; empty: the brokers that the registry knows.
     """
 
     url: str
     storage: Storage
-    topics: tuple[str, ...]
-    starting: OffsetChoice
-    ending: OffsetChoice
+    topics: TopicChoice
+    starting: Choice
+    ending: Choice
     include_headers: bool
     fail_on_data_loss: bool
     offsets_max: int | None
+    offsets_min: int | None
+    trigger_delay_s: float
     bytes_max: int | None
     partitions_min: int | None
+    records_max: int | None
+    commit_group: str | None
+    bootstrap: str
+    without_effect: tuple[str, ...]
 
 
 def parse_options(options: Mapping[str, str], mode: Mode) -> ReadOptions:
     """Raises `Invalid`, naming the option and what it may be."""
-    given = {name.lower(): str(value) for name, value in options.items()}
+    given = _lower(options)
     _check_names(given)
     topics = _topics(given)
-    if mode is Mode.STREAM and "endingoffsets" in given:
-        raise Invalid("option endingOffsets is for batch reads only; a stream has no end")
-    starting = _offset_choice(given, "startingOffsets", topics, _default_start(mode))
-    ending = _offset_choice(given, "endingOffsets", topics, LATEST)
-    if mode is Mode.BATCH:
-        _refuse(starting, LATEST, "startingOffsets", "a batch cannot start at latest (-1)")
-    _refuse(ending, EARLIEST, "endingOffsets", "nothing can end at earliest (-2)")
+    if mode is Mode.STREAM and (endings := [name for name in ENDINGS if name.lower() in given]):
+        raise Invalid(f"option {endings[0]} is for batch reads only; a stream has no end")
+    offsets_max = _positive(given, "maxOffsetsPerTrigger")
+    offsets_min = _positive(given, "minOffsetsPerTrigger")
+    if offsets_max is not None and offsets_min is not None and offsets_min > offsets_max:
+        raise Invalid(
+            f"option minOffsetsPerTrigger is above maxOffsetsPerTrigger: {offsets_min} > "
+            f"{offsets_max}; no batch could satisfy both"
+        )
     return ReadOptions(
         url=_url(given),
         storage=_storage(given),
         topics=topics,
-        starting=starting,
-        ending=ending,
+        starting=_starting(given, topics, mode),
+        ending=_ending(given, topics),
         include_headers=includes_headers(given),
         fail_on_data_loss=_boolean(given, "failOnDataLoss", default=True),
-        offsets_max=_positive(given, "maxOffsetsPerTrigger"),
+        offsets_max=offsets_max,
+        offsets_min=offsets_min,
+        trigger_delay_s=_duration_s(given, "maxTriggerDelay", DEFAULT_TRIGGER_DELAY),
         bytes_max=_positive(given, "maxBytesPerTrigger"),
         partitions_min=_positive(given, "minPartitions"),
+        records_max=_positive(given, "maxRecordsPerPartition"),
+        commit_group=_group(given) if mode is Mode.STREAM else None,
+        bootstrap=given.get(BOOTSTRAP, ""),
+        without_effect=_without_effect(given, mode),
     )
 
 
 def includes_headers(options: Mapping[str, str]) -> bool:
     """Whether the schema has the column `headers`. Raises `Invalid`."""
-    given = {name.lower(): str(value) for name, value in options.items()}
-    return _boolean(given, "includeHeaders", default=False)
+    return _boolean(_lower(options), "includeHeaders", default=False)
+
+
+def _lower(options: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): str(value) for name, value in options.items()}
 
 
 def _check_names(given: Mapping[str, str]) -> None:
     for name in sorted(given):
-        if name.startswith(STORAGE_PREFIX):
+        if (instead := REFUSED_BY_KAFKA.get(name)) is not None:
+            raise Invalid(f"option {name} is not supported, as in Spark's Kafka source; {instead}")
+        if name in _SPELT or name.startswith((STORAGE_PREFIX, *CLIENT_PREFIXES)):
             continue
-        spelt = _SPELT.get(name)
-        if name.startswith("kafka."):
-            raise Invalid(
-                f"option {name} has no meaning here: the log is read from its objects, not from "
-                "brokers; remove it, and give the log's directory as path"
-            )
-        if spelt in NOT_YET:
-            instead = "; name the topics with subscribe" if _chooses_topics(spelt) else ""
-            raise Invalid(f"option {spelt} is not there yet{instead}")
-        if spelt is None:
-            close = difflib.get_close_matches(name, [known.lower() for known in KNOWN], 1, 0.5)
-            near = f"did you mean {_SPELT[close[0]]}? " if close else ""
-            raise Invalid(f"unknown option: name={name}; {near}known: {', '.join(KNOWN)}")
+        close = difflib.get_close_matches(name, list(_SPELT), 1, 0.5)
+        near = f"did you mean {_SPELT[close[0]]}? " if close else ""
+        raise Invalid(f"unknown option: name={name}; {near}known: {', '.join(KNOWN)}")
 
 
-def _chooses_topics(name: str) -> bool:
-    return name in ("assign", "subscribePattern")
+def _without_effect(given: Mapping[str, str], mode: Mode) -> tuple[str, ...]:
+    """Names as they are written; Spark has already lowered those of Kafka clients."""
+    idle = {name for name in given if name.startswith(CLIENT_PREFIXES)}
+    if mode is Mode.BATCH:
+        idle |= {name.lower() for name in STREAM_ONLY} & set(given)
+    elif "commitgroup" in given:
+        idle -= {BOOTSTRAP}
+    return tuple(sorted(_SPELT.get(name, name) for name in idle))
 
 
 def _url(given: Mapping[str, str]) -> str:
@@ -147,11 +193,12 @@ def _url(given: Mapping[str, str]) -> str:
     if len(found) > 1:
         raise Invalid(f"options path and url differ: {' and '.join(sorted(found))}; give one")
     if not found:
+        instead = "; kafka.bootstrap.servers does not say it" if BOOTSTRAP in given else ""
         raise Invalid(
-            "option path is missing: the URL of the log, a directory or s3://BUCKET/PREFIX"
+            "option path is missing: the log is read from its objects, give their URL, a directory "
+            f"or s3://BUCKET/PREFIX, as `logstore serve --url` has it{instead}"
         )
-    url = found.pop()
-    return parse_location(url).url
+    return parse_location(found.pop()).url
 
 
 def _storage(given: Mapping[str, str]) -> Storage:
@@ -160,63 +207,70 @@ def _storage(given: Mapping[str, str]) -> Storage:
     return tuple(sorted(settings.items()))
 
 
-def _topics(given: Mapping[str, str]) -> tuple[str, ...]:
-    names = [name.strip() for name in given.get("subscribe", "").split(",")]
-    topics = tuple(sorted({name for name in names if name}))
-    if not topics:
-        raise Invalid('option subscribe is missing: topics to read, such as "orders,returns"')
-    return topics
-
-
-def _default_start(mode: Mode) -> int:
-    return EARLIEST if mode is Mode.BATCH else LATEST
-
-
-def _offset_choice(
-    given: Mapping[str, str], name: str, topics: tuple[str, ...], default: int
-) -> OffsetChoice:
-    text = given.get(name.lower())
-    if text is None:
-        return OffsetChoice(default)
-    if (word := text.strip().lower()) in _WORDS:
-        return OffsetChoice(_WORDS[word])
-    chosen = _offsets_of_json(name, text)
-    if unwanted := sorted(set(chosen) - set(topics)):
+def _topics(given: Mapping[str, str]) -> TopicChoice:
+    chosen = [name for name in TOPICS if name.lower() in given]
+    if not chosen:
         raise Invalid(
-            f"option {name} names topics that are not subscribed: {', '.join(unwanted)}; "
-            f"subscribed: {', '.join(topics)}"
+            'option subscribe is missing: topics to read, such as "orders,returns"; or give '
+            "subscribePattern or assign"
         )
-    return OffsetChoice(LATEST if name == "endingOffsets" else EARLIEST, chosen)
+    if len(chosen) > 1:
+        raise Invalid(f"options {' and '.join(chosen)} exclude each other; give one")
+    (name,) = chosen
+    return TOPICS[name](name, given[name.lower()])
 
 
-def _offsets_of_json(name: str, text: str) -> dict[str, dict[int, int]]:
-    try:
-        parsed = json.loads(text)
-    except ValueError as error:
-        _bad_offsets(name, text, error)
-    if not isinstance(parsed, dict) or not all(isinstance(of, dict) for of in parsed.values()):
-        _bad_offsets(name, text)
-    chosen: dict[str, dict[int, int]] = {}
-    for topic, offsets in parsed.items():
-        chosen[topic] = {}
-        for partition, offset in offsets.items():
-            if not partition.isdecimal() or type(offset) is not int or offset < EARLIEST:
-                _bad_offsets(name, text)
-            chosen[topic][int(partition)] = offset
-    return chosen
+def _starting(given: Mapping[str, str], topics: TopicChoice, mode: Mode) -> Choice:
+    unmatched = {"error": None, "latest": LATEST}
+    strategy = given.get(STRATEGY.lower(), "error").strip().lower()
+    if strategy not in unmatched:
+        raise Invalid(f"option {STRATEGY} is neither error nor latest: {strategy}")
+    default = EARLIEST if mode is Mode.BATCH else LATEST
+    choice = _choice(given, STARTINGS, topics, default, EARLIEST, unmatched[strategy])
+    if mode is Mode.BATCH and isinstance(choice, OffsetChoice) and choice.moves:
+        raise Invalid("option startingOffsets: a batch cannot start at latest (-1)")
+    return choice
 
 
-def _bad_offsets(name: str, text: str, error: ValueError | None = None) -> NoReturn:
-    raise Invalid(
-        f"option {name} is neither earliest, latest nor JSON of offsets: {text}; "
-        'write {"topic":{"0":23,"1":-2}}, where -2 is earliest and -1 latest'
-    ) from error
+def _ending(given: Mapping[str, str], topics: TopicChoice) -> Choice:
+    choice = _choice(given, ENDINGS, topics, LATEST, LATEST, LATEST)
+    if isinstance(choice, OffsetChoice):
+        offsets = [offset for of in choice.given.values() for offset in of.values()]
+        if EARLIEST in (choice.default, *offsets):
+            raise Invalid("option endingOffsets: nothing can end at earliest (-2)")
+    return choice
 
 
-def _refuse(choice: OffsetChoice, offset: int, name: str, why: str) -> None:
-    given = [of for offsets in choice.given.values() for of in offsets.values()]
-    if offset in given or choice.default == offset:
-        raise Invalid(f"option {name}: {why}")
+def _choice(
+    given: Mapping[str, str],
+    names: tuple[str, str, str],
+    topics: TopicChoice,
+    default: int,
+    rest: int,
+    unmatched: int | None,
+) -> Choice:
+    everywhere, by_time, by_offset = names
+    if everywhere.lower() in given:
+        return TimeChoice(everywhere, _time_ms(given, everywhere), {}, rest, unmatched)
+    if (text := given.get(by_time.lower())) is not None:
+        return TimeChoice(by_time, None, times_of(by_time, text, topics), rest, unmatched)
+    if (text := given.get(by_offset.lower())) is not None:
+        return offsets_of(by_offset, text, topics, rest)
+    return OffsetChoice(default)
+
+
+def _time_ms(given: Mapping[str, str], name: str) -> int:
+    text = given[name.lower()].strip()
+    if not text.isascii() or not text.isdecimal():
+        raise Invalid(f"option {name} is not a time in milliseconds since 1970: {text}")
+    return int(text)
+
+
+def _group(given: Mapping[str, str]) -> str | None:
+    text = given.get("commitgroup")
+    if text is not None and not text.strip():
+        raise Invalid("option commitGroup is empty; give the name of a consumer group")
+    return text
 
 
 def _boolean(given: Mapping[str, str], name: str, *, default: bool) -> bool:
@@ -236,3 +290,13 @@ def _positive(given: Mapping[str, str], name: str) -> int | None:
     if not text.strip().isdecimal() or int(text) < 1:
         raise Invalid(f"option {name} is not a whole number above 0: {text}")
     return int(text)
+
+
+def _duration_s(given: Mapping[str, str], name: str, default: str) -> float:
+    """As Spark reads durations: a whole number, of milliseconds or with a unit."""
+    text = given.get(name.lower(), default).strip().lower()
+    found = re.fullmatch(r"([0-9]{1,15})\s*([a-z]*)", text)
+    unit_ms = _UNIT_MS.get(found[2]) if found else None
+    if found is None or unit_ms is None:
+        raise Invalid(f"option {name} is not a duration: {text}; write 500ms, 30s, 15m or 1h")
+    return int(found[1]) * unit_ms / 1000

@@ -13,24 +13,26 @@ work, but for one thing: the start of a query that has no checkpoint yet.
 from collections.abc import Mapping
 
 from logstore.errors import Invalid
+from spark_source.choices import EARLIEST, Choice, OffsetChoice, TimeChoice
+from spark_source.cutting import cut_ranges, records_per_task
 from spark_source.offsets import (
     Extents,
     Json,
     Position,
+    Range,
+    check_order,
     chosen,
     covers,
     farther,
     has_news,
     latest,
-    limit_offsets,
     position_of_json,
     position_to_json,
     ranges_between,
-    scale,
     settle,
-    uses_latest,
 )
 from spark_source.options import ReadOptions
+from spark_source.pace import Pace, backlog, limit_offsets, scale
 from spark_source.planning import ReadTask, object_bytes, plan_tasks
 from spark_source.survey import Survey
 
@@ -54,22 +56,31 @@ class Progress:
         self._first_batch_is_due = False
         self._target: Position | None = None
         self._step = FIRST_STEP_OFFSETS
+        self._pace = Pace(options.offsets_min, options.trigger_delay_s)
+
+    @property
+    def survey(self) -> Survey:
+        return self._survey
 
     def batch(self) -> Plan:
-        """Everything that `startingOffsets` and `endingOffsets` ask for."""
+        """Everything between where the options start and where they end."""
         extents = self._look(known={})
-        start = chosen(extents, self._options.starting, "startingOffsets")
-        end = chosen(extents, self._options.ending, "endingOffsets")
-        return self._plan(self._settled(start, extents), self._settled(end, extents))
+        start = self._start(extents)
+        end = self._place(self._options.ending, extents, "endingOffsets")
+        settled = self._settled(end, extents, "endingOffsets")
+        check_order(start, settled)
+        return self._plan(start, settled)
 
     def initial(self) -> Json:
         """Where a query without a checkpoint starts; the same however often it is asked."""
         if self._initial is None:
-            extents = self._look(known={})
-            start = chosen(extents, self._options.starting, "startingOffsets")
-            self._initial = self._settled(start, extents)
-            self._first_batch_is_due = uses_latest(self._options.starting)
+            self._initial = self._start(self._look(known={}))
+            self._first_batch_is_due = self._options.starting.moves
         return position_to_json(self._initial)
+
+    def is_initial(self, position: Position) -> bool:
+        """Whether this is where the query began: nothing has been read up to there."""
+        return position == self._initial
 
     def fix_target(self) -> None:
         """From here on `latest` goes no further than what is committed now."""
@@ -80,13 +91,19 @@ class Progress:
         since = position_of_json(start)
         if self._first_batch_is_due and since == self._initial:
             self._first_batch_is_due = False
+            self._pace.last_s = self._survey.clock.monotonic_s()
             return start
-        extents = self._news(since)
+        extents = self._news(since, is_limited)
         begin = self._settled(since, extents)
         end = latest(extents)
         if self._target is not None:
             end = farther(begin, self._settled(self._target, extents))
-        return position_to_json(self._limited(begin, end) if is_limited else end)
+        if not is_limited:
+            return position_to_json(end)
+        if not self._is_due(begin, end):
+            return start
+        self._pace.last_s = self._survey.clock.monotonic_s()
+        return position_to_json(self._limited(begin, end))
 
     def newest_known(self) -> Json | None:
         """The end of the log as last seen: a query's progress shows it beside its own offsets."""
@@ -103,26 +120,74 @@ class Progress:
         return self._plan(self._settled(since, extents), self._settled(until, extents))
 
     def _look(self, known: Position) -> Extents:
-        """Extents by the registry. Raises `Invalid` for topics neither there nor in `known`."""
+        """Extents by the registry. Raises `Invalid` for what is neither there nor in `known`."""
         extents = self._survey.look()
-        missing = [name for name in self._options.topics if name not in {**extents, **known}]
-        if missing:
+        topics = self._options.topics
+        if missing := [name for name in topics.names if name not in {**extents, **known}]:
             raise Invalid(
                 f"no such topic: {', '.join(missing)}; log={self._options.url}; create it first, "
-                "or correct the option subscribe"
+                f"or correct the option {topics.option}"
             )
+        for name, wanted in topics.partitions.items():
+            there = extents[name].partitions if name in extents else wanted
+            if absent := [number for number in wanted if number not in there]:
+                raise Invalid(
+                    f"option {topics.option} names partitions that do not exist: topic={name} "
+                    f"partitions={absent}"
+                )
         self._is_surveyed = True
         return extents
 
-    def _news(self, since: Position) -> Extents:
+    def _start(self, extents: Extents) -> Position:
+        choice = self._options.starting
+        start = self._place(choice, extents, "startingOffsets")
+        option = choice.option if isinstance(choice, TimeChoice) else "startingOffsets"
+        return self._settled(start, extents, option)
+
+    def _place(self, choice: Choice, extents: Extents, option: str) -> Position:
+        if isinstance(choice, TimeChoice):
+            return chosen(extents, self._by_offset(choice, extents), choice.option)
+        return chosen(extents, choice, option)
+
+    def _by_offset(self, choice: TimeChoice, extents: Extents) -> OffsetChoice:
+        # A partition that does not exist stays in, for the complaint.
+        given = {name: dict.fromkeys(times, EARLIEST) for name, times in choice.given.items()}
+        for name, topic in extents.items():
+            for number in topic.partitions:
+                time_ms = choice.time_for(name, number)
+                if time_ms is not None:
+                    found = self._survey.offset_for_time(topic.topic_id, number, time_ms)
+                    offset = choice.unmatched if found is None else found
+                    if offset is None:
+                        raise _unmatched(choice.option, name, number, time_ms)
+                    given.setdefault(name, {})[number] = offset
+        return OffsetChoice(choice.rest, given)
+
+    def _news(self, since: Position, is_limited: bool) -> Extents:
         if not self._is_surveyed:
             self._look(known=since)
         if self._target is not None:
             return self._survey.extents()
-        return self._survey.wait_for_news(lambda now: has_news(since, now), LONG_POLL_S)
 
-    def _settled(self, position: Position, extents: Extents) -> Position:
-        return settle(position, extents, fail_on_data_loss=self._options.fail_on_data_loss)
+        def is_news(now: Extents) -> bool:
+            return has_news(since, now) and (
+                not is_limited or self._is_due(self._settled(since, now), latest(now))
+            )
+
+        return self._survey.wait_for_news(is_news, LONG_POLL_S)
+
+    def _is_due(self, begin: Position, end: Position) -> bool:
+        if self._pace.offsets_min is None:
+            return True
+        return self._pace.is_due(backlog(begin, end), self._survey.clock.monotonic_s())
+
+    def _settled(self, position: Position, extents: Extents, option: str = "") -> Position:
+        return settle(
+            position,
+            extents,
+            fail_on_data_loss=self._options.fail_on_data_loss,
+            option=option,
+        )
 
     def _limited(self, begin: Position, end: Position) -> Position:
         if self._options.offsets_max is not None:
@@ -146,10 +211,28 @@ class Progress:
 
     def _plan(self, begin: Position, end: Position) -> Plan:
         ranges = ranges_between(begin, end)
-        tasks = plan_tasks(
+        tasks_min = self._options.partitions_min
+        tasks = self._tasks(ranges, self._parallelism, tasks_min)
+        records_max = records_per_task(ranges, len(tasks), tasks_min, self._options.records_max)
+        if records_max is not None:
+            groups = cut_ranges(ranges, records_max)
+            tasks = [task for group in groups for task in self._tasks(group, 1, None)]
+        return tasks, {one.topic_id: one.topic for one in ranges}
+
+    def _tasks(
+        self, ranges: list[Range], parallelism: int, tasks_min: int | None
+    ) -> list[ReadTask]:
+        return plan_tasks(
             self._survey.pieces(ranges),
             self._survey.segment_sizes,
-            parallelism=self._parallelism,
-            tasks_min=self._options.partitions_min,
+            parallelism=parallelism,
+            tasks_min=tasks_min,
         )
-        return tasks, {one.topic_id: one.topic for one in ranges}
+
+
+def _unmatched(option: str, topic: str, partition: int, time_ms: int) -> Invalid:
+    return Invalid(
+        f"option {option}: no record is that new: topic={topic} partition={partition} "
+        f"time={time_ms}; give an earlier time, or set startingOffsetsByTimestampStrategy to "
+        "latest to start such partitions at their end"
+    )

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 from logstore.errors import Corrupt, Refused
 from logstore.objects.store import BlockingObjectStore
 from logstore.open import open_objects
-from logstore.reader import FoundBatch, read_batches
+from logstore.reader import FoundBatch, Piece, SegmentGone, read_batches
 from logstore.records.arrow import decode_to_arrow
 from logstore.records.batch import CorruptBatch, read_header
+from spark_source.missing import Resolve
 from spark_source.options import Storage
-from spark_source.planning import ReadTask
+from spark_source.planning import ReadTask, Run
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,16 +34,27 @@ PAYLOAD_BYTES_MAX = 1024 * MiB
 GATHERED_BYTES_MAX = 32 * MiB
 """Stored bytes kept until they are decoded; bounds a task's memory, with a few segments more."""
 
+PIECES_TOLD = 5  # in one error
+WHAT_TO_DO = "see what the log holds with: logstore inspect; go on above it by startingOffsets"
+
 _Stretch = tuple[bytes, int, int]
 """Topic id, partition, leader epoch."""
 
 
 def read_rows(
-    store: BlockingObjectStore, task: ReadTask, topics: Mapping[bytes, str], columns: Sequence[str]
+    store: BlockingObjectStore,
+    task: ReadTask,
+    topics: Mapping[bytes, str],
+    columns: Sequence[str],
+    resolve: Resolve | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """`topics` are names by id. Raises `Corrupt`, saying what is damaged and where."""
+    """`topics` are names by id. Raises `Corrupt`, saying what is damaged and where.
+
+    `resolve` is asked when a segment is gone; without it that is an error.
+    """
     freeze_imports()
-    yield from _joined(_decoded(store, task, topics, columns))
+    found = (each for run in task.runs for each in _found(store, run, topics, resolve))
+    yield from _joined(_decoded(found, topics, columns))
 
 
 @lru_cache(maxsize=16)
@@ -58,20 +70,41 @@ def freeze_imports() -> None:
     gc.freeze()
 
 
+def _found(
+    store: BlockingObjectStore, run: Run, topics: Mapping[bytes, str], resolve: Resolve | None
+) -> Iterator[FoundBatch]:
+    reached: dict[Piece, int] = {}
+    rest: Run | None = run
+    while rest is not None:
+        try:
+            for found in read_batches(
+                store, rest.chain, rest.first_seq, rest.last_seq, rest.pieces
+            ):
+                reached[found.piece] = found.entry.last_offset + 1
+                yield found
+            return
+        except SegmentGone as gone:
+            if resolve is None:
+                raise
+            rest = resolve(rest, gone, reached)
+        except Corrupt as fault:
+            wanted = "; ".join(_wanted(piece, topics) for piece in rest.pieces[:PIECES_TOLD])
+            raise Corrupt(f"{fault}; wanted from there: {wanted}; {WHAT_TO_DO}") from fault
+
+
 def _decoded(
-    store: BlockingObjectStore, task: ReadTask, topics: Mapping[bytes, str], columns: Sequence[str]
+    found_batches: Iterator[FoundBatch], topics: Mapping[bytes, str], columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     gathered: dict[_Stretch, list[FoundBatch]] = {}
     gathered_bytes = 0
-    for run in task.runs:
-        for found in read_batches(store, run.chain, run.first_seq, run.last_seq, run.pieces):
-            piece = found.piece
-            stretch = (piece.topic_id, piece.partition, piece.leader_epoch)
-            gathered.setdefault(stretch, []).append(found)
-            gathered_bytes += len(found.data)
-            if gathered_bytes >= GATHERED_BYTES_MAX:
-                yield from _decode_all(gathered, topics, columns)
-                gathered, gathered_bytes = {}, 0
+    for found in found_batches:
+        piece = found.piece
+        stretch = (piece.topic_id, piece.partition, piece.leader_epoch)
+        gathered.setdefault(stretch, []).append(found)
+        gathered_bytes += len(found.data)
+        if gathered_bytes >= GATHERED_BYTES_MAX:
+            yield from _decode_all(gathered, topics, columns)
+            gathered, gathered_bytes = {}, 0
     yield from _decode_all(gathered, topics, columns)
 
 
@@ -81,31 +114,35 @@ def _decode_all(
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
     for (topic_id, partition, _), batches in gathered.items():
-        for rows in _decode(batches, columns):
+        for rows in _decode(batches, columns, topics[topic_id]):
             yield _with_place(rows, topics[topic_id], partition, columns)
 
 
-def _decode(batches: Sequence[FoundBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _decode(
+    batches: Sequence[FoundBatch], columns: Sequence[str], topic: str
+) -> Iterator[pa.RecordBatch]:
     """Batches of one stretch. Which one is damaged is looked for only once one is."""
     try:
-        yield from _decode_together(batches, columns)
+        yield from _decode_together(batches, columns, topic)
     except CorruptBatch as error:
         for found in batches:
             try:
-                for _ in _decode_together([found], columns):
+                for _ in _decode_together([found], columns, topic):
                     pass
             except CorruptBatch as fault:
-                raise Corrupt(f"batch is damaged: {_where(found)} cause={fault}") from fault
+                raise Corrupt(
+                    f"batch is damaged: {_where(found, topic)} cause={fault}; {WHAT_TO_DO}"
+                ) from fault
         raise AssertionError("a batch is damaged, but none by itself") from error
 
 
 def _decode_together(
-    batches: Sequence[FoundBatch], columns: Sequence[str]
+    batches: Sequence[FoundBatch], columns: Sequence[str], topic: str
 ) -> Iterator[pa.RecordBatch]:
     stored = [name for name in columns if name not in ("topic", "partition")]
     piece = batches[0].piece
     yield from decode_to_arrow(
-        (_without_transactions(found) for found in batches),
+        (_without_transactions(found, topic) for found in batches),
         start=piece.start,
         end=piece.end,
         columns=stored or ["offset"],
@@ -115,11 +152,13 @@ def _decode_together(
     )
 
 
-def _without_transactions(found: FoundBatch) -> memoryview:
+def _without_transactions(found: FoundBatch, topic: str) -> memoryview:
     """Whether a transaction was aborted is not known here yet; its records may be none."""
     header = read_header(found.data, 0, len(found.data))
     if header.is_transactional and not header.is_control:
-        raise Refused(f"transactional batches need a newer version of logstore: {_where(found)}")
+        raise Refused(
+            f"transactional batches need a newer version of logstore: {_where(found, topic)}"
+        )
     return found.data
 
 
@@ -164,9 +203,16 @@ def _one_of(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
-def _where(found: FoundBatch) -> str:
+def _where(found: FoundBatch, topic: str) -> str:
     piece, entry = found.piece, found.entry
     return (
-        f"chain={piece.chain} seq={found.seq} topic={piece.topic_id.hex()} "
+        f"chain={piece.chain} seq={found.seq} topic={topic} "
         f"partition={piece.partition} offset={entry.base_offset} to {entry.last_offset}"
+    )
+
+
+def _wanted(piece: Piece, topics: Mapping[bytes, str]) -> str:
+    return (
+        f"topic={topics[piece.topic_id]} partition={piece.partition} "
+        f"offset={piece.start} to {piece.end - 1}"
     )

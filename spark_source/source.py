@@ -8,6 +8,7 @@ used. The module is imported whenever Spark looks for sources: it loads neither 
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,19 +24,23 @@ from pyspark.sql.streaming.datasource import (
     ReadLimit,
     ReadMaxBytes,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
 
-from spark_source.options import Mode, ReadOptions, Storage, includes_headers, parse_options
+from spark_source.options import Mode, ReadOptions, includes_headers, parse_options
 from spark_source.schema import check_columns, schema_ddl
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from spark_source.group_commit import GroupCommits
     from spark_source.offsets import Json
     from spark_source.planning import ReadTask
     from spark_source.progress import Progress
+
+logger = logging.getLogger(__name__)
 
 FORMAT = "logstore"
 
@@ -58,12 +63,11 @@ class LogstoreDataSource(DataSource):
 class TaskPartition(InputPartition):
     """All that an executor gets to know. `topics` are names by id."""
 
-    def __init__(
-        self, url: str, storage: Storage, task: ReadTask, topics: Mapping[bytes, str]
-    ) -> None:
+    def __init__(self, options: ReadOptions, task: ReadTask, topics: Mapping[bytes, str]) -> None:
         super().__init__(task)
-        self.url = url
-        self.storage = storage
+        self.url = options.url
+        self.storage = options.storage
+        self.fail_on_data_loss = options.fail_on_data_loss
         self.topics = topics
 
 
@@ -73,8 +77,8 @@ class BatchReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
-        progress = _progress(self._options)
-        return _partitions(self._options, progress, *progress.batch())
+        _tell_without_effect(self._options)
+        return _partitions(self._options, *_progress(self._options).batch())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(partition, self._columns)
@@ -87,11 +91,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._columns = columns
         self._progress: Progress | None = None
+        self._group: GroupCommits | None = None
 
     def initialOffset(self) -> Json:  # noqa: N802
         return self._open().initial()
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802
+        # What Spark asks for next begins where everything before it is done.
+        self._tell_group(start)
         everything = isinstance(limit, ReadAllAvailable)
         return self._open().latest(start, is_limited=not everything)
 
@@ -100,6 +107,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxRows(self._options.offsets_max)
         if self._options.bytes_max is not None:
             return ReadMaxBytes(self._options.bytes_max)
+        if self._options.offsets_min is not None:
+            return ReadMinRows(self._options.offsets_min)
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
@@ -109,22 +118,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._open().fix_target()
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
-        progress = self._open()
-        return _partitions(self._options, progress, *progress.between(start, end))
+        return _partitions(self._options, *self._open().between(start, end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(partition, self._columns)
 
     def commit(self, end: Json) -> None:
-        """Nothing to do: the checkpoint alone says how far a query has come."""
+        """For `commitGroup` alone: the checkpoint says how far a query has come."""
+        self._tell_group(end)
+
+    def _tell_group(self, reached: Json) -> None:
+        from spark_source.offsets import position_of_json
+
+        progress = self._open()
+        position = position_of_json(reached)
+        if self._group is not None and not progress.is_initial(position):
+            self._group.tell(position)
 
     def _open(self) -> Progress:
         if self._progress is None:
+            _tell_without_effect(self._options)
             self._progress = _progress(self._options)
+            self._group = _group_commits(self._options, self._progress)
         return self._progress
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_progress": None}
+        return {**self.__dict__, "_progress": None, "_group": None}
 
 
 def _columns_of(schema: StructType) -> tuple[str, ...]:
@@ -140,20 +159,50 @@ def _progress(options: ReadOptions) -> Progress:
     )
 
 
+def _group_commits(options: ReadOptions, progress: Progress) -> GroupCommits | None:
+    from spark_source.group_commit import GroupCommits, addresses_of
+
+    if options.commit_group is None:
+        return None
+    given = addresses_of(options.bootstrap)
+    return GroupCommits(
+        options.commit_group, lambda: given or progress.survey.brokers(), progress.survey.clock
+    )
+
+
+def _tell_without_effect(options: ReadOptions) -> None:
+    if options.without_effect:
+        logger.warning(
+            "options without effect, the log is read from its objects and not by a Kafka client: "
+            "%s",
+            ", ".join(options.without_effect),
+        )
+
+
 def _partitions(
-    options: ReadOptions, progress: Progress, tasks: Sequence[ReadTask], topics: Mapping[bytes, str]
+    options: ReadOptions, tasks: Sequence[ReadTask], topics: Mapping[bytes, str]
 ) -> list[InputPartition]:
-    return [TaskPartition(options.url, options.storage, task, topics) for task in tasks]
+    return [TaskPartition(options, task, topics) for task in tasks]
 
 
 def _read(partition: InputPartition, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    from spark_source.missing import resolver
     from spark_source.rows import open_once, read_rows
 
     # Spark makes one empty partition of an empty list.
     if not isinstance(partition, TaskPartition):
         return iter(())
     return read_rows(
-        open_once(partition.url, partition.storage), partition.value, partition.topics, columns
+        open_once(partition.url, partition.storage),
+        partition.value,
+        partition.topics,
+        columns,
+        resolver(
+            partition.url,
+            partition.storage,
+            partition.topics,
+            fail_on_data_loss=partition.fail_on_data_loss,
+        ),
     )
 
 

@@ -8,7 +8,7 @@ apart: a long poll instead of the hundred questions a second that Spark would as
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from logstore.clock import Clock, SystemClock, blocking_sleep_s
@@ -17,6 +17,7 @@ from logstore.open import ReadableLog, open_readable
 from logstore.perform import back_off_seconds
 from logstore.reader import LogReader, PartitionView, Piece, TopicPartition
 from logstore.rows import TopicRow
+from spark_source.choices import TopicChoice
 from spark_source.offsets import Extent, Extents, Range, TopicExtent
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ class Survey:
     def __init__(
         self,
         url: str,
-        topics: Sequence[str],
+        topics: TopicChoice,
         storage: Mapping[str, str] | None = None,
         *,
         clock: Clock | None = None,
@@ -57,6 +58,10 @@ class Survey:
         self._views: Mapping[TopicPartition, PartitionView] = {}
         self._read_at_s = self._poll_at_s = -math.inf
         self._poll_delay_s = POLL_FIRST_S
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
 
     def look(self) -> Extents:
         """Extents now, by the registry and the chains; topics that do not exist are left out."""
@@ -105,6 +110,17 @@ class Survey:
         spans = self._patiently(self._log().spans, chain, first_seq, last_seq)
         return [span.size_bytes for span in spans]
 
+    def offset_for_time(self, topic_id: bytes, partition: int, time_ms: int) -> int | None:
+        """Of the first record at or after a time, among those in the extents; None without one."""
+        key = TopicPartition(topic_id, partition)
+        view = self._views[key]
+        found = self._patiently(self._log().offset_for_time, key, view, time_ms)
+        return None if found is None else max(found, view.log_start)
+
+    def brokers(self) -> list[tuple[str, int]]:
+        """Host and port of every broker that the registry names; not asked twice."""
+        return self._log().brokers()
+
     def _poll(self, now_s: float) -> Extents:
         if now_s - self._read_at_s >= REGISTRY_INTERVAL_S:
             return self.look()
@@ -117,8 +133,13 @@ class Survey:
     def _read_registry(self) -> None:
         reader = self._log()
         known = reader.topics()
-        self._rows = {name: known[name] for name in self._wanted if name in known}
-        self._views = reader.partitions(self._rows)
+        self._rows = {name: known[name] for name in self._wanted.of(known)}
+        names = {row.topic_id: name for name, row in self._rows.items()}
+        self._views = {
+            key: view
+            for key, view in reader.partitions(self._rows).items()
+            if self._wanted.means_partition(names[key.topic_id], key.partition)
+        }
         self._read_at_s = self._clock.monotonic_s()
 
     def _pieces_of(self, key: TopicPartition, one: Range) -> list[Piece]:

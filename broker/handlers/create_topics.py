@@ -1,22 +1,32 @@
 """CreateTopics, versions 2 to 7: each topic has its own outcome.
 
 Partitions and replication factor of -1 are the broker's defaults (from version 4). Any replication
-factor is taken, since records live in the object store; what is told back is what there is: one
-replica per broker. A manual assignment may name this broker only. From version 5 the answer echoes
-partitions and configs, if the client may see them. `validate_only` checks and creates nothing.
+factor is taken, since records live in the object store; what is told back is what there is: at most
+one replica per broker that is alive. A manual assignment may name such brokers only. From version 5
+the answer echoes partitions and configs, if the client may see them. `validate_only` checks and
+creates nothing.
 
 Not done: quotas on changes (THROTTLING_QUOTA_EXCEEDED), policies of one's own.
 """
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.authorizer import CLUSTER, Kind, Operation
 from broker.call import Call
-from broker.creation import begin_and_wait, check_new_name
+from broker.creation import (
+    Assignments,
+    begin_and_wait,
+    check_assignment,
+    check_new_name,
+    check_same_length,
+    hosts,
+    place_partitions,
+)
 from broker.errors import Refuse, code_of
-from logstore.config.topics import TOPIC_SETTINGS, check_topic_configs
+from broker.shown_configs import show_topic_configs
+from logstore.config.topics import check_topic_configs
 from logstore.errors import LogstoreError
 from logstore.log.topics import check_partition_count
 from logstore.wire.errors import ErrorCode
@@ -33,9 +43,13 @@ if TYPE_CHECKING:
 
 DEFAULTS_FROM = 4
 BROKER_DEFAULT = -1
-REPLICAS = 1
-TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
-"""`DescribeConfigsResponse.ConfigSource`."""
+
+
+class _Layout(NamedTuple):
+    """`replicas` as asked for; there may be fewer brokers."""
+
+    replicas: int
+    assignments: Assignments
 
 
 def handle(broker: "Broker", call: Call, request: CreateTopicsRequest) -> None:
@@ -71,27 +85,35 @@ async def _create(
     ):
         raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to create this topic")
     check_new_name(broker.log, name)
-    partitions = _partition_count(broker, call.version, asked)
+    layout = _layout(broker, call.version, asked)
+    partitions = len(layout.assignments)
     configs = _configs(asked)
     result = CreatableTopicResult(name, configs=[])
     if not request.validate_only:
-        work = broker.log.create_topic(name, partitions, configs)
+        work = broker.log.create_topic(
+            name,
+            partitions,
+            configs,
+            replicas=layout.replicas,
+            assignments=layout.assignments,
+        )
         topic = await begin_and_wait(broker, work, left_s)
         if isinstance(topic, LogstoreError):
             raise topic
         result.topic_id = topic.topic_id
     if broker.allows(call, Operation.DESCRIBE_CONFIGS, Kind.TOPIC, name):
-        result.num_partitions, result.replication_factor = partitions, REPLICAS
+        result.num_partitions = partitions
+        result.replication_factor = len(layout.assignments[0])
         result.configs = _echo(broker, configs)
     else:
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return result
 
 
-def _partition_count(broker: "Broker", version: int, asked: CreatableTopic) -> int:
-    """How many partitions, after all that is said about replicas was checked."""
+def _layout(broker: "Broker", version: int, asked: CreatableTopic) -> _Layout:
+    """Where the partitions are to be, after all that is said about them was checked."""
     if asked.assignments:
-        return _assigned_count(broker, asked)
+        return _assigned(broker, asked)
     count, replicas = asked.num_partitions, asked.replication_factor
     if version >= DEFAULTS_FROM:
         if count == BROKER_DEFAULT:
@@ -103,31 +125,28 @@ def _partition_count(broker: "Broker", version: int, asked: CreatableTopic) -> i
         raise Refuse(
             ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor below 1: {replicas}"
         )
-    return count
+    return _Layout(replicas, place_partitions(broker.log, count, replicas))
 
 
-def _assigned_count(broker: "Broker", asked: CreatableTopic) -> int:
+def _assigned(broker: "Broker", asked: CreatableTopic) -> _Layout:
     if asked.num_partitions != BROKER_DEFAULT or asked.replication_factor != BROKER_DEFAULT:
         raise Refuse(
             ErrorCode.INVALID_REQUEST,
             "partitions and replication factor must be -1 where replicas are assigned",
         )
-    numbers = sorted(one.partition_index for one in asked.assignments)
-    if numbers != list(range(len(numbers))):
+    assigned = sorted(asked.assignments, key=lambda one: one.partition_index)
+    if [one.partition_index for one in assigned] != list(range(len(assigned))):
         raise Refuse(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "assigned partitions are not 0, 1, 2 and so on",
         )
-    for one in asked.assignments:
-        if one.broker_ids != [broker.node_id]:
-            raise Refuse(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"replicas must be assigned to live brokers, each once: "
-                f"partition={one.partition_index} brokers={one.broker_ids} "
-                f"live={[broker.node_id]}",
-            )
-    check_partition_count(len(numbers))
-    return len(numbers)
+    live = hosts(broker.log)
+    for one in assigned:
+        check_assignment(one.partition_index, one.broker_ids, live)
+    assignments = [one.broker_ids for one in assigned]
+    check_same_length(assignments)
+    check_partition_count(len(assignments))
+    return _Layout(len(assignments[0]), assignments)
 
 
 def _configs(asked: CreatableTopic) -> dict[str, str]:
@@ -141,12 +160,7 @@ def _configs(asked: CreatableTopic) -> dict[str, str]:
 
 def _echo(broker: "Broker", configs: dict[str, str]) -> list[CreatableTopicConfigs]:
     """Every configuration, with where its value is from."""
-    echo = []
-    for name, setting in TOPIC_SETTINGS.items():
-        if name in configs:
-            value, source = configs[name], TOPIC_CONFIG
-        else:
-            value = broker.settings.topic_defaults[name]
-            source = DEFAULT_CONFIG if value == setting.default else STATIC_BROKER_CONFIG
-        echo.append(CreatableTopicConfigs(name, value, False, source, False))
-    return echo
+    return [
+        CreatableTopicConfigs(one.name, one.value, False, one.source, one.is_sensitive)
+        for one in show_topic_configs(configs, broker.settings)
+    ]

@@ -1,13 +1,12 @@
-"""Metadata, versions 0 to 13: which topics there are, and that this broker leads all of them.
+"""Metadata, versions 0 to 13: the brokers that are alive, and who leads which partitions.
 
 Version 0 asks for all topics with an empty list, later ones with null. From version 12 on topics
 can be asked for by id. A topic that does not exist is created if the broker, the request and the
 client's rights allow it; the answer is LEADER_NOT_AVAILABLE, and clients ask again.
 
-Replicas are shown as they are: one, this broker; the object store keeps the copies. The address is
-that of the listener the client came by.
-
-Encoding a thousand partitions takes a millisecond, so the bytes of a topic are kept per version.
+Addresses are those of the listener the client came by. Replicas that are alive are in sync, since
+the object store keeps the copies. Any broker does what only Kafka's controller may, so whoever is
+shown as that will do.
 """
 
 from typing import TYPE_CHECKING
@@ -22,7 +21,8 @@ from broker.authorizer import (
 from broker.call import Call
 from broker.creation import auto_create, check_new_name
 from broker.errors import code_of
-from broker.metadata_bytes import frame_with_topics
+from broker.metadata_bytes import NOT_ASKED, encode_topic, frame_with_topics
+from broker.shown_cluster import show_brokers
 from logstore.errors import LogstoreError
 from logstore.log.log import Topic
 from logstore.wire.errors import ErrorCode
@@ -31,7 +31,6 @@ from logstore.wire.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
-    MetadataResponsePartition,
     MetadataResponseTopic,
 )
 from logstore.wire.primitives import ZERO_UUID
@@ -41,15 +40,21 @@ if TYPE_CHECKING:
 
 EMPTY_MEANS_ALL = 0
 NAMES_NULL_FROM = 12
-NOT_ASKED = -(2**31)
 
 
 def handle(broker: "Broker", call: Call, request: MetadataRequest) -> None:
-    host, port = call.connection.listener.address_for(call.connection)
+    listener = call.connection.listener
+    live = broker.log.live_brokers()
+    broker.metadata.see(frozenset(live))
     response = MetadataResponse(
-        brokers=[MetadataResponseBroker(broker.node_id, host, port, broker.rack)],
+        brokers=[
+            MetadataResponseBroker(*shown)
+            for shown in show_brokers(
+                live, listener.name, broker.node_id, listener.address_for(call.connection)
+            )
+        ],
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=broker.controller_id,
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = broker.allowed_bits(
@@ -121,25 +126,8 @@ def _encode(
     broker: "Broker", call: Call, request: MetadataRequest, topic: Topic | MetadataResponseTopic
 ) -> bytes:
     if isinstance(topic, MetadataResponseTopic):
-        return broker.metadata.encode(call.version, topic)
+        return encode_topic(call.version, topic)
+    operations = NOT_ASKED
     if request.include_topic_authorized_operations:
-        answer = _describe(broker, topic)
-        answer.topic_authorized_operations = broker.allowed_bits(
-            call, TOPIC_OPERATIONS, Kind.TOPIC, topic.name
-        )
-        return broker.metadata.encode(call.version, answer)
-    known = broker.metadata.get(topic.topic_id, call.version)
-    if known is None:
-        known = broker.metadata.keep(topic.topic_id, call.version, _describe(broker, topic))
-    return known
-
-
-def _describe(broker: "Broker", topic: Topic) -> MetadataResponseTopic:
-    node = [broker.node_id]
-    partitions = [
-        MetadataResponsePartition(
-            0, leader.partition, broker.node_id, leader.leader_epoch, node, node
-        )
-        for leader in topic.leaders
-    ]
-    return MetadataResponseTopic(0, topic.name, topic.topic_id, False, partitions)
+        operations = broker.allowed_bits(call, TOPIC_OPERATIONS, Kind.TOPIC, topic.name)
+    return broker.metadata.topic(call.version, topic, operations)

@@ -4,7 +4,7 @@ A gap is only what was seen: a 404 at the next seq settles nothing by itself (sa
 caller says what it means. Reads of several seqs go out together, more as long as they are found.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from logstore.chains.checkpoint import (
@@ -32,6 +32,13 @@ from logstore.steps import BackOff, GetRange, Steps, Together
 FRONT_GUESS_BYTES = 64 * 1024
 ATTEMPTS_MAX = 30
 WIDTH_FIRST, WIDTH_MAX = 2, 32
+
+Seen = Callable[[Index], None]
+"""Is told of each segment that was applied."""
+
+
+class MissingCheckpoint(Corrupt):
+    """A checkpoint is not there: below the chain's trim point it was deleted, else it is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +129,9 @@ def read_checkpoint(epoch: int, seq: int) -> Steps[Checkpoint]:
         if len(data) < front_bytes:
             data += yield from get_patiently(key, len(data), front_bytes - len(data))
     except NotFound as error:
-        raise Corrupt(f"a checkpoint that the registry names is missing: key={key}") from error
+        raise MissingCheckpoint(
+            f"a checkpoint that the registry names is missing: key={key}"
+        ) from error
     checkpoint = decode_checkpoint(data)
     if checkpoint.epoch != epoch or checkpoint.seq != seq:
         raise Corrupt(f"checkpoint is not what its key says: key={key}")
@@ -145,7 +154,11 @@ def read_chain_at(cluster_id: bytes, epoch: int, checkpoint_seq: int) -> Steps[C
 
 
 def read_on(
-    chain: ChainState, *, width: int = WIDTH_FIRST, segments_max: int | None = None
+    chain: ChainState,
+    *,
+    width: int = WIDTH_FIRST,
+    segments_max: int | None = None,
+    seen: Seen | None = None,
 ) -> Steps[Gap | Sealed]:
     """Apply what follows, up to a seal, a gap, or `segments_max` segments (then a `Gap` there).
 
@@ -168,6 +181,8 @@ def read_on(
                 _check_seal(header, chain)
                 return Sealed(chain.next_seq, header)
             chain.apply_segment(front.index, front.states)
+            if seen is not None:
+                seen(front.index)
         width = min(width * 2, WIDTH_MAX)
         left = None if left is None else left - count
     return Gap(chain.next_seq)

@@ -83,6 +83,7 @@ class _OnItsWay:
 
     ends: dict[Appender, int]
     waiters: list[Waiter]
+    began_s: float
 
 
 class ChainWriter:
@@ -121,6 +122,7 @@ class ChainWriter:
         self._changed = asyncio.Event()
         self._last_began_s: float | None = None
         self._checkpoint_pending: int | None = None
+        self._is_putting_ahead = False
         self._closing = False
 
     @property
@@ -131,6 +133,14 @@ class ChainWriter:
     @property
     def committed_end(self) -> int:
         return self._pipeline.committed_end
+
+    @property
+    def oldest_put_age_s(self) -> float:
+        """How long the oldest segment without an answer has been on its way; 0 without any."""
+        if not self._on_their_way:
+            return 0.0
+        oldest = next(iter(self._on_their_way.values()))
+        return self._performer.clock.monotonic_s() - oldest.began_s
 
     @property
     def backlog_bytes(self) -> int:
@@ -182,21 +192,31 @@ class ChainWriter:
         self, key: StretchKey, appender: Appender, start: int, state: PartitionState
     ) -> Stretch:
         """Begin a stretch: its take entry goes into the open segment, before any batch of it."""
-        data = encode_state(state)
-        if len(data) <= self._limits.inline_bytes_max:
-            payload = encode_inline(data)
-        else:
-            payload = self._put_ahead(key, start, data)
-        self._add_state(EntryKind.TAKE, key, start, payload)
+        self._add_state(EntryKind.TAKE, key, start, self._payload(key, start, state))
         stretch = self.chain.stretches[key] = Stretch(start, start, state)
         self.appenders[key] = appender
         self._ends[appender] = start
         return stretch
 
+    def release(self, key: StretchKey) -> None:
+        """End a stretch: its release entry goes into the open segment, after every batch of it."""
+        stretch = self.chain.stretches[key]
+        assert not stretch.released
+        payload = self._payload(key, stretch.end, stretch.state)
+        self._add_state(EntryKind.RELEASE, key, stretch.end, payload)
+        stretch.released = True
+
+    def _payload(self, key: StretchKey, offset: int, state: PartitionState) -> bytes:
+        data = encode_state(state)
+        if len(data) <= self._limits.inline_bytes_max:
+            return encode_inline(data)
+        return self._put_ahead(key, offset, data)
+
     def _put_ahead(self, key: StretchKey, start: int, state: bytes) -> bytes:
         """A large state goes into segments of its own, ahead of the take entry that names it."""
         pieces = []
         piece_bytes_max = self._limits.piece_bytes_max
+        self._is_putting_ahead = True
         for at in range(0, len(state), piece_bytes_max):
             chunk = state[at : at + piece_bytes_max]
             position = self._add_state(EntryKind.STATE, key, start, chunk)
@@ -209,6 +229,7 @@ class ChainWriter:
                     crc32c(chunk),
                 )
             )
+        self._is_putting_ahead = False
         return encode_pieces(pieces)
 
     def _add_state(self, kind: EntryKind, key: StretchKey, offset: int, payload: bytes) -> int:
@@ -290,7 +311,9 @@ class ChainWriter:
         )
         self._builder = None
         self._last_began_s = self._performer.clock.monotonic_s()
-        self._on_their_way[segment.seq] = _OnItsWay(self._ends, self._open_waiters)
+        self._on_their_way[segment.seq] = _OnItsWay(
+            self._ends, self._open_waiters, self._last_began_s
+        )
         self._ends, self._open_waiters = {}, []
         chain.spans.append(SegmentSpan(len(segment.front), segment.size_bytes))
         chain.entry_count += segment.entry_count
@@ -299,14 +322,21 @@ class ChainWriter:
         chain.next_seq += 1
         self._sink.keep(chain.epoch, segment.seq, segment.body)
         self._pipeline.freeze(segment)
-        limits = self._limits
-        if (
-            len(chain.spans) >= limits.checkpoint_segments
-            or chain.entry_count >= limits.checkpoint_entries
-        ):
+        if self._is_checkpoint_due():
             self._begin_checkpoint()
         self._start_puts()
         return segment
+
+    def _is_checkpoint_due(self) -> bool:
+        """Never between the pieces of a state and the entry that names them.
+
+        So whoever replays from a checkpoint needs nothing below it, and that may be trimmed.
+        """
+        chain, limits = self.chain, self._limits
+        return not self._is_putting_ahead and (
+            len(chain.spans) >= limits.checkpoint_segments
+            or chain.entry_count >= limits.checkpoint_entries
+        )
 
     def _start_puts(self) -> None:
         while (segment := self._pipeline.start()) is not None:

@@ -123,6 +123,14 @@ _OWN = (
         at_least=_MiB,
     ),
     Setting(
+        name="logstore.delete.grace.ms",
+        kind=Kind.LONG,
+        default="3600000",
+        documentation="Time between saying that segments may go and deleting them. Readers that "
+        "planned to read them have so long to do it; shorter saves little storage.",
+        at_least=60_000,
+    ),
+    Setting(
         name="logstore.cache.bytes",
         kind=Kind.LONG,
         default=str(128 * _MiB),

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from logstore.chains.checkpoint import Checkpoint, Page, StretchSummary
 from logstore.chains.keys import checkpoint_key
 from logstore.chains.replay import StretchKey
-from logstore.chains.walk import get_patiently, read_checkpoint
-from logstore.errors import Corrupt
+from logstore.chains.seal import read_chain_row
+from logstore.chains.walk import MissingCheckpoint, get_patiently, read_checkpoint
+from logstore.errors import Corrupt, Retryable
 from logstore.index.rows import (
     Rows,
     first_row_for_offset,
@@ -103,8 +104,11 @@ def rows_for_offset(
         if page.end_offset > offset:
             rows = yield from cache.page(checkpoint, page)
             number = first_row_for_offset(rows, offset)
+            if row_at(rows, number).base_offset > offset:
+                break
             return FoundRows(key, chain, rows, number, checkpoint.places)
-    raise _hole(chain, checkpoint, key)
+    yield from _check_trimmed(chain, checkpoint, key)
+    raise Retryable(f"offset is trimmed: chain={chain} offset={offset}; read its row again")
 
 
 def rows_for_time(
@@ -113,23 +117,45 @@ def rows_for_time(
     checkpoints: Sequence[int],
     key: StretchKey,
     timestamp: int,
+    from_offset: int = 0,
 ) -> Steps[FoundRows | None]:
-    """Rows of the stretch from the first batch with a record at or after `timestamp` on."""
+    """Rows of the stretch from the first batch with a record at or after `timestamp` on.
+
+    Batches wholly below `from_offset`, a log start, are passed over: their segments may be gone.
+    """
     checkpoint = yield from _first_reaching(
         cache,
         chain,
         checkpoints,
         key,
-        lambda summary: summary.max_timestamp >= timestamp,
+        lambda summary: summary.max_timestamp >= timestamp and summary.end > from_offset,
     )
     if checkpoint is None:
         return None
-    for page in checkpoint.pages_of(key):
-        if page.running_max >= timestamp:
-            rows = yield from cache.page(checkpoint, page)
-            number = first_row_for_time(rows, timestamp)
-            return FoundRows(key, chain, rows, number, checkpoint.places)
-    raise _hole(chain, checkpoint, key)
+    if from_offset <= checkpoint.stretches[key].start and not any(
+        page.running_max >= timestamp for page in checkpoint.pages_of(key)
+    ):
+        yield from _check_trimmed(chain, checkpoint, key)
+    for seq in checkpoints[checkpoints.index(checkpoint.seq) :]:
+        checkpoint = yield from cache.front(chain, seq)
+        for page in checkpoint.pages_of(key):
+            if page.running_max >= timestamp and page.end_offset > from_offset:
+                rows = yield from cache.page(checkpoint, page)
+                number = _row_for_time(rows, timestamp, from_offset)
+                if number < row_count(rows):
+                    return FoundRows(key, chain, rows, number, checkpoint.places)
+    return None
+
+
+def _row_for_time(rows: Rows, timestamp: int, from_offset: int) -> int:
+    """As `first_row_for_time`, from the row that holds `from_offset` on."""
+    number = first_row_for_offset(rows, from_offset)
+    if number == 0 or first_row_for_time(rows, timestamp) >= number:
+        number = first_row_for_time(rows, timestamp)
+    # The running maximum may be that of a row that is passed over.
+    while number < row_count(rows) and row_at(rows, number).max_timestamp < timestamp:
+        number += 1
+    return number
 
 
 def checkpoints_of(cache: IndexCache, chain: int, last: int) -> Steps[Sequence[int]]:
@@ -151,8 +177,8 @@ def _first_reaching(
     found: Checkpoint | None = None
     while low < high:
         middle = (low + high) // 2
-        front = yield from cache.front(chain, checkpoints[middle])
-        summary = front.stretches.get(key)
+        front = yield from _front_unless_trimmed(cache, chain, checkpoints[middle])
+        summary = None if front is None else front.stretches.get(key)
         if summary is not None and reach(summary):
             found, high = front, middle
         else:
@@ -160,8 +186,22 @@ def _first_reaching(
     return found
 
 
-def _hole(chain: int, checkpoint: Checkpoint, key: StretchKey) -> Corrupt:
-    return Corrupt(
+def _front_unless_trimmed(cache: IndexCache, chain: int, seq: int) -> Steps[Checkpoint | None]:
+    """None when the checkpoint was deleted: all that it led to is below the trim point."""
+    try:
+        return (yield from cache.front(chain, seq))
+    except MissingCheckpoint:
+        if (yield from read_chain_row(chain)).trim < seq:
+            raise
+        return None
+
+
+def _check_trimmed(chain: int, checkpoint: Checkpoint, key: StretchKey) -> Steps[None]:
+    """Rows that `checkpoint` does not have may be in one before it, if that was trimmed."""
+    row = yield from read_chain_row(chain)
+    if checkpoint.from_seq <= row.trim and row.trim > 0:
+        return
+    raise Corrupt(
         f"checkpoint lacks rows it should hold: epoch={chain} seq={checkpoint.seq} "
         f"topic={key.topic_id.hex()} partition={key.partition}"
     )

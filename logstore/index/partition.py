@@ -4,7 +4,7 @@ The current stretch of an open chain reaches further than its last checkpoint; w
 leader's, or a reader's who follows the chain, to find in memory.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from logstore.chains.replay import StretchKey
@@ -25,7 +25,7 @@ class ChainCheckpoints:
     """Which checkpoints chains have; for those in `live` their owner is asked each time."""
 
     cache: IndexCache
-    live: Mapping[int, Callable[[], Sequence[int]]] = field(default_factory=dict)
+    live: dict[int, Callable[[], Sequence[int]]] = field(default_factory=dict)
     _sealed: dict[int, Sequence[int]] = field(default_factory=dict)
 
     def of(self, chain: int) -> Steps[Sequence[int]]:
@@ -70,12 +70,18 @@ def locate_time(
     partition: int,
     stretches: Sequence[StretchRef],
     timestamp: int,
+    from_offset: int = 0,
 ) -> Steps[FoundRows | None]:
-    """Index rows from the first batch with a record at or after `timestamp` on, if any."""
+    """Index rows from the first batch with a record at or after `timestamp` on, if any.
+
+    `from_offset` is the log start: what is below it may be gone.
+    """
     for ref in stretches:
         key = StretchKey(topic_id, partition, ref.leader_epoch)
         known = yield from checkpoints.of(ref.chain)
-        found = yield from rows_for_time(checkpoints.cache, ref.chain, known, key, timestamp)
+        found = yield from rows_for_time(
+            checkpoints.cache, ref.chain, known, key, timestamp, from_offset
+        )
         if found is not None:
             return found
     return None

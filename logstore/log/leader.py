@@ -13,7 +13,7 @@ from logstore.chains.producers import Refusal, judge
 from logstore.chains.replay import Stretch, StretchKey
 from logstore.chains.state import PartitionState, ProducedBatch
 from logstore.chains.writer import ChainWriter
-from logstore.errors import Fenced, Invalid
+from logstore.errors import Fenced, Invalid, Retryable
 from logstore.index.rows import (
     ROW,
     Rows,
@@ -31,7 +31,7 @@ from logstore.records.batch import (
 )
 from logstore.rows import PartitionRow, StretchRef
 
-__all__ = ["Appended", "Leader", "ProducerRefused", "Refusal"]
+__all__ = ["Appended", "Leader", "NotLeading", "ProducerRefused", "Refusal"]
 
 FLAGS_SHIFT = 3
 """Index flags are bits 3 to 5 of a batch's attributes."""
@@ -54,6 +54,10 @@ class ProducerRefused(Invalid):
         self.refusal = refusal
 
 
+class NotLeading(Retryable):
+    """The partition was released: another broker leads it, or is about to."""
+
+
 @dataclass(slots=True)
 class _Window:
     """Rows that went into a checkpoint which is not durable yet."""
@@ -71,6 +75,7 @@ class Leader:
         self.topic_id = topic_id
         self.partition = partition
         self.leader_epoch = row.leader_epoch
+        self.row = row
         self.log_start = row.log_start
         self.stretches: Sequence[StretchRef] = row.stretches
         self.high_watermark = row.stretches[-1].start
@@ -89,6 +94,27 @@ class Leader:
     def take_empty(self) -> None:
         """Begin the first stretch of a new partition."""
         self.take(PartitionState())
+
+    def follow_row(self, row: PartitionRow) -> None:
+        """The row of this leadership was changed."""
+        self.row = row
+        self.stretches = row.stretches
+        self.raise_log_start(row.log_start)
+
+    def raise_log_start(self, offset: int) -> None:
+        self.log_start = max(self.log_start, offset)
+
+    def release(self) -> int:
+        """End the stretch by a release entry; the seq to wait for before anybody else may lead.
+
+        Nothing can be appended any more. Raises `Fenced`.
+        """
+        self._writer.release(self.key)
+        return self._writer.open_seq
+
+    @property
+    def is_released(self) -> bool:
+        return self._stretch is not None and self._stretch.released
 
     def retire(self) -> None:
         """The partition is gone, or another's: whoever waits here is to look again."""
@@ -133,6 +159,8 @@ class Leader:
             known = judge(stretch.state, producer, epoch, sequence, count)
             if known is not None:
                 return self._repeated(known, header, append_time_ms is not None)
+        if stretch.released:
+            raise NotLeading(f"released: leader_epoch={leader_epoch}")
         length = len(batch)
         builder = writer.open_segment(length)
         position = builder.body_bytes

@@ -10,31 +10,43 @@ chain is fenced, `fenced` is set and the process should stop: a successor serves
 """
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logstore.chains.flush import FlushSettings, MiB
 from logstore.chains.replay import ChainState, SegmentSpan
 from logstore.chains.writer import ChainLimits, ChainWriter, Waiter
-from logstore.errors import ConditionFailed, LogstoreError
+from logstore.changes import publish
+from logstore.errors import Invalid
 from logstore.index.lookup import FoundRows, IndexCache
 from logstore.index.partition import ChainCheckpoints, locate_max_timestamp, locate_time
 from logstore.index.rows import row_at
+from logstore.leases.liveness import Liveness
 from logstore.log.cache import SegmentCache
+from logstore.log.catalog import Catalog, Consequences, Move, Topic
 from logstore.log.leader import Leader
+from logstore.log.leading import Leading, committed
+from logstore.log.membership import Membership
 from logstore.log.read import Chunk, Reader, read_in_memory
 from logstore.log.start import LEASE_S, Self, Started, start
-from logstore.log.topics import UnknownTopic, create_topic, delete_topic
+from logstore.log.topics import UnknownTopic, create_partitions, create_topic, delete_topic
+from logstore.log.view import News
+from logstore.log.watch import Watch
+from logstore.metadata import read_brokers
 from logstore.open import OpenLog
-from logstore.perform import Performer
+from logstore.perform import Performer, outcome_of
 from logstore.records.lookup import first_record_at_or_after, record_with_max_timestamp
-from logstore.registry.store import Condition
-from logstore.rows import BROKER, PartitionRow, TopicRow
+from logstore.rows import BrokerRow, BrokerStatus, Change, PartitionRow
+from logstore.takeover import Inheritance
 
 __all__ = ["FlushSettings", "Log", "LogSettings", "Self", "Topic"]
 
-HEARTBEATS_PER_LEASE = 3
 PRODUCER_ID_SHIFT = 32
+
+
+class NotAlive(Invalid):
+    """A broker that was to lead is not alive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,17 +56,6 @@ class LogSettings:
     cache_bytes_max: int = 128 * MiB
     """Segment bodies kept in memory: the tail, and what lagging consumers read. At 100 MB/s the
     default covers a second of tail; consumers further back cost one GET per segment and broker."""
-
-
-@dataclass(slots=True)
-class Topic:
-    """One life of a topic. `leaders` are its partitions, in order; all are led here."""
-
-    name: str
-    topic_id: bytes
-    configs: Mapping[str, str]
-    leaders: list[Leader]
-    is_deleted: bool = False
 
 
 class Log:
@@ -70,13 +71,14 @@ class Log:
         self.epoch = started.opened.epoch
         self.me = me
         self.cluster_id = cluster_id
-        self.topics: dict[str, Topic] = {}
-        self.topics_by_id: dict[bytes, Topic] = {}
+        self.performer = performer
+        self.brokers: Mapping[int, BrokerRow] = {}
+        """Every broker's row, dead or alive, as last read."""
+        self.liveness = Liveness(LEASE_S)
         self.cache = SegmentCache(performer, bytes_max=settings.cache_bytes_max)
-        self._performer = performer
         self._tasks = tasks
-        self._heartbeat = started.heartbeat
         self._producer_count = 0
+        self._callbacks: list[Callable[[Topic], None]] = []
         self.writer = ChainWriter(
             _opened_chain(cluster_id, started),
             broker=me.broker,
@@ -85,6 +87,24 @@ class Log:
             tasks=tasks,
             sink=self.cache,
             limits=settings.limits,
+        )
+        self._catalog = Catalog(me.broker, self.epoch)
+        self._membership = Membership(performer, self.writer, me.broker, started.heartbeat)
+        self._leading = Leading(
+            performer,
+            cluster_id,
+            me.broker,
+            self.writer,
+            self._catalog,
+            chain_of=self._chain_of,
+            publish=self.publish,
+            on_led=self._tell,
+        )
+        self._watch = Watch(
+            performer,
+            version=lambda: self._catalog.version,
+            on_news=self._hear,
+            on_brokers=self._meet,
         )
         self._checkpoints = ChainCheckpoints(
             IndexCache(), live={self.epoch: lambda: self.writer.durable_checkpoints}
@@ -99,31 +119,161 @@ class Log:
         cluster_id = opened.identity.cluster_id
         started = await opened.performer.run(start(cluster_id, me))
         log = Log(opened.performer, me, started, settings, tasks, cluster_id)
-        log._lead(started)
+        found = log._catalog.apply(started.news)
+        log._leading.inherit(started.inheritances)
+        log._follow_up(found)
+        log._meet(await opened.performer.run(read_brokers()))
         tasks.create_task(log.writer.run())
-        tasks.create_task(log._keep_heartbeat())
+        tasks.create_task(log._membership.run())
+        tasks.create_task(log._leading.run())
+        tasks.create_task(log._watch.run(log.fenced))
         await log._flushed()
+        taken = {one.topic_id for one in started.inheritances}
+        await log.publish([Change(t.name, t.topic_id) for t in found.changed if t.topic_id in taken])
         return log
 
     @property
     def fenced(self) -> asyncio.Event:
         return self.writer.fenced
 
+    # The cluster
+
+    @property
+    def topics(self) -> Mapping[str, Topic]:
+        """All that are served by this cluster, by name."""
+        return self._catalog.topics
+
+    @property
+    def topics_by_id(self) -> Mapping[bytes, Topic]:
+        return self._catalog.topics_by_id
+
+    @property
+    def vouches(self) -> bool:
+        """Whether what this broker knows of the log is still its own to say (safety rule 9)."""
+        return self._membership.vouches
+
+    async def look_for_seal(self) -> None:
+        """Before saying what might be out of date. Raises `Fenced`, or as the store does."""
+        await self._membership.look_for_seal()
+
+    def live_brokers(self) -> dict[int, BrokerRow]:
+        """Those that serve as far as we know, this one included."""
+        alive = self.liveness.alive
+        return {
+            broker: row
+            for broker, row in self.brokers.items()
+            if broker == self.me.broker or broker in alive
+        }
+
+    def on_change(self, callback: Callable[[Topic], None]) -> None:
+        """Call back whenever a topic came, went, or has other rows or leaders here."""
+        self._callbacks.append(callback)
+
+    def look_again(self) -> None:
+        """Read the change feed now instead of at its next turn."""
+        self._watch.look_again()
+
+    async def publish(self, changes: Sequence[Change]) -> None:
+        """Tell every broker of rows that were changed. A hint: failing is not told."""
+        if changes:
+            await outcome_of(self.performer.run(publish(changes)))
+            self._watch.look_again()
+
+    def inherit(self, taken: Sequence[Inheritance]) -> None:
+        """Lead what a takeover gave us, without reading its state again."""
+        partitions = {(one.topic_id, one.partition): one.row for one in taken}
+        found = self._catalog.apply(News(0, {}, partitions))
+        self._leading.inherit(taken)
+        self._follow_up(found)
+        self.writer.flush()
+
+    def _chain_of(self, broker: int) -> int | None:
+        row = self.live_brokers().get(broker)
+        return None if row is None or row.status is not BrokerStatus.SERVING else row.epoch
+
+    def _hear(self, news: News) -> None:
+        self._follow_up(self._catalog.apply(news))
+
+    def _follow_up(self, found: Consequences) -> None:
+        self._leading.begin(found)
+        if found.lost:
+            # Our partitions have other leaders: the chain must be sealed. See, rather than wait.
+            self._tasks.create_task(self._look_quietly())
+        for topic in found.changed:
+            self._tell(topic)
+
+    async def _look_quietly(self) -> None:
+        await outcome_of(self.look_for_seal())
+
+    def _tell(self, topic: Topic) -> None:
+        for callback in self._callbacks:
+            callback(topic)
+
+    def _meet(self, brokers: Mapping[int, BrokerRow]) -> None:
+        self.brokers = brokers
+        self.liveness.observe(brokers, self.performer.clock.monotonic_s())
+
     # Topics
 
-    async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
-        """Raises `TopicExists`, `BadTopicName`, `BadPartitionCount`, or as the registry does."""
-        new = await self._performer.run(
-            create_topic(name, partitions, configs, broker=self.me.broker, chain=self.epoch)
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        configs: Mapping[str, str],
+        *,
+        replicas: int = 1,
+        assignments: Sequence[Sequence[int]] | None = None,
+    ) -> Topic:
+        """`assignments` are the brokers of each partition, its leader first; else all is ours.
+
+        Raises `TopicExists`, `BadTopicName`, `BadPartitionCount`, `NotAlive`, or as the registry.
+        """
+        rows = self._new_rows(assignments or [(self.me.broker,)] * partitions)
+        new = await self.performer.run(create_topic(name, rows, configs, replicas=replicas))
+        topic_id = new.row.topic_id
+        partitions_of = {(topic_id, number): row for number, row in enumerate(new.partitions)}
+        return await self._begin_to_lead(
+            name, News(0, {name: new.row}, partitions_of), range(len(rows))
         )
-        known = self.topics.get(name)
-        if known is not None and known.topic_id == new.row.topic_id:
-            return known
-        topic = self._add_topic(name, new.row, dict(enumerate(new.partitions)))
-        for leader in topic.leaders:
-            leader.take_empty()
-        # A fenced broker may still write rows, but it must not say that it leads the topic.
-        await self._committed(self.writer.open_seq)
+
+    async def create_partitions(
+        self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
+    ) -> Topic:
+        """Let a topic grow to `count`; `assignments` are for the new ones. Raises as above."""
+        topic = self.topics.get(name)
+        if topic is None:
+            raise UnknownTopic(f"no such topic: name={name}")
+        before = topic.partition_count
+        new = self._new_rows(assignments or [(self.me.broker,)] * (count - before))
+        rows = dict(enumerate(new, before))
+        row = await self.performer.run(create_partitions(name, topic.topic_id, rows))
+        await self.publish([Change(name, topic.topic_id)])
+        partitions = {(topic.topic_id, number): one for number, one in rows.items()}
+        self._hear(News(0, {name: row}, partitions))
+        return topic
+
+    def _new_rows(self, assignments: Sequence[Sequence[int]]) -> list[PartitionRow]:
+        rows = []
+        for replicas in assignments:
+            is_ours = replicas[0] == self.me.broker
+            chain = self.epoch if is_ours else self._chain_of(replicas[0])
+            if chain is None:
+                raise NotAlive(f"broker is not alive, it cannot lead: broker={replicas[0]}")
+            rows.append(PartitionRow.new(replicas[0], chain, replicas))
+        return rows
+
+    async def _begin_to_lead(self, name: str, news: News, new: range) -> Topic:
+        """Take what is ours of a topic just made, and tell the others of theirs."""
+        found = self._catalog.apply(news)
+        topic = self.topics[name]
+        ours = [number for number in new if topic.rows[number].chain == self.epoch]
+        self._leading.lead_new(topic, ours)
+        found.claims.clear()
+        self._follow_up(found)
+        if ours:
+            # A fenced broker may still write rows, but it must not say that it leads the topic.
+            await committed(self.writer, self.writer.open_seq)
+        await self.publish([Change(name, topic.topic_id)])
         return topic
 
     async def delete_topic(self, name: str) -> None:
@@ -131,47 +281,16 @@ class Log:
         topic = self.topics.get(name)
         if topic is None:
             raise UnknownTopic(f"no such topic: name={name}")
-        await self._performer.run(delete_topic(name, topic.topic_id))
+        await self.performer.run(delete_topic(name, topic.topic_id))
         if self.topics.get(name) is topic:
-            del self.topics[name]
-        self.topics_by_id.pop(topic.topic_id, None)
-        topic.is_deleted = True
-        for leader in topic.leaders:
-            leader.retire()
-
-    def _add_topic(self, name: str, row: TopicRow, partitions: Mapping[int, PartitionRow]) -> Topic:
-        leaders = [
-            Leader(self.writer, row.topic_id, number, partitions[number])
-            for number in sorted(partitions)
-        ]
-        topic = Topic(name, row.topic_id, row.configs, leaders)
-        self.topics[name] = self.topics_by_id[row.topic_id] = topic
-        return topic
-
-    def _lead(self, started: Started) -> None:
-        taken: dict[bytes, dict[int, PartitionRow]] = {}
-        for one in started.inheritances:
-            taken.setdefault(one.topic_id, {})[one.partition] = one.row
-        states = {(one.topic_id, one.partition): one.state for one in started.inheritances}
-        for name, row in started.topics.items():
-            topic = self._add_topic(name, row, taken.get(row.topic_id, {}))
-            for leader in topic.leaders:
-                leader.take(states[row.topic_id, leader.partition])
+            partitions = {(topic.topic_id, n): None for n in range(topic.partition_count)}
+            self._hear(News(0, {name: None}, partitions))
+        await self.publish([Change(name, topic.topic_id)])
 
     async def _flushed(self) -> None:
         """Wait until what has been appended so far is committed. Raises `Fenced`."""
         self.writer.flush()
-        await self._committed(self.writer.open_seq - 1)
-
-    async def _committed(self, seq: int) -> None:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(error: LogstoreError | None) -> None:
-            if not future.done():
-                future.set_exception(error) if error else future.set_result(None)
-
-        self.writer.when_committed(seq, done)
-        await future
+        await committed(self.writer, self.writer.open_seq - 1)
 
     # Producing
 
@@ -209,7 +328,7 @@ class Log:
     async def _rows_for_time(self, leader: Leader, timestamp: int) -> FoundRows | None:
         while True:
             known = self.writer.durable_checkpoints
-            found = await self._performer.run(
+            found = await self.performer.run(
                 locate_time(
                     self._checkpoints,
                     leader.topic_id,
@@ -240,7 +359,7 @@ class Log:
         """An offset in its batch; -1 in an empty partition."""
         while True:
             known = self.writer.durable_checkpoints
-            best = await self._performer.run(
+            best = await self.performer.run(
                 locate_max_timestamp(
                     self._checkpoints, leader.topic_id, leader.partition, leader.stretches
                 )
@@ -249,28 +368,35 @@ class Log:
                 here = leader.max_timestamp_below(up_to)
                 return max(best, here, key=lambda found: found[0])[1]
 
-    # Living and ending
+    # Ending
 
-    async def _keep_heartbeat(self) -> None:
-        """Say that this loop is alive; a row that is no longer ours means that we are fenced."""
-        while not self.fenced.is_set():
-            await self._performer.clock.sleep_s(LEASE_S / HEARTBEATS_PER_LEASE)
-            self._heartbeat += 1
-            try:
-                await self._performer.registry.update_if(
-                    BROKER,
-                    str(self.me.broker),
-                    {"heartbeat": self._heartbeat},
-                    Condition("epoch", "=", self.epoch),
-                )
-            except ConditionFailed:
-                self.writer.stop()
-            except LogstoreError:
-                continue  # the registry is away; safety does not rest on it, and it will be back
+    async def drain(self, timeout_s: float, choose: Callable[[Topic, int], int | None]) -> bool:
+        """Hand every partition over to the broker that `choose` names; whether all are gone.
+
+        Those without a choice stay, until whoever starts next takes them over.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await outcome_of(self._membership.renew(BrokerStatus.DRAINING))
+                moves = [
+                    Move(topic, leader, target)
+                    for topic in self.topics.values()
+                    for number, leader in topic.leaders.items()
+                    if (target := choose(topic, number)) is not None
+                ]
+                if moves:
+                    self._leading.begin(Consequences(moves=moves))
+                    await self._leading.until_idle()
+        return not any(True for _ in self._catalog.leaders())
 
     async def close(self, timeout_s: float) -> bool:
         """Commit what was appended and checkpoint it; False when that took too long."""
-        return await self.writer.close(timeout_s)
+        is_committed = await self.writer.close(timeout_s)
+        if is_committed:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await outcome_of(self._membership.renew(BrokerStatus.STOPPED))
+        return is_committed
 
 
 def _opened_chain(cluster_id: bytes, started: Started) -> ChainState:

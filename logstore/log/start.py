@@ -1,26 +1,31 @@
-"""What a broker does before it leads: safety rule 3, and the takeover of its own predecessor.
+"""What a broker does before it serves: safety rule 3, and the takeover of its own predecessors.
 
     watch the predecessor → open a chain → broker row → take over every chain of this broker id that
-    is not sealed → clear away what died half done → topics
+    is not sealed → read topics and partitions
 
-A live twin is refused. Every step may be repeated by the next start, wherever this one dies. A
-predecessor that was only stopped may go on in the midst of it and create a topic in a chain that is
-sealed by then; hence the rounds, until every partition of every live topic is inherited.
+A live twin is refused. Every step may be repeated by the next start, wherever this one dies. Where
+no other broker is known it also clears away what died half done, and takes over whatever there is;
+else that is the controller's work. A predecessor that was only stopped may go on in the midst of it
+and create a topic in a chain that is sealed by then; hence the rounds, until every partition of
+every live topic is inherited.
 """
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from logstore.chains.opening import Opened, open_chain
 from logstore.errors import ConditionFailed, Refused
 from logstore.log.topics import UnknownTopic, delete_partition_rows, delete_topic, forget_deleted
+from logstore.log.view import News, read_everything
 from logstore.metadata import read_partition_row, read_partition_rows, read_topics
 from logstore.registry.store import Condition, RowAbsent, Term
 from logstore.rows import (
     BROKER,
     CHAIN,
+    Address,
     BrokerRow,
+    BrokerStatus,
     ChainRow,
     ChainStatus,
     TopicRow,
@@ -48,6 +53,7 @@ class Self:
     port: int
     rack: str
     lock: str
+    listeners: Mapping[str, Address] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +61,31 @@ class Started:
     broker: int
     opened: Opened
     inheritances: Sequence[Inheritance]
-    topics: Mapping[str, TopicRow]
+    news: News
     heartbeat: int
 
 
 def start(cluster_id: bytes, me: Self) -> Steps[Started]:
     """Raises `Refused`: a live twin, or a registry older than the log."""
     predecessor = yield from _watch_predecessor(me)
-    yield from _check_sole_leader(me.broker)
     opened = yield from open_chain(cluster_id, me.broker, lease_s=LEASE_S)
     heartbeat = yield from _put_broker_row(me, opened.epoch, predecessor)
     inherited: Inherited = {}
-    topics = yield from _inherit(cluster_id, Heir(me.broker, opened.epoch), inherited)
-    return Started(me.broker, opened, list(inherited.values()), topics, heartbeat)
+    heir = Heir(me.broker, opened.epoch)
+    if (yield from _is_alone(me.broker)):
+        yield from _inherit_everything(cluster_id, heir, inherited)
+    else:
+        yield from _take_over_all(cluster_id, heir, inherited, is_alone=False)
+    news = yield from read_everything()
+    return Started(me.broker, opened, list(inherited.values()), news, heartbeat)
+
+
+def _is_alone(broker: int) -> Steps[bool]:
+    """Whether every other broker that there ever was has ended in good order."""
+    for sk, row in (yield QueryRows(BROKER)):
+        if sk != str(broker) and BrokerRow.of(row).status is not BrokerStatus.STOPPED:
+            return False
+    return True
 
 
 def _watch_predecessor(me: Self) -> Steps[BrokerRow | None]:
@@ -76,8 +94,8 @@ def _watch_predecessor(me: Self) -> Steps[BrokerRow | None]:
     if row is None:
         return None
     seen = BrokerRow.of(row)
-    if seen.lock == me.lock:
-        return seen  # we hold the lock that it held
+    if seen.lock == me.lock or seen.status is BrokerStatus.STOPPED:
+        return seen  # we hold the lock that it held, or it has said that it ended
     for _ in range(WATCHES_PER_LEASE):
         yield Wait(LEASE_S / WATCHES_PER_LEASE)
         now = BrokerRow.of((yield GetRow(BROKER, str(me.broker))) or row)
@@ -98,13 +116,15 @@ def _put_broker_row(me: Self, epoch: int, predecessor: BrokerRow | None) -> Step
         port=me.port,
         rack=me.rack,
         lock=me.lock,
+        listeners=me.listeners,
     ).row()
     terms: list[Term] = [RowAbsent()]
     if predecessor is not None:
-        terms = [
-            Condition("epoch", "=", predecessor.epoch),
-            Condition("heartbeat", "=", predecessor.heartbeat),
-        ]
+        terms = [Condition("epoch", "=", predecessor.epoch)]
+        if predecessor.lock != me.lock:
+            # Without its lock we know it to be dead by its silence, which must last until now. With
+            # it, a heartbeat that lands late is a dead broker's.
+            terms.append(Condition("heartbeat", "=", predecessor.heartbeat))
     try:
         yield PutRow(BROKER, str(me.broker), row, terms)
     except ConditionFailed as failed:
@@ -118,40 +138,37 @@ def _started_twice(broker: int) -> Refused:
     )
 
 
-def _inherit(cluster_id: bytes, heir: Heir, inherited: Inherited) -> Steps[dict[str, TopicRow]]:
-    """Take over until `inherited` has every partition of every live topic; those topics."""
+def _inherit_everything(cluster_id: bytes, heir: Heir, inherited: Inherited) -> Steps[None]:
+    """Take over until `inherited` has every partition of every live topic."""
     for _ in range(ROUNDS_MAX):
-        for epoch in (yield from _chains_to_take(heir.broker, heir.chain)):
-            for taken in (yield from take_over(cluster_id, epoch, heir, cold=True)):
-                inherited[taken.topic_id, taken.partition] = taken
+        yield from _take_over_all(cluster_id, heir, inherited, is_alone=True)
         topics = yield from _clear_away(inherited)
         if (yield from _settle(topics, inherited)):
             yield from forget_deleted()
-            return topics
+            return
     raise _started_twice(heir.broker)  # rows keep coming, or name a chain younger than ours
 
 
-def _chains_to_take(broker: int, mine: int) -> Steps[list[int]]:
+def _take_over_all(
+    cluster_id: bytes, heir: Heir, inherited: Inherited, *, is_alone: bool
+) -> Steps[None]:
+    for epoch in (yield from _chains_to_take(heir, is_alone=is_alone)):
+        taken = yield from take_over(cluster_id, epoch, heir.broker, lambda *_: heir)
+        for one in taken:
+            inherited[one.topic_id, one.partition] = one
+
+
+def _chains_to_take(heir: Heir, *, is_alone: bool) -> Steps[list[int]]:
     """Chains of earlier starts that are not sealed, and sealed ones that rows still name."""
     found = set()
     for sk, row in (yield QueryRows(CHAIN)):
         chain = ChainRow.of(row)
-        if chain.broker == broker and chain.status is not ChainStatus.SEALED:
+        if chain.status is not ChainStatus.SEALED and (is_alone or chain.broker == heir.broker):
             found.add(int(sk))
     for _, partition in (yield from read_partition_rows()):
-        if partition.broker == broker:
+        if is_alone or partition.broker == heir.broker:
             found.add(partition.chain)
-    return sorted(epoch for epoch in found if epoch < mine)
-
-
-def _check_sole_leader(broker: int) -> Steps[None]:
-    """One broker leads all partitions in this version; another's are not to be hidden silently."""
-    for (topic_id, partition), row in (yield from read_partition_rows()):
-        if row.broker != broker:
-            raise Refused(
-                f"broker {row.broker} leads partitions of this log: topic={topic_id.hex()} "
-                f"partition={partition}; start it as --broker {row.broker}"
-            )
+    return sorted(epoch for epoch in found if epoch < heir.chain)
 
 
 def _clear_away(inherited: Inherited) -> Steps[dict[str, TopicRow]]:

@@ -1,7 +1,8 @@
 """Create and delete topics: steps on the registry, each with one outcome wherever it dies.
 
-The topic row is the commit point: written last on creation, changed first on deletion. Partition
-rows without a topic row, and topics half deleted, are cleared away at the next start.
+The topic row is the commit point: written last on creation and growth, changed first on deletion.
+Topics half deleted, and partition rows that belong to no topic, are cleared away by the controller,
+or at the start of a broker that is alone.
 
 The row of a deleted topic stays for an hour. A put that was given up as lost may land seconds
 later; where it asks only that no row be there, it would bring the topic back.
@@ -17,7 +18,6 @@ from logstore.registry.store import Condition, Row, RowAbsent, RowExists, Term
 from logstore.rows import (
     TOPIC,
     PartitionRow,
-    StretchRef,
     TopicRow,
     TopicStatus,
     partition_pk,
@@ -77,30 +77,60 @@ def check_partition_count(partitions: int) -> None:
 
 
 def create_topic(
-    name: str, partitions: int, configs: Mapping[str, str], *, broker: int, chain: int
+    name: str, rows: Sequence[PartitionRow], configs: Mapping[str, str], *, replicas: int = 1
 ) -> Steps[NewTopic]:
-    """All partitions led by `broker` through its open `chain`. Raises `TopicExists`."""
+    """`rows` say who leads each partition, by which open chain. Raises `TopicExists`."""
     check_topic_name(name)
-    check_partition_count(partitions)
+    check_partition_count(len(rows))
     place = yield from _free_place(name)
     topic_id = yield from _draw_topic_id()
-    row = PartitionRow(
-        broker=broker,
-        chain=chain,
-        leader_epoch=0,
-        log_start=0,
-        stretches=(StretchRef(0, chain, 0),),
-    )
-    yield from _all_of([_put_partition(topic_id, number, row) for number in range(partitions)])
-    topic = TopicRow(topic_id, TopicStatus.LIVE, partitions, dict(configs))
+    yield from _all_of([_put_partition(topic_id, number, row) for number, row in enumerate(rows)])
+    topic = TopicRow(topic_id, TopicStatus.LIVE, len(rows), dict(configs), replicas)
     try:
         yield PutRow(TOPIC, name, topic.row(), place)
     except ConditionFailed as failed:
         # Our own row, written by an attempt whose answer was lost, may have been changed since.
         if failed.current is None or TopicRow.of(failed.current).topic_id != topic_id:
-            yield from delete_partition_rows(topic_id, partitions)
+            yield from delete_partition_rows(topic_id, len(rows))
             raise TopicExists(f"topic exists: name={name}") from failed
-    return NewTopic(topic, [row] * partitions)
+    return NewTopic(topic, list(rows))
+
+
+def create_partitions(
+    name: str, topic_id: bytes, rows: Mapping[int, PartitionRow]
+) -> Steps[TopicRow]:
+    """Let a topic grow by `rows`, whose numbers follow those it has; its row afterwards.
+
+    A row that is there already is from an attempt that died before the topic's row was raised: it
+    has never been served, and stays. Raises `UnknownTopic`, or `BadPartitionCount` when the topic
+    has grown meanwhile.
+    """
+    before, after = min(rows), max(rows) + 1
+    check_partition_count(after)
+    yield from _all_of([_put_if_absent(topic_id, number, row) for number, row in rows.items()])
+    terms = [*_lives(topic_id), Condition("partitions", "=", before)]
+    try:
+        yield UpdateRow(TOPIC, name, {"partitions": after}, terms)
+    except ConditionFailed as failed:
+        current = None if failed.current is None else TopicRow.of(failed.current)
+        is_this_life = current is not None and current.topic_id == topic_id
+        if current is None or not is_this_life or current.status is not TopicStatus.LIVE:
+            raise UnknownTopic(f"no such topic: name={name}") from failed
+        if current.partitions < after:
+            raise BadPartitionCount(
+                f"topic has grown meanwhile: name={name} partitions={current.partitions}"
+            ) from failed
+    row = yield GetRow(TOPIC, name)
+    if row is None:
+        raise UnknownTopic(f"no such topic: name={name}")
+    return TopicRow.of(row)
+
+
+def _lives(topic_id: bytes) -> list[Term]:
+    return [
+        Condition("topic_id", "=", topic_id.hex()),
+        Condition("status", "=", TopicStatus.LIVE.value),
+    ]
 
 
 def _free_place(name: str) -> Steps[list[Term]]:
@@ -165,6 +195,11 @@ def _draw_topic_id() -> Steps[bytes]:
 def _put_partition(topic_id: bytes, number: int, row: PartitionRow) -> Steps[None]:
     pk, sk = partition_pk(topic_id, number), partition_sk(topic_id, number)
     yield PutRow(pk, sk, row.row(), [RowAbsent()])
+
+
+def _put_if_absent(topic_id: bytes, number: int, row: PartitionRow) -> Steps[None]:
+    with suppress(ConditionFailed):
+        yield from _put_partition(topic_id, number, row)
 
 
 def _delete_partition(topic_id: bytes, number: int) -> Steps[None]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from logstore.errors import Invalid
+from logstore.records.arrow_schema import header_list_type
 from logstore.records.batch import BatchHeader, CorruptBatch
 from logstore.records.crc32c import Buffer
 from logstore.records.decode import decode_payload
@@ -31,6 +32,7 @@ Payload = tuple[BatchHeader, Buffer]  # the buffer is decompressed
 
 _PADDING = bytes(64)  # above six varints: they are read first and then checked
 _HEADERS_MAX = 32  # on one record, before the careful decoder is the faster one
+_INT64_MIN = -(2**63)
 _DATA_BYTES_MAX = 2**31 - 1  # Arrow's offsets are 32 bits
 
 
@@ -157,6 +159,7 @@ def _timestamps(payloads: Sequence[Payload], batches: pa.Array, times: pa.Array)
     if any(header.is_log_append_time for header, _ in payloads):
         fixed = [h.max_timestamp if h.is_log_append_time else None for h, _ in payloads]
         timestamps = pc.coalesce(pa.array(fixed, pa.int64()).take(batches), timestamps)
+    require(pc.greater(timestamps, _INT64_MIN))
     return timestamps
 
 
@@ -206,13 +209,6 @@ def _no_headers(count: int) -> pa.Array:
 
     ends = pa.repeat(pa.scalar(0, pa.int32()), count)
     return _header_lists(ends, pa.array([], pa.string()), pa.array([], pa.binary()))
-
-
-def header_list_type() -> pa.DataType:
-    """Spark's type of Kafka headers."""
-    import pyarrow as pa
-
-    return pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def _decode_with_care(payloads: Sequence[Payload], with_headers: bool) -> Columns:

@@ -1,15 +1,21 @@
-"""A Spark session for tests: two cores of this machine, small everything, this interpreter."""
+"""A Spark session for tests: two cores of this machine, small everything, this interpreter.
+
+Spark takes jars only when its Java starts, and a process starts it once. So Spark's Kafka source is
+there in every session whose machine has fetched it; `format("logstore")` needs none.
+"""
 
 import os
 import sys
 
 from pyspark.sql import SparkSession
 
+from tests.spark_source.kafka_source import kafka_source_jars
+
 
 def make_session() -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    spark = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("logstore tests")
         .config("spark.driver.memory", "1g")
@@ -19,7 +25,9 @@ def make_session() -> SparkSession:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.sources.parallelPartitionDiscovery.parallelism", "4")
         .config("spark.python.unix.domain.socket.enabled", "true")
-        .getOrCreate()
     )
+    if jars := kafka_source_jars():
+        builder = builder.config("spark.jars", ",".join(map(str, jars)))
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     return spark

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import Invalid, Refused
+from spark_source.choices import EARLIEST, LATEST, OffsetChoice
 from spark_source.offsets import (
     Extent,
     Extents,
@@ -22,14 +23,12 @@ from spark_source.offsets import (
     farther,
     has_news,
     latest,
-    limit_offsets,
     position_of_json,
     position_to_json,
     ranges_between,
     settle,
-    uses_latest,
 )
-from spark_source.options import EARLIEST, LATEST, OffsetChoice
+from spark_source.pace import limit_offsets
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -143,7 +142,7 @@ def test_an_offset_beyond_the_end_is_refused() -> None:
     ],
 )
 def test_whether_a_start_moves_with_the_log(choice: OffsetChoice, answer: bool) -> None:
-    assert uses_latest(choice) is answer
+    assert choice.moves is answer
 
 
 # Going on

@@ -64,7 +64,7 @@ def test_what_was_acknowledged_is_read_in_every_later_life(
                 topic = log.topics.get("orders") or await log.create_topic("orders", 3, {})
                 for partition in partitions:
                     await written.write(log, topic.leaders[partition], [EPOCH_MS] * 2)
-                for leader in topic.leaders:
+                for leader in topic.leaders.values():
                     key = TopicPartition(leader.topic_id, leader.partition)
                     expected = [value for _, _, value in written.records.get(key, [])]
                     assert await read_values(log, leader) == expected

@@ -56,13 +56,19 @@ def test_a_live_twin_is_refused() -> None:
     run(scenario())
 
 
-def test_another_broker_is_not_started_beside_the_one_that_leads() -> None:
+@pytest.mark.parametrize("clean", [True, False])
+def test_what_a_stopped_broker_led_is_taken_over_and_what_a_silent_one_does_is_not(
+    clean: bool,
+) -> None:
     async def scenario() -> None:
         written = WrittenLog()
-        async with written.life() as log:
+        async with written.life(clean=clean) as log:
             await log.create_topic("orders", 1, {})
-        with pytest.raises(Refused, match="start it as --broker 1"):
-            await attempt(written, Self(2, "localhost", 9092, "", "2"))
+        identity = await written._identity()
+        other = Self(2, "localhost", 9092, "", "2")
+        started = await written.performer.run(start(identity.cluster_id, other))
+        assert len(started.inheritances) == clean
+        assert list(started.news.topics) == ["orders"]
 
     run(scenario())
 

@@ -18,7 +18,7 @@ from logstore.log.topics import (
 )
 from logstore.metadata import read_partition_rows, read_topics
 from logstore.registry.store import RowAbsent
-from logstore.rows import TOPIC
+from logstore.rows import TOPIC, PartitionRow
 from logstore.steps import PutRow, Steps, UpdateRow
 from logstore.testing.audit import audit
 from logstore.testing.scripted import resume
@@ -46,7 +46,7 @@ def test_a_creation_that_dies_anywhere_leaves_a_topic_or_nothing(count: int) -> 
     async def scenario() -> None:
         written = WrittenLog()
         async with written.life(clean=False) as log:
-            steps = create_topic("orders", 3, {}, broker=1, chain=log.epoch)
+            steps = create_topic("orders", [PartitionRow.new(1, log.epoch)] * 3, {})
             finished = await first_steps(written, steps, count)
         async with written.life() as log:
             topics = await written.performer.run(read_topics())
@@ -103,7 +103,7 @@ def test_who_loses_a_race_for_a_name_leaves_nothing_behind() -> None:
     async def scenario() -> None:
         written = WrittenLog()
         async with written.life() as log:
-            loser = create_topic("orders", 3, {}, broker=1, chain=log.epoch)
+            loser = create_topic("orders", [PartitionRow.new(1, log.epoch)] * 3, {})
             request = next(loser)
             while not (isinstance(request, PutRow) and request.pk == TOPIC):
                 request = loser.send(await written.performer._perform(request))
@@ -121,7 +121,7 @@ def test_a_row_changed_after_a_lost_answer_is_still_ours() -> None:
     async def scenario() -> None:
         written = WrittenLog()
         async with written.life() as log:
-            steps = create_topic("orders", 2, {}, broker=1, chain=log.epoch)
+            steps = create_topic("orders", [PartitionRow.new(1, log.epoch)] * 2, {})
             request = next(steps)
             while not (isinstance(request, PutRow) and request.pk == TOPIC):
                 request = steps.send(await written.performer._perform(request))

@@ -1,0 +1,38 @@
+"""What configs belong to: the resources of DescribeConfigs and IncrementalAlterConfigs."""
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from broker.errors import Refuse
+from logstore.log.log import Topic
+from logstore.log.topics import UnknownTopic, check_topic_name
+from logstore.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+class ResourceType(IntEnum):
+    """Kafka's `ConfigResource.Type`, those we have."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+def find_topic(broker: "Broker", name: str) -> Topic:
+    """Raises `BadTopicName` or `UnknownTopic`."""
+    check_topic_name(name)
+    topic = broker.log.topics.get(name)
+    if topic is None:
+        raise UnknownTopic(f"no such topic: name={name}")
+    return topic
+
+
+def check_broker_name(broker: "Broker", name: str) -> bool:
+    """Whether it is this broker's; False: it stands for all. Raises `Refuse` for others."""
+    if name in ("", str(broker.node_id)):
+        return bool(name)
+    raise Refuse(
+        ErrorCode.INVALID_REQUEST,
+        f"a broker knows its own settings: asked={name!r} this={broker.node_id}; ask that broker",
+    )

@@ -1,0 +1,1 @@
+"""Consumer groups of the classic protocol: decisions, their records, and who runs them."""

@@ -1,0 +1,372 @@
+"""Coordinates the groups of one partition of `__consumer_offsets` while this broker leads it.
+
+    load      read the partition from log start to its end; until then nobody is answered
+    request   a pure module decides → records are applied and appended → committed → answers leave
+    time      one alarm per group, at the first thing that may be due
+    rewrite   live keys are written anew and log start is raised, so that loading stays short
+
+Everything between two awaits is one step, so decisions never interleave. An answer that tells what
+is recorded waits until all that was appended before it is committed; refusals do not.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Protocol, TypeVar
+
+from broker.groups import deletion, expiry, key_compaction, offsets, retention
+from broker.groups.batches import decode_changes, encode_changes
+from broker.groups.group import NO_DEADLINE, Group, Moment
+from broker.groups.heartbeat import heartbeat
+from broker.groups.join import JoinAsk, join
+from broker.groups.key_compaction import LogShape
+from broker.groups.leave import Who, leave
+from broker.groups.limits import GroupLimits
+from broker.groups.log_port import PartitionLog
+from broker.groups.membership import lost
+from broker.groups.offsets import Committer, Place, Wanted
+from broker.groups.outcome import Answer, Change, Joined, Outcome, Synced
+from broker.groups.promises import Done, Promises
+from broker.groups.state import GroupStates
+from broker.groups.sync import SyncAsk, sync
+from broker.timers import Timers
+from logstore.clock import Clock
+from logstore.errors import LogstoreError
+from logstore.wire.errors import ErrorCode
+
+LOAD_BYTES = 1 << 20
+LOAD_TIMEOUT_S = 30.0
+LOAD_AGAIN_S = 1.0
+LOAD_WAIT_S = 0.02
+REWRITE_AGAIN_MS = 30_000
+CHANGES_AT_ONCE = 500
+GROUPS_AT_ONCE = 200
+NOTHING_APPENDED = -1
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class Token(Protocol):
+    """A request that waits for the group."""
+
+    def send(self, answer: Answer) -> None: ...
+
+
+class Coordinator:
+    def __init__(
+        self,
+        log: PartitionLog,
+        limits: GroupLimits,
+        *,
+        timers: Timers,
+        clock: Clock,
+        start: Callable[..., object],
+        commit_timeout_s: float,
+    ) -> None:
+        """`start` runs a coroutine in the background."""
+        self.log = log
+        self.states = GroupStates()
+        self.is_loaded = False
+        self.is_retired = False
+        self.shape = LogShape()
+        self._limits = limits
+        self._timers = timers
+        self._clock = clock
+        self._start = start
+        self._promises = Promises(log, timers, commit_timeout_s)
+        self._alarms: dict[str, _Alarm] = {}
+        self._last_seq = NOTHING_APPENDED
+        self._next_shape: LogShape | None = None
+        self._rewrite_from_ms = 0
+        self._unwatch = log.watch(self._look)
+
+    # Coming and going
+
+    async def load(self) -> None:
+        """Until all of the partition is known, or it is another's."""
+        while not self.is_loaded and not self.is_retired:
+            try:
+                async with asyncio.timeout(LOAD_TIMEOUT_S):
+                    await self._load()
+            except (LogstoreError, TimeoutError) as error:
+                logger.warning(
+                    "groups wait for their partition: partition=%d %s", self.log.partition, error
+                )
+                await self._clock.sleep_s(LOAD_AGAIN_S)
+
+    async def _load(self) -> None:
+        states, shape, at = GroupStates(), LogShape(), self.log.start
+        skipped = batch_count = 0
+        while at < self.log.high_watermark or at < self.log.end:
+            chunk = await self.log.read(at, LOAD_BYTES)
+            for batch in chunk.batches:
+                count = 0
+                for change in decode_changes(batch):
+                    count += 1
+                    if change is None:
+                        skipped += 1
+                    else:
+                        states.apply(change)
+                # Not known which batches share a segment: at worst it is written anew too soon.
+                shape.appended(count, NOTHING_APPENDED - 1 - batch_count)
+                batch_count += 1
+            await self._clock.sleep_s(0 if chunk.batches else LOAD_WAIT_S)
+            at = chunk.end_offset
+        if skipped:
+            logger.warning(
+                "records passed over: partition=%d records=%d", self.log.partition, skipped
+            )
+        if not self.is_retired:
+            self.states, self.shape = states, shape
+            states.resume(self._now())
+            self.is_loaded = True
+            for group in states.groups.values():
+                self._arm(group)
+
+    def retire(self) -> None:
+        """Another broker leads the partition: whoever waits here is to look for it."""
+        if self.is_retired:
+            return
+        self.is_retired = True
+        self._unwatch()
+        for alarm in self._alarms.values():
+            self._timers.unset(alarm)
+        self._alarms.clear()
+        self._promises.close()
+        for group in self.states.groups.values():
+            for member in group.members.values():
+                _send(member.joining, Joined(ErrorCode.NOT_COORDINATOR, member.member_id))
+                _send(member.syncing, Synced(ErrorCode.NOT_COORDINATOR))
+
+    def _look(self) -> None:
+        if not self.log.is_led:
+            self.retire()
+
+    # Requests about members
+
+    def join(self, group_id: str, ask: JoinAsk) -> None:
+        group = self.states.get(group_id)
+        if group is None and ask.member_id:
+            _send(ask.token, Joined(ErrorCode.UNKNOWN_MEMBER_ID, ask.member_id))
+            return
+        group = self.states.get_or_new(group_id)
+        self._carry_out(group, join(group, ask, self._limits, self._now()))
+
+    def sync(self, group_id: str, ask: SyncAsk) -> None:
+        group = self.states.get(group_id)
+        if group is None:
+            _send(ask.token, Synced(ErrorCode.UNKNOWN_MEMBER_ID))
+            return
+        self._carry_out(group, sync(group, ask, self._limits, self._now()))
+
+    def heartbeat(
+        self, group_id: str, member_id: str, instance_id: str | None, generation: int
+    ) -> ErrorCode:
+        group = self.states.get(group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return heartbeat(group, member_id, instance_id, generation, self._now())
+
+    def leave(self, group_id: str, asked: Sequence[Who]) -> list[ErrorCode]:
+        group = self.states.get(group_id)
+        if group is None:
+            return [ErrorCode.UNKNOWN_MEMBER_ID for _ in asked]
+        outcome, codes = leave(group, asked, self._limits, self._now())
+        self._carry_out(group, outcome)
+        return codes
+
+    def lost(self, group_id: str, token: Token) -> None:
+        """Nobody will read the answer to `token`."""
+        group = self.states.get(group_id)
+        if group is not None:
+            lost(group, token, self._now())
+            self._arm(group)
+
+    # Requests about offsets and groups
+
+    def check_commit(self, group_id: str, who: Committer) -> ErrorCode:
+        return offsets.check_commit(self.states.get(group_id), who, self._now())
+
+    def commit(self, group_id: str, wanted: Sequence[Wanted], keep_ms: int) -> None:
+        """Of a committer that was checked. `when_safe` tells when it is done."""
+        self._append(offsets.commit(group_id, wanted, keep_ms, self._now()))
+
+    def delete_offsets(
+        self, group_id: str, places: Sequence[Place]
+    ) -> tuple[ErrorCode, list[tuple[Place, ErrorCode]]]:
+        code, codes, changes = offsets.delete(self.states.get(group_id), places)
+        self._append(changes)
+        return code, codes
+
+    def delete_group(self, group_id: str) -> ErrorCode:
+        group = self.states.get(group_id)
+        code, changes = deletion.delete_group(group)
+        self._append(changes)
+        if group is not None and not code:
+            group.pending.clear()
+            self.states.forget(group)
+        return code
+
+    def when_safe(self, done: Done) -> None:
+        """Call `done` when all that was appended so far is committed, or cannot be."""
+        if self.is_retired:
+            done(ErrorCode.NOT_COORDINATOR)
+        else:
+            self._promises.when_committed(self._last_seq, done)
+
+    # Time
+
+    async def sweep(self) -> None:
+        """Drop offsets that are too old, and groups of which nothing is left."""
+        for number, group in enumerate(list(self.states.groups.values())):
+            if self.is_retired:
+                return
+            self._append(
+                retention.expired(group, self._limits.retention_ms, self._clock.now_ms())
+            )
+            if number % GROUPS_AT_ONCE == GROUPS_AT_ONCE - 1:
+                await self._clock.sleep_s(0)
+
+    def wake(self, group_id: str) -> None:
+        group = self.states.get(group_id)
+        if group is None or self.is_retired:
+            return
+        outcome = expiry.expire(group, self._limits, self._now())
+        self._carry_out(group, outcome)
+        self.states.forget(group)
+
+    def _arm(self, group: Group) -> None:
+        """Be woken when something may be due."""
+        if group.wake_ms == NO_DEADLINE:
+            return
+        alarm = self._alarms.get(group.group_id)
+        if alarm is None:
+            alarm = self._alarms[group.group_id] = _Alarm(self, group.group_id)
+        elif alarm.due_ms <= group.wake_ms:
+            return
+        self._timers.unset(alarm)
+        alarm.due_ms = group.wake_ms
+        self._timers.set(alarm, max(group.wake_ms - self._now().steady_ms, 0) / 1000)
+
+    def alarm_rang(self, alarm: "_Alarm") -> None:
+        self._alarms.pop(alarm.group_id, None)
+        self.wake(alarm.group_id)
+
+    def _now(self) -> Moment:
+        return Moment(int(self._clock.monotonic_s() * 1000), self._clock.now_ms())
+
+    # Carrying out
+
+    def _carry_out(self, group: Group, outcome: Outcome) -> None:
+        self._append(outcome.records)
+        self._arm(group)
+        for token, answer in outcome.answers:
+            if answer.code:
+                _send(token, answer)
+            else:
+                self._promise(token, answer)
+
+    def _promise(self, token: object, answer: Answer) -> None:
+        def done(code: ErrorCode) -> None:
+            _send(token, _refused(answer, code) if code else answer)
+
+        self.when_safe(done)
+
+    def _append(self, changes: Sequence[Change]) -> None:
+        """Append, and apply: from here on it is so, unless this broker is fenced."""
+        if not changes:
+            return
+        try:
+            for part in _parts(changes):
+                self._append_batch(part)
+        except LogstoreError as error:
+            logger.warning("groups cannot be recorded: partition=%d %s", self.log.partition, error)
+            self.retire()
+            return
+        for change in changes:
+            self.states.apply(change)
+        self._look_for_rewrite()
+
+    def _append_batch(self, changes: Sequence[Change]) -> None:
+        self._last_seq = self.log.append(encode_changes(changes, now_ms=self._clock.now_ms()))
+        self.shape.appended(len(changes), self._last_seq)
+        if self._next_shape is not None:
+            self._next_shape.appended(len(changes), self._last_seq)
+
+    # Writing live keys anew
+
+    def _look_for_rewrite(self) -> None:
+        if (
+            self._next_shape is None
+            and self._now().steady_ms >= self._rewrite_from_ms
+            and key_compaction.is_due(self.shape, self.states.live_count)
+        ):
+            self._next_shape = LogShape()
+            self._start(self._rewrite())
+
+    async def _rewrite(self) -> None:
+        """Values are looked up when they are written: what changes later is appended after."""
+        start = self.log.end
+        try:
+            for keys in _parts(self.states.keys()):
+                changes = [c for key in keys if (c := self.states.recorded(key)) is not None]
+                if self.is_retired:
+                    return
+                if changes:
+                    self._append_batch(changes)
+                await self._clock.sleep_s(0)
+            await self._committed(self._last_seq)
+            await self.log.raise_log_start(start)
+            assert self._next_shape is not None
+            self.shape = self._next_shape
+        except LogstoreError as error:
+            self._rewrite_from_ms = self._now().steady_ms + REWRITE_AGAIN_MS
+            logger.warning(
+                "log start stays where it is: partition=%d %s", self.log.partition, error
+            )
+        finally:
+            self._next_shape = None
+
+    async def _committed(self, seq: int) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: LogstoreError | None) -> None:
+            if not future.done():
+                future.set_exception(error) if error else future.set_result(None)
+
+        self.log.when_committed(seq, done)
+        await future
+
+
+class _Alarm:
+    """Wakes one group."""
+
+    __slots__ = ("_coordinator", "due_ms", "group_id", "timer_bucket")
+
+    def __init__(self, coordinator: Coordinator, group_id: str) -> None:
+        self._coordinator = coordinator
+        self.group_id = group_id
+        self.due_ms = NO_DEADLINE
+        self.timer_bucket = 0
+
+    def time_out(self) -> None:
+        self._coordinator.alarm_rang(self)
+
+
+def _send(token: object | None, answer: Answer) -> None:
+    if token is not None:
+        sender: Token = token  # type: ignore[assignment]
+        sender.send(answer)
+
+
+def _refused(answer: Answer, code: ErrorCode) -> Answer:
+    return Joined(code, answer.member_id) if isinstance(answer, Joined) else Synced(code)
+
+
+def _parts(items: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(items)
+    while part := list(islice(rest, CHANGES_AT_ONCE)):
+        yield part

@@ -1,0 +1,198 @@
+"""The coordinators of this broker: one per partition of `__consumer_offsets` that it leads.
+
+`on_lead` and `on_retire` tell of leaderships as they begin and end. `follow` finds them out by
+looking at the log; it is called on each request, so that nothing has to be told in time, and by
+`run`, so that groups nobody asks for are looked after too.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from broker.groups.coordinator import Coordinator
+from broker.groups.limits import GroupLimits
+from broker.groups.log_port import LedPartition
+from broker.groups.placement import OFFSETS_TOPIC, partition_of
+from broker.timers import Timers
+from logstore.clock import Clock
+from logstore.config.broker import BrokerSettings
+from logstore.errors import LogstoreError
+from logstore.log.leader import Leader
+from logstore.log.log import Log, Topic
+from logstore.log.topics import TopicExists
+from logstore.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from asyncio import TaskGroup
+
+FOLLOW_S = 1.0
+CLIENT_ID_CHARACTERS_MAX = 255
+TOPIC_CONFIGS: Mapping[str, str] = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    "segment.bytes": "104857600",
+}
+
+logger = logging.getLogger(__name__)
+
+
+class Ids(Protocol):
+    """`random.Random`, for one."""
+
+    def getrandbits(self, k: int, /) -> int: ...
+
+
+class Coordinators:
+    def __init__(
+        self,
+        log: Log,
+        settings: BrokerSettings,
+        *,
+        timers: Timers,
+        clock: Clock,
+        tasks: "TaskGroup",
+        ids: Ids | None = None,
+    ) -> None:
+        self.offset_metadata_bytes_max = settings.number("offset.metadata.max.bytes")
+        self._log = log
+        self._limits = limits_of(settings)
+        self._partition_count = settings.number("offsets.topic.num.partitions")
+        self._commit_timeout_s = settings.number("offsets.commit.timeout.ms") / 1000
+        self._sweep_s = settings.number("offsets.retention.check.interval.ms") / 1000
+        self._timers = timers
+        self._clock = clock
+        self._tasks = tasks
+        self._ids = ids or random.SystemRandom()
+        self._led: dict[int, Coordinator] = {}
+        self._leaders: dict[int, Leader] = {}
+        self._is_being_created = False
+
+    # Leaderships
+
+    def on_lead(self, partition: int, leader: Leader) -> None:
+        """This broker leads `partition` from now on, its take entry committed."""
+        if self._leaders.get(partition) is leader:
+            return
+        self.on_retire(partition)
+        coordinator = Coordinator(
+            LedPartition(self._log, leader),
+            self._limits,
+            timers=self._timers,
+            clock=self._clock,
+            start=self._start,
+            commit_timeout_s=self._commit_timeout_s,
+        )
+        self._led[partition], self._leaders[partition] = coordinator, leader
+        self._start(coordinator.load())
+
+    def on_retire(self, partition: int) -> None:
+        self._leaders.pop(partition, None)
+        coordinator = self._led.pop(partition, None)
+        if coordinator is not None:
+            coordinator.retire()
+
+    def follow(self) -> None:
+        """Begin and end what the log has begun and ended."""
+        topic = self._log.topics.get(OFFSETS_TOPIC)
+        leaders = {} if topic is None else leaders_of(topic)
+        for partition in [p for p in self._led if leaders.get(p) is not self._leaders[p]]:
+            self.on_retire(partition)
+        for partition, leader in leaders.items():
+            if leader.is_taken and not leader.is_retired:
+                self.on_lead(partition, leader)
+
+    async def run(self) -> None:
+        """Follow the log, and drop what is too old, until cancelled."""
+        sweep_at_s = self._clock.monotonic_s() + self._sweep_s
+        while True:
+            self.follow()
+            await self._clock.sleep_s(FOLLOW_S)
+            if self._clock.monotonic_s() >= sweep_at_s:
+                for coordinator in self.loaded():
+                    await coordinator.sweep()
+                sweep_at_s = self._clock.monotonic_s() + self._sweep_s
+
+    # Looking up
+
+    def find(self, group_id: str) -> Coordinator | ErrorCode:
+        """The coordinator of a group, or what to tell whoever asks for it here."""
+        topic = self._log.topics.get(OFFSETS_TOPIC)
+        if topic is None or self._log.fenced.is_set():
+            return ErrorCode.NOT_COORDINATOR
+        partition = partition_of(group_id, partition_count_of(topic))
+        leader = leaders_of(topic).get(partition)
+        if leader is None or leader.is_retired:
+            self.on_retire(partition)
+            return ErrorCode.NOT_COORDINATOR
+        if self._leaders.get(partition) is not leader:
+            if not leader.is_taken:
+                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            self.on_lead(partition, leader)
+        coordinator = self._led[partition]
+        if coordinator.is_retired:
+            return ErrorCode.NOT_COORDINATOR
+        return coordinator if coordinator.is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def loaded(self) -> list[Coordinator]:
+        self.follow()
+        return [c for c in self._led.values() if c.is_loaded and not c.is_retired]
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some groups are not known yet."""
+        self.follow()
+        return any(not c.is_loaded and not c.is_retired for c in self._led.values())
+
+    def new_member_id(self, name: str) -> str:
+        """`name` and a random UUID, as Kafka makes them."""
+        bits = self._ids.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62) | 4 << 76 | 2 << 62
+        text = f"{bits:032x}"
+        uuid = "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+        return f"{name[:CLIENT_ID_CHARACTERS_MAX]}-{uuid}"
+
+    # The topic
+
+    def create_topic(self) -> None:
+        """Begin to create `__consumer_offsets`, once however many ask."""
+        if not self._is_being_created:
+            self._is_being_created = True
+            self._start(self._create_topic())
+
+    async def _create_topic(self) -> None:
+        try:
+            await self._log.create_topic(OFFSETS_TOPIC, self._partition_count, TOPIC_CONFIGS)
+            logger.info("topic created: name=%s", OFFSETS_TOPIC)
+        except TopicExists:
+            pass
+        except LogstoreError as error:
+            logger.warning("topic not created: name=%s %s", OFFSETS_TOPIC, error)
+        finally:
+            self._is_being_created = False
+
+    def _start(self, work: Any) -> object:
+        return self._tasks.create_task(work)
+
+
+def limits_of(settings: BrokerSettings) -> GroupLimits:
+    return GroupLimits(
+        session_min_ms=settings.number("group.min.session.timeout.ms"),
+        session_max_ms=settings.number("group.max.session.timeout.ms"),
+        initial_delay_ms=settings.number("group.initial.rebalance.delay.ms"),
+        size_max=settings.number("group.max.size"),
+        group_bytes_max=settings.number("logstore.group.bytes.max"),
+        retention_ms=settings.number("offsets.retention.minutes") * 60_000,
+    )
+
+
+def leaders_of(topic: Topic) -> Mapping[int, Leader]:
+    """The partitions led here."""
+    leaders: Any = topic.leaders
+    return leaders if isinstance(leaders, dict) else dict(enumerate(leaders))
+
+
+def partition_count_of(topic: Topic) -> int:
+    count: int = getattr(topic, "partition_count", len(topic.leaders))
+    return count
+
+

@@ -1,0 +1,42 @@
+"""What happens when nothing happens: sessions end, and so does the patience of rebalances. Pure."""
+
+from broker.groups.group import NO_DEADLINE, Group, Moment, Phase
+from broker.groups.limits import GroupLimits
+from broker.groups.membership import remove
+from broker.groups.outcome import Outcome
+from broker.groups.rebalance import join_is_due, prepare, settle
+from logstore.wire.errors import ErrorCode
+
+
+def expire(group: Group, limits: GroupLimits, now: Moment) -> Outcome:
+    """Do all that is due, and note in `wake_ms` when to look again."""
+    outcome = Outcome()
+    if group.sync_due_ms <= now.steady_ms:
+        _sync_is_due(group, limits, now, outcome)
+    if _drop_silent(group, now, outcome):
+        settle(group, limits, now, outcome)
+    if group.join_due_ms <= now.steady_ms and group.phase is Phase.PREPARING:
+        join_is_due(group, limits, now, outcome)
+    group.wake_ms = min(group.deadlines(), default=NO_DEADLINE)
+    return outcome
+
+
+def _drop_silent(group: Group, now: Moment, outcome: Outcome) -> bool:
+    """Forget members not heard of in time; whether there were any."""
+    late = [member_id for member_id, due_ms in group.pending.items() if due_ms <= now.steady_ms]
+    for member_id in late:
+        del group.pending[member_id]
+    silent = [m for m in group.members.values() if m.session_due_ms <= now.steady_ms]
+    for member in silent:
+        remove(group, member, outcome, ErrorCode.UNKNOWN_MEMBER_ID)
+    return bool(silent) or (bool(late) and group.phase is Phase.PREPARING)
+
+
+def _sync_is_due(group: Group, limits: GroupLimits, now: Moment, outcome: Outcome) -> None:
+    """Members that joined and never synced are gone; if that was the leader, nobody assigns."""
+    group.sync_due_ms = NO_DEADLINE
+    late = [m for m in group.members.values() if m.member_id in group.pending_sync]
+    for member in late:
+        remove(group, member, outcome, ErrorCode.UNKNOWN_MEMBER_ID)
+    if late and group.phase in (Phase.COMPLETING, Phase.STABLE):
+        prepare(group, limits, now, outcome)

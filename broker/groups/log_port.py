@@ -1,0 +1,119 @@
+"""What a coordinator needs of the log: one partition that this broker leads.
+
+    append → seq        plain call; safe when `when_committed(seq)` says so
+    read                whole batches from an offset on
+    raise_log_start     forget what lies below, once it is written anew
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from logstore.errors import LogstoreError
+from logstore.log.leader import Leader
+from logstore.log.log import Log
+from logstore.records.batch import read_header
+
+Waiter = Callable[[LogstoreError | None], None]
+
+
+class Batches(NamedTuple):
+    """Whole batches; read on at `end_offset`."""
+
+    batches: list[memoryview]
+    end_offset: int
+
+
+class PartitionLog(Protocol):
+    partition: int
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def end(self) -> int:
+        """The next offset to be given."""
+        ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def is_led(self) -> bool:
+        """Whether this broker may append, and has not been told otherwise."""
+        ...
+
+    @property
+    def committed_end(self) -> int:
+        """All seqs below are committed."""
+        ...
+
+    def append(self, batch: bytes) -> int:
+        """The seq to wait for. Raises `Fenced`, `Retryable` when no longer led."""
+        ...
+
+    def when_committed(self, seq: int, waiter: Waiter) -> None: ...
+
+    def watch(self, watcher: Callable[[], None]) -> Callable[[], None]:
+        """Call `watcher` when something changed; the answer ends that."""
+        ...
+
+    async def read(self, offset: int, bytes_max: int) -> Batches: ...
+
+    async def raise_log_start(self, offset: int) -> None: ...
+
+
+class LedPartition:
+    """A `PartitionLog` on a leader of this broker's log."""
+
+    def __init__(self, log: Log, leader: Leader) -> None:
+        self.leader = leader
+        self.partition = leader.partition
+        self._log = log
+
+    @property
+    def start(self) -> int:
+        return self.leader.log_start
+
+    @property
+    def end(self) -> int:
+        return self.leader.log_end
+
+    @property
+    def high_watermark(self) -> int:
+        return self.leader.high_watermark
+
+    @property
+    def is_led(self) -> bool:
+        return not self.leader.is_retired and not self._log.fenced.is_set()
+
+    @property
+    def committed_end(self) -> int:
+        return self._log.writer.committed_end
+
+    def append(self, batch: bytes) -> int:
+        view = memoryview(batch)
+        return self.leader.append(view, read_header(view, 0, len(view))).seq
+
+    def when_committed(self, seq: int, waiter: Waiter) -> None:
+        self._log.when_committed(seq, waiter)
+
+    def watch(self, watcher: Callable[[], None]) -> Callable[[], None]:
+        return self.leader.watch(watcher)
+
+    async def read(self, offset: int, bytes_max: int) -> Batches:
+        leader = self.leader
+        chunk = await self._log.read(leader, offset, leader.high_watermark, bytes_max)
+        batches = [batch for buffer in chunk.buffers for batch in _split(buffer)]
+        return Batches(batches, chunk.end_offset)
+
+    async def raise_log_start(self, offset: int) -> None:
+        await self._log.raise_log_start(self.leader, offset)
+
+
+def _split(buffer: memoryview) -> list[memoryview]:
+    batches, at = [], 0
+    while at < len(buffer):
+        size = read_header(buffer, at, len(buffer) - at).size_bytes
+        batches.append(buffer[at : at + size])
+        at += size
+    return batches

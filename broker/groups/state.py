@@ -1,0 +1,139 @@
+"""All groups of one partition of `__consumer_offsets`: what its records say. Pure.
+
+`apply` is the one place where anything changes that must survive; a live coordinator applies what
+it appends, one that starts applies what it reads, from log start to the high watermark.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from broker.groups.formats import (
+    NEVER,
+    CommittedOffset,
+    GroupKey,
+    GroupValue,
+    Key,
+    OffsetKey,
+)
+from broker.groups.group import NO_DEADLINE, Group, Member, Moment, Phase, member_of
+from broker.groups.outcome import Change
+
+
+class GroupStates:
+    def __init__(self) -> None:
+        self.groups: dict[str, Group] = {}
+        self.live_count = 0
+        """Keys with a value: what would be left of the partition by compaction."""
+
+    def get(self, group_id: str) -> Group | None:
+        return self.groups.get(group_id)
+
+    def get_or_new(self, group_id: str) -> Group:
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = Group(group_id)
+        return group
+
+    def forget(self, group: Group) -> None:
+        """Drop a group of which nothing is recorded."""
+        if group.is_forgettable:
+            self.groups.pop(group.group_id, None)
+
+    def apply(self, change: Change) -> None:
+        key, value = change
+        if isinstance(key, OffsetKey):
+            assert value is None or isinstance(value, CommittedOffset)
+            self._apply_offset(key, value)
+        else:
+            assert value is None or isinstance(value, GroupValue)
+            self._apply_group(key, value)
+
+    def _apply_offset(self, key: OffsetKey, value: CommittedOffset | None) -> None:
+        place = (key.topic, key.partition)
+        if value is not None:
+            offsets = self.get_or_new(key.group).offsets
+            self.live_count += place not in offsets
+            offsets[place] = value
+            return
+        group = self.groups.get(key.group)
+        if group is not None and group.offsets.pop(place, None) is not None:
+            self.live_count -= 1
+            self.forget(group)
+
+    def _apply_group(self, key: GroupKey, value: GroupValue | None) -> None:
+        if value is None:
+            gone = self.groups.get(key.group)
+            if gone is not None:
+                self.live_count -= gone.is_recorded
+                gone.is_recorded = False
+                gone.generation, gone.protocol_type = 0, ""
+                gone.protocol = gone.leader = None
+                _become(gone, Phase.EMPTY, {})
+                self.forget(gone)
+            return
+        group = self.get_or_new(key.group)
+        self.live_count += not group.is_recorded
+        group.is_recorded = True
+        group.generation, group.protocol_type = value.generation, value.protocol_type
+        group.protocol, group.leader = value.protocol, value.leader
+        group.state_ms = value.state_ms
+        members: dict[str, Member] = {}
+        for one in value.members:
+            member = group.members.get(one.member_id)
+            if member is None:
+                member = member_of(one, value.protocol_type, value.protocol)
+            member.assignment = one.assignment
+            members[one.member_id] = member
+        _become(group, _phase_of(value), members)
+
+    def keys(self) -> Iterator[Key]:
+        """Of all that is recorded; groups may change while this is walked through."""
+        for group in list(self.groups.values()):
+            for place in list(group.offsets):
+                yield OffsetKey(group.group_id, *place)
+            yield GroupKey(group.group_id)
+
+    def recorded(self, key: Key) -> Change | None:
+        """The record that says what is recorded under `key` now; None: nothing is."""
+        group = self.groups.get(key.group)
+        if group is None:
+            return None
+        if isinstance(key, OffsetKey):
+            offset = group.offsets.get((key.topic, key.partition))
+            return None if offset is None else (key, offset)
+        return (key, recorded_value(group)) if group.is_recorded else None
+
+    def resume(self, now: Moment) -> None:
+        """After a start: every member's time begins now, since nobody knows when it was heard."""
+        for group in self.groups.values():
+            for member in group.members.values():
+                group.touch(member, now)
+            if group.phase is Phase.COMPLETING:
+                group.pending_sync = set(group.members)
+                group.sync_due_ms = now.steady_ms + group.rebalance_timeout_ms
+                group.wake_at(group.sync_due_ms)
+
+
+def recorded_value(group: Group) -> GroupValue:
+    """What the log says of the group, to be written again.
+
+    During a rebalance members have come and gone of whom no record tells yet. Who is there now is
+    written, but for those who have never had an answer: a restart lets them all begin again.
+    """
+    value = group.value(group.state_ms)
+    known = [one for one in value.members if not group.members[one.member_id].is_new]
+    return replace(value, members=known)
+
+
+def _phase_of(value: GroupValue) -> Phase:
+    if not value.members:
+        return Phase.EMPTY
+    is_assigned = value.state_ms != NEVER or any(one.assignment for one in value.members)
+    return Phase.STABLE if is_assigned else Phase.COMPLETING
+
+
+def _become(group: Group, phase: Phase, members: dict[str, Member]) -> None:
+    group.phase, group.members = phase, members
+    if phase is Phase.EMPTY:
+        group.pending_sync.clear()
+        group.sync_due_ms = group.join_due_ms = NO_DEADLINE

@@ -1,0 +1,52 @@
+"""DescribeCluster, versions 0 to 2: brokers, controller, cluster id.
+
+Brokers that are not alive are fenced, in Kafka's words; version 2 asks for them too (KIP-1073).
+There are no controllers with addresses of their own (version 1, KIP-919).
+"""
+
+from typing import TYPE_CHECKING
+
+from broker.authorizer import CLUSTER, CLUSTER_OPERATIONS
+from broker.call import Call
+from broker.shown_cluster import show_brokers
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+BROKERS, CONTROLLERS = 1, 2
+"""Endpoint types."""
+
+
+def handle(broker: "Broker", call: Call, request: DescribeClusterRequest) -> None:
+    if request.endpoint_type != BROKERS:
+        call.answer(_wrong_endpoint(request.endpoint_type))
+        return
+    live = broker.log.live_brokers()
+    rows = {**broker.log.brokers, **live} if request.include_fenced_brokers else live
+    listener = call.connection.listener
+    shown = show_brokers(rows, listener.name, broker.node_id, listener.address_for(call.connection))
+    response = DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=broker.controller_id,
+        brokers=[DescribeClusterBroker(*one, one.broker not in live) for one in shown],
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = broker.allowed_bits(
+            call, CLUSTER_OPERATIONS, *CLUSTER
+        )
+    call.answer(response)
+
+
+def _wrong_endpoint(asked: int) -> DescribeClusterResponse:
+    code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+    if asked == CONTROLLERS:
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+    return DescribeClusterResponse(
+        0, code, f"this is an endpoint of brokers: endpoint_type={asked}", asked
+    )

@@ -1,0 +1,82 @@
+"""DescribeConfigs, versions 1 to 4: of topics, and of this broker.
+
+A list of names that is null or empty asks for all; unknown names in it are passed over. A broker
+knows its own settings only: clients send requests about a broker to that broker. The broker with an
+empty name stands for all of them, and for what was set for all while they run: nothing can be.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from broker.authorizer import CLUSTER, Kind, Operation
+from broker.call import Call
+from broker.config_resources import ResourceType, check_broker_name, find_topic
+from broker.errors import Refuse, code_of
+from broker.shown_configs import ShownConfig, show_broker_configs, show_topic_configs
+from logstore.errors import LogstoreError
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def handle(broker: "Broker", call: Call, request: DescribeConfigsRequest) -> None:
+    results = []
+    for asked in request.resources:
+        result = DescribeConfigsResult(
+            resource_type=asked.resource_type, resource_name=asked.resource_name
+        )
+        results.append(result)
+        try:
+            shown = _describe(broker, call, asked)
+        except LogstoreError as error:
+            result.error_code, result.error_message = code_of(error), str(error)
+            continue
+        names = set(asked.configuration_keys or ())
+        result.configs = [_encode(request, one) for one in shown if not names or one.name in names]
+    call.answer(DescribeConfigsResponse(0, results))
+
+
+def _describe(
+    broker: "Broker", call: Call, asked: DescribeConfigsResource
+) -> Sequence[ShownConfig]:
+    name = asked.resource_name
+    if asked.resource_type == ResourceType.TOPIC:
+        if not broker.allows(call, Operation.DESCRIBE_CONFIGS, Kind.TOPIC, name):
+            raise Refuse(
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to see this topic's configs"
+            )
+        return show_topic_configs(find_topic(broker, name).configs, broker.settings)
+    if asked.resource_type == ResourceType.BROKER:
+        if not broker.allows(call, Operation.DESCRIBE_CONFIGS, *CLUSTER):
+            raise Refuse(
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to see brokers' settings"
+            )
+        is_this = check_broker_name(broker, name)
+        return show_broker_configs(broker.settings) if is_this else []
+    raise Refuse(
+        ErrorCode.INVALID_REQUEST,
+        f"configs of topics and brokers can be described: resource_type={asked.resource_type}",
+    )
+
+
+def _encode(request: DescribeConfigsRequest, shown: ShownConfig) -> DescribeConfigsResourceResult:
+    synonyms = shown.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        shown.name,
+        shown.value,
+        shown.is_read_only,
+        shown.source,
+        shown.is_sensitive,
+        [DescribeConfigsSynonym(*synonym) for synonym in synonyms],
+        shown.kind.value,
+        shown.documentation if request.include_documentation else None,
+    )

@@ -1,0 +1,121 @@
+"""DescribeTopicPartitions, version 0: topics in order of their names, a page at a time (KIP-966).
+
+An empty list asks for all topics. A cursor says with which partition of which topic to begin; the
+answer has one where the page ended before the end. Every replica is eligible to lead, always, so
+the two lists of eligible ones have nothing to add.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from broker.authorizer import TOPIC_OPERATIONS, Kind, Operation
+from broker.call import Call
+from broker.shown_cluster import INTERNAL_TOPICS, show_replicas
+from logstore.log.log import Topic
+from logstore.rows import PartitionRow
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    ResponseCursor,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+PAGE_PARTITIONS_MAX = 2000
+"""Kafka's `max.request.partition.size.limit`."""
+
+
+def handle(broker: "Broker", call: Call, request: DescribeTopicPartitionsRequest) -> None:
+    cursor, left = request.cursor, min(request.response_partition_limit, PAGE_PARTITIONS_MAX)
+    if left < 1 or (cursor is not None and cursor.partition_index < 0):
+        call.answer(DescribeTopicPartitionsResponse(topics=_refused(request)))
+        return
+    response = DescribeTopicPartitionsResponse()
+    for name in _names(broker, call, request):
+        if left <= 0:
+            response.next_cursor = ResponseCursor(name, 0)
+            break
+        topic = _find(broker, call, name)
+        if isinstance(topic, DescribeTopicPartitionsResponseTopic):
+            response.topics.append(topic)
+            continue
+        first = _first(cursor, name)
+        page = topic.rows[first : first + left]
+        response.topics.append(_describe(broker, call, topic, first, page))
+        left -= len(page)
+        if first + len(page) < topic.partition_count:
+            response.next_cursor = ResponseCursor(name, first + len(page))
+            break
+    call.answer(response)
+
+
+def _refused(
+    request: DescribeTopicPartitionsRequest,
+) -> list[DescribeTopicPartitionsResponseTopic]:
+    """The answer has no error of its own: every topic says it."""
+    return [
+        DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, asked.name)
+        for asked in request.topics
+    ]
+
+
+def _names(broker: "Broker", call: Call, request: DescribeTopicPartitionsRequest) -> Sequence[str]:
+    if request.topics:
+        names = {asked.name for asked in request.topics}
+    else:
+        names = {
+            name
+            for name in broker.log.topics
+            if broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, name)
+        }
+    start = "" if request.cursor is None else request.cursor.topic_name
+    return sorted(name for name in names if name >= start)
+
+
+def _first(cursor: Cursor | None, name: str) -> int:
+    """Of the partitions of `name` that this page shows."""
+    return cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+
+
+def _find(broker: "Broker", call: Call, name: str) -> Topic | DescribeTopicPartitionsResponseTopic:
+    if not broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, name):
+        return DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
+    topic = broker.log.topics.get(name)
+    if topic is None:
+        return DescribeTopicPartitionsResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
+    return topic
+
+
+def _describe(
+    broker: "Broker", call: Call, topic: Topic, first: int, page: Sequence[PartitionRow]
+) -> DescribeTopicPartitionsResponseTopic:
+    live = frozenset(broker.log.live_brokers())
+    partitions = []
+    for number, row in enumerate(page, first):
+        shown = show_replicas(row.broker, row.replicas, live)
+        partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                shown.error,
+                number,
+                shown.leader,
+                row.leader_epoch,
+                list(shown.replicas),
+                list(shown.in_sync),
+                [],
+                [],
+                list(shown.offline),
+            )
+        )
+    return DescribeTopicPartitionsResponseTopic(
+        0,
+        topic.name,
+        topic.topic_id,
+        topic.name in INTERNAL_TOPICS,
+        partitions,
+        broker.allowed_bits(call, TOPIC_OPERATIONS, Kind.TOPIC, topic.name),
+    )

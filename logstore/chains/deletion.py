@@ -1,0 +1,70 @@
+"""Delete what lies below a published trim point, once its grace has passed. Repeatable.
+
+    checkpoints below the trim point, then segments, upwards; the row says how far it has come
+
+Readers that meet a 404 read the chain's row again and find the trim point above it (rule 6).
+"""
+
+from collections.abc import Sequence
+
+from logstore.chains.keys import checkpoint_key, segment_key
+from logstore.chains.trim import segments_to_delete
+from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Retryable
+from logstore.registry.store import Condition
+from logstore.rows import CHAIN, ChainRow, chain_sk
+from logstore.steps import BackOff, Delete, Steps, Together, UpdateRow
+
+ATTEMPTS_MAX = 8
+SEGMENTS_PER_ROUND = 1024
+"""So many are deleted before the row is told: what a repeat after a crash costs at most."""
+
+
+def publish_trim(epoch: int, row: ChainRow, trim: int, now_ms: int) -> Steps[bool]:
+    """Raise the trim point; False: somebody else moved it, or the registry knows better."""
+    terms = [Condition("trim", "=", row.trim), Condition("checkpoint", ">=", trim)]
+    try:
+        yield UpdateRow(CHAIN, chain_sk(epoch), {"trim": trim, "trim_ms": now_ms}, terms)
+    except ConditionFailed:
+        return False
+    return True
+
+
+def delete_below_trim(epoch: int, row: ChainRow, checkpoints: Sequence[int]) -> Steps[int]:
+    """Delete; how many objects were asked to go. `checkpoints` are all that the chain ever had."""
+    count = yield from _delete([checkpoint_key(epoch, s) for s in checkpoints if s < row.trim])
+    left = segments_to_delete(row)
+    while left:
+        some, left = left[:SEGMENTS_PER_ROUND], left[SEGMENTS_PER_ROUND:]
+        count += yield from _delete([segment_key(epoch, seq) for seq in some])
+        if left and not (yield from _note_deleted(epoch, row, some.stop)):
+            return count
+    yield from _note_deleted(epoch, row, row.trim)
+    return count
+
+
+def _note_deleted(epoch: int, row: ChainRow, deleted: int) -> Steps[bool]:
+    try:
+        terms = [Condition("trim", "=", row.trim)]
+        yield UpdateRow(CHAIN, chain_sk(epoch), {"deleted": deleted}, terms)
+    except ConditionFailed:
+        return False  # another is further than we are
+    return True
+
+
+def _delete(keys: Sequence[str]) -> Steps[int]:
+    results: Sequence[LogstoreError | None] = yield Together([_delete_one(key) for key in keys])
+    for result in results:
+        if isinstance(result, LogstoreError):
+            raise result
+    return len(keys)
+
+
+def _delete_one(key: str) -> Steps[None]:
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            yield Delete(key)
+            return
+        except (Retryable, OutcomeUnknown):
+            if attempt == ATTEMPTS_MAX:
+                raise
+        yield BackOff(attempt)

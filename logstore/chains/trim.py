@@ -1,0 +1,112 @@
+"""How far a chain may be trimmed: safety rule 7. Pure.
+
+A trim point is always the seq of a checkpoint, so what is below it is what that checkpoint sums up,
+and its table of stretches says whether anybody still needs a segment below. Three things do:
+
+    a range of a live topic above log start
+    a release whose next leader has no committed take entry yet: the released state is read there
+    the state of a take entry, in pieces: no checkpoint stands between the pieces and their entry,
+    so what is read from a checkpoint on never needs pieces below it
+
+What is true at a checkpoint is true at every earlier one. The last checkpoint of a chain, the one
+at its trim point, its opening and its seal stay for ever: they tell later what the chain was.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from logstore.chains.checkpoint import Checkpoint, StretchSummary
+from logstore.chains.replay import StretchKey
+from logstore.rows import NO_SEAL, ChainRow, PartitionRow
+
+FIRST_SEGMENT = 1
+"""Seq 0 is the opening, which stays."""
+
+TopicPartition = tuple[bytes, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What the registry says is still wanted, read after the chain rows that are judged by it.
+
+    `live` are topic ids whose topic is live. `taken` has, by partition, the newest leader epoch
+    known to have a committed take entry, where somebody asked.
+    """
+
+    live: Collection[bytes]
+    rows: Mapping[TopicPartition, PartitionRow]
+    taken: Mapping[TopicPartition, int]
+
+
+class Why(Enum):
+    """Why a stretch holds segments back."""
+
+    DATA = "offsets above log start"
+    RELEASE = "a release that nobody has taken up"
+    NO_ROW = "a live topic, and no row of the partition"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A stretch that needs a segment below a checkpoint."""
+
+    key: StretchKey
+    why: Why
+
+
+def hold_of(checkpoint: Checkpoint, needs: Needs) -> Hold | None:
+    """What forbids to trim the chain at `checkpoint`; None: nothing does."""
+    for key, summary in checkpoint.stretches.items():
+        why = _why(key, summary, needs)
+        if why is not None:
+            return Hold(key, why)
+    return None
+
+
+def _why(key: StretchKey, summary: StretchSummary, needs: Needs) -> Why | None:
+    if key.topic_id not in needs.live:
+        return None
+    partition = (key.topic_id, key.partition)
+    row = needs.rows.get(partition)
+    if row is None:
+        return Why.NO_ROW
+    if summary.end > max(summary.start, row.log_start):
+        return Why.DATA
+    if summary.released and needs.taken.get(partition, -1) <= key.leader_epoch:
+        return Why.RELEASE
+    return None
+
+
+def above_its_row(checkpoint: Checkpoint, needs: Needs) -> StretchKey | None:
+    """A stretch whose leader epoch its row, read later, does not know: an old registry."""
+    for key in checkpoint.stretches:
+        row = needs.rows.get((key.topic_id, key.partition))
+        if row is not None and key.leader_epoch > row.leader_epoch:
+            return key
+    return None
+
+
+def is_trim_point(row: ChainRow, seq: int) -> bool:
+    """Whether the chain's row allows `seq` as its next trim point."""
+    return row.trim < seq <= row.checkpoint and (row.seal == NO_SEAL or seq <= row.seal)
+
+
+class Next(Enum):
+    """What the trimming of a chain does next."""
+
+    WAIT = "for the grace of the last trim point to pass"
+    DELETE = "what is below the trim point"
+    RAISE = "the trim point, if it can be"
+
+
+def next_of(row: ChainRow, now_ms: int, grace_ms: int) -> Next:
+    """One trim point at a time: the next is published once all below the last is deleted."""
+    if row.deleted >= row.trim:
+        return Next.RAISE
+    return Next.DELETE if now_ms - row.trim_ms >= grace_ms else Next.WAIT
+
+
+def segments_to_delete(row: ChainRow) -> range:
+    """Seqs below the trim point that may still be there."""
+    return range(max(FIRST_SEGMENT, row.deleted), row.trim)

@@ -1,0 +1,123 @@
+"""What the next leader of a partition must know: the state at the end of the stretch before.
+
+A partition's row says which stretches there were. A stretch without a committed take entry is
+empty and passed over; the newest one with one ended where its chain was sealed, or where it was
+released (safety rules 4 and 5), and there the state is.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from logstore.chains.replay import ChainState, Stretch, StretchKey
+from logstore.chains.seal import read_chain_row, seal_chain
+from logstore.chains.state import PartitionState
+from logstore.chains.walk import read_chain_at, read_on
+from logstore.errors import Corrupt, LogstoreError
+from logstore.rows import ChainStatus, PartitionRow
+from logstore.steps import BackOff, Steps
+
+PartitionKey = tuple[bytes, int]
+
+LOOKS_MAX = 10
+
+Known = Callable[[int], ChainState | None]
+"""A chain's state as far as somebody here has followed it already; it is changed by reading on."""
+
+
+@dataclass(slots=True)
+class Chains:
+    """Chains read once for many partitions."""
+
+    cluster_id: bytes
+    sealer: int
+    known: Known
+    _read: dict[int, ChainState] = field(default_factory=dict)
+
+    def at_end(self, epoch: int) -> Steps[ChainState]:
+        """A chain that is sealed or about to be, up to its seal; an open one up to its tail."""
+        row = yield from read_chain_row(epoch)
+        if row.status is ChainStatus.FENCED:
+            chain = (yield from seal_chain(self.cluster_id, epoch, self.sealer)).state
+            self._read[epoch] = chain
+            return chain
+        known = self._read.get(epoch) or self.known(epoch)
+        if known is None or known.next_seq < row.checkpoint:
+            known = yield from read_chain_at(self.cluster_id, epoch, row.checkpoint)
+        if row.status is not ChainStatus.SEALED or known.next_seq < row.seal:
+            yield from read_on(known)
+        self._read[epoch] = known
+        return known
+
+
+def inherit(
+    cluster_id: bytes,
+    sealer: int,
+    wanted: Mapping[PartitionKey, PartitionRow],
+    known: Known = lambda epoch: None,
+) -> Steps[Mapping[PartitionKey, PartitionState | LogstoreError]]:
+    """For each partition, whose row names a new leader, the state its take entry is to carry.
+
+    A partition whose state cannot be found has the error that says why.
+    """
+    chains = Chains(cluster_id, sealer, known)
+    found: dict[PartitionKey, PartitionState | LogstoreError] = {}
+    for key, row in wanted.items():
+        try:
+            found[key] = yield from _inherit_one(chains, key, row)
+        except LogstoreError as error:
+            found[key] = error
+    return found
+
+
+def _inherit_one(chains: Chains, key: PartitionKey, row: PartitionRow) -> Steps[PartitionState]:
+    start = row.stretches[-1].start
+    before = yield from newest_stretch(chains, key, row)
+    if before is None:
+        return PartitionState()
+    stretch, _ = before
+    if stretch.end != start:
+        raise Corrupt(
+            f"stretches do not meet: topic={key[0].hex()} partition={key[1]} "
+            f"leader_epoch={row.leader_epoch} start={start} before_ends={stretch.end}"
+        )
+    return stretch.state
+
+
+def newest_stretch(
+    chains: Chains, key: PartitionKey, row: PartitionRow
+) -> Steps[tuple[Stretch, int] | None]:
+    """The newest stretch before the row's current one that was begun, and its leader epoch.
+
+    None: the partition has never held anything. Not for several at once on the same `chains`.
+    """
+    for ref in reversed(row.stretches[:-1]):
+        stretch = yield from _ended_stretch(chains, StretchKey(*key, ref.leader_epoch), ref.chain)
+        if stretch is not None:
+            return stretch, ref.leader_epoch
+    if row.stretches[-1].start:
+        raise Corrupt(
+            f"no chain holds the stretches of a partition: topic={key[0].hex()} "
+            f"partition={key[1]} start={row.stretches[-1].start}; run logstore fsck"
+        )
+    return None
+
+
+def _ended_stretch(chains: Chains, key: StretchKey, epoch: int) -> Steps[Stretch | None]:
+    """A stretch that is over, None if it was never begun.
+
+    On an open chain it is over by a committed release, so that must be there to be read; where it
+    is not, the chain is being sealed just now.
+    """
+    for attempt in range(1, LOOKS_MAX + 1):
+        chain = yield from chains.at_end(epoch)
+        stretch = chain.stretches.get(key)
+        if stretch is not None and stretch.released:
+            return stretch
+        if (yield from read_chain_row(epoch)).status is not ChainStatus.OPEN:
+            sealed = yield from chains.at_end(epoch)
+            return sealed.stretches.get(key)
+        yield BackOff(attempt)
+    raise Corrupt(
+        f"a stretch is over by its partition's row and goes on by its chain: epoch={epoch} "
+        f"topic={key.topic_id.hex()} partition={key.partition} leader_epoch={key.leader_epoch}"
+    )

@@ -1,0 +1,1 @@
+"""Leases: who is alive and who acts. They give liveness, never safety."""

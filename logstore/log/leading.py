@@ -1,0 +1,253 @@
+"""Begins and ends leaderships, as the registry's rows ask for.
+
+    claim     a row names us → read the state the stretch before ended with → take entry → serve
+    release   a row names a target → release entry → its commit → row names the target, or us again
+
+Both are tried until they are done or the row says otherwise; what is one partition's trouble holds
+up no other's.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+from logstore.chains.replay import ChainState
+from logstore.chains.state import PartitionState
+from logstore.chains.writer import ChainWriter
+from logstore.errors import ConditionFailed, Fenced, LogstoreError
+from logstore.inheritance import inherit
+from logstore.log.catalog import Catalog, Claim, Consequences, Move, Topic
+from logstore.log.leader import Leader
+from logstore.log.view import PartitionKey
+from logstore.perform import Performer
+from logstore.registry.store import Condition
+from logstore.rows import Change, PartitionRow, partition_pk, partition_sk
+from logstore.steps import Steps, Together, UpdateRow
+from logstore.takeover import Inheritance
+
+AGAIN_FIRST_S, AGAIN_MAX_S = 0.25, 5.0
+
+ChainOf = Callable[[int], int | None]
+"""A broker's id → its open chain, None while it is not alive."""
+
+logger = logging.getLogger(__name__)
+
+
+class Leading:
+    """`publish` tells other brokers what changed, `on_led` ours that a topic's leaders did."""
+
+    def __init__(
+        self,
+        performer: Performer,
+        cluster_id: bytes,
+        broker: int,
+        writer: ChainWriter,
+        catalog: Catalog,
+        *,
+        chain_of: ChainOf,
+        publish: Callable[[Sequence[Change]], Awaitable[None]],
+        on_led: Callable[[Topic], None],
+    ) -> None:
+        self.warm: Callable[[int], ChainState | None] = lambda epoch: None
+        """Chains that are followed here already."""
+        self.claim_count = 0
+        self.release_count = 0
+        self._performer = performer
+        self._cluster_id = cluster_id
+        self._broker = broker
+        self._writer = writer
+        self._catalog = catalog
+        self._chain_of = chain_of
+        self._publish = publish
+        self._on_led = on_led
+        self._claims: dict[PartitionKey, Claim] = {}
+        self._moves: dict[PartitionKey, Move] = {}
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    # What is to be done
+
+    def begin(self, found: Consequences) -> None:
+        for claim in found.claims:
+            self._claims[claim.topic.topic_id, claim.partition] = claim
+        for move in found.moves:
+            self._moves[move.leader.topic_id, move.leader.partition] = move
+        if found.claims or found.moves:
+            self._idle.clear()
+            self._wake.set()
+
+    def inherit(self, taken: Iterable[Inheritance]) -> None:
+        """Take what a takeover gave us; its states are at hand."""
+        for one in taken:
+            topic = self._catalog.topics_by_id.get(one.topic_id)
+            if topic is not None and one.row.chain == self._writer.chain.epoch:
+                self._lead(Claim(topic, one.partition, one.row), one.state)
+
+    def lead_new(self, topic: Topic, partitions: Iterable[int]) -> None:
+        """Take partitions that nobody has led before."""
+        for number in partitions:
+            self._lead(Claim(topic, number, topic.rows[number]), PartitionState())
+
+    async def until_idle(self) -> None:
+        """Wait until all that is known of is claimed and moved."""
+        await self._idle.wait()
+
+    # Doing it
+
+    async def run(self) -> None:
+        """Until the chain is fenced. Raises nothing of what one partition's trouble may be."""
+        wait_s = AGAIN_FIRST_S
+        while not self._writer.fenced.is_set():
+            await self._wake.wait()
+            self._wake.clear()
+            claims, self._claims = self._claims, {}
+            moves, self._moves = self._moves, {}
+            try:
+                await self._claim(claims)
+                await self._move(moves)
+            except Fenced:
+                return
+            except LogstoreError as error:  # store or registry are away
+                logger.warning("leaderships are waiting: %s", error)
+            self._keep(claims, moves)
+            if self._claims or self._moves:
+                self._wake.set()
+                await self._performer.clock.sleep_s(wait_s)
+                wait_s = min(2 * wait_s, AGAIN_MAX_S)
+            else:
+                self._idle.set()
+                wait_s = AGAIN_FIRST_S
+
+    def _keep(
+        self, claims: Mapping[PartitionKey, Claim], moves: Mapping[PartitionKey, Move]
+    ) -> None:
+        """Queue again what is not done, unless newer rows say something else."""
+        for key, claim in claims.items():
+            if key not in self._claims and self._is_wanted(claim):
+                self._claims[key] = claim
+        for key, move in moves.items():
+            if key not in self._moves and move.topic.leaders.get(key[1]) is move.leader:
+                self._moves[key] = move
+
+    def _is_wanted(self, claim: Claim) -> bool:
+        topic = claim.topic
+        if topic.is_deleted or claim.partition >= topic.partition_count:
+            return False
+        row = topic.rows[claim.partition]
+        is_ours = row.chain == self._writer.chain.epoch
+        led = topic.leaders.get(claim.partition)
+        return is_ours and (led is None or led.leader_epoch < row.leader_epoch)
+
+    # Claims
+
+    async def _claim(self, claims: Mapping[PartitionKey, Claim]) -> None:
+        wanted: dict[PartitionKey, PartitionRow] = {
+            key: claim.topic.rows[claim.partition]
+            for key, claim in claims.items()
+            if self._is_wanted(claim)
+        }
+        if not wanted:
+            return
+        states = await self._performer.run(
+            inherit(self._cluster_id, self._broker, wanted, self.warm)
+        )
+        for key, state in states.items():
+            if isinstance(state, LogstoreError):
+                logger.warning(
+                    "partition cannot be led yet: topic=%s partition=%d %s",
+                    claims[key].topic.name,
+                    key[1],
+                    state,
+                )
+            elif claims[key].topic.rows[key[1]].leader_epoch == wanted[key].leader_epoch:
+                self._lead(claims[key]._replace(row=wanted[key]), state)
+        self._writer.flush()
+
+    def _lead(self, claim: Claim, state: PartitionState) -> None:
+        topic, number, row = claim
+        if not self._is_wanted(claim):
+            return
+        leader = Leader(self._writer, topic.topic_id, number, row)
+        leader.take(state)
+        topic.leaders[number] = leader
+        self.claim_count += 1
+        self._on_led(topic)
+
+    # Releases
+
+    async def _move(self, moves: Mapping[PartitionKey, Move]) -> None:
+        led = {
+            key: move
+            for key, move in moves.items()
+            if move.topic.leaders.get(key[1]) is move.leader and not move.topic.is_deleted
+        }
+        if not led:
+            return
+        seqs = [self._release(move.leader) for move in led.values()]
+        self._writer.flush()
+        await committed(self._writer, max(seqs))
+        rows: Sequence[PartitionRow | LogstoreError] = await self._performer.run(
+            _each([self._hand_over(move) for move in led.values()])
+        )
+        changes = []
+        for move, row in zip(led.values(), rows, strict=True):
+            if isinstance(row, LogstoreError):
+                logger.warning(
+                    "released partition waits for its row: topic=%s partition=%d %s",
+                    move.topic.name,
+                    move.leader.partition,
+                    row,
+                )
+                continue
+            self.release_count += 1
+            changes.append(Change(move.topic.name, move.topic.topic_id, move.leader.partition))
+        await self._publish(changes)
+
+    def _release(self, leader: Leader) -> int:
+        """Once; tried again, its release entry is where it was."""
+        return leader.release() if not leader.is_released else self._writer.open_seq - 1
+
+    def _hand_over(self, move: Move) -> Steps[PartitionRow]:
+        """Name the next leader: the target, or this broker again when that is gone."""
+        leader = move.leader
+        chain = self._chain_of(move.target)
+        broker = move.target if chain is not None else self._broker
+        row = leader.row.taken_by(
+            broker=broker,
+            chain=self._writer.chain.epoch if chain is None else chain,
+            start=leader.log_end,
+            known_from=leader.leader_epoch,
+        )
+        pk, sk = (
+            partition_pk(leader.topic_id, leader.partition),
+            partition_sk(leader.topic_id, leader.partition),
+        )
+        terms = [
+            Condition("chain", "=", leader.row.chain),
+            Condition("leader_epoch", "=", leader.leader_epoch),
+        ]
+        try:
+            yield UpdateRow(pk, sk, row.row(), terms)
+        except ConditionFailed as failed:
+            if failed.current is None:
+                raise
+            row = PartitionRow.of(failed.current)  # an earlier attempt of ours, or a takeover
+        return row
+
+
+def _each(steps: Sequence[Steps[PartitionRow]]) -> Steps[Sequence[PartitionRow | LogstoreError]]:
+    results: Sequence[PartitionRow | LogstoreError] = yield Together(steps)
+    return results
+
+
+async def committed(writer: ChainWriter, seq: int) -> None:
+    """Wait until segment `seq` is committed. Raises `Fenced`."""
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def done(error: LogstoreError | None) -> None:
+        if not future.done():
+            future.set_exception(error) if error else future.set_result(None)
+
+    writer.when_committed(seq, done)
+    await future

@@ -1,0 +1,98 @@
+"""This broker among the others: its heartbeat, what it may vouch for, and the end of its standing.
+
+The heartbeat comes from the very loop that serves clients, so one that hangs is taken for dead. A
+broker that cannot renew goes on: its next put tells whether it was fenced. But what it says of the
+log may be out of date, so before it answers a fetch it looks for a seal (safety rule 9).
+"""
+
+import asyncio
+import logging
+
+from logstore.chains.lookout import find_seal
+from logstore.chains.writer import ChainWriter
+from logstore.errors import ConditionFailed, Fenced, LogstoreError
+from logstore.log.start import LEASE_S
+from logstore.perform import Performer
+from logstore.registry.store import Condition, Row
+from logstore.rows import BROKER, BrokerStatus
+
+HEARTBEATS_PER_LEASE = 3
+
+logger = logging.getLogger(__name__)
+
+
+class Membership:
+    def __init__(
+        self, performer: Performer, writer: ChainWriter, broker: int, heartbeat: int
+    ) -> None:
+        self.status = BrokerStatus.SERVING
+        self._performer = performer
+        self._writer = writer
+        self._broker = broker
+        self._heartbeat = heartbeat
+        self._renewed_s = performer.clock.monotonic_s()
+        self._looking = asyncio.Lock()
+        self._looks_begun = 0
+        self._last_look = 0
+
+    @property
+    def vouches(self) -> bool:
+        """Whether nobody can have taken our lease for expired, by our own clock."""
+        return self._performer.clock.monotonic_s() - self._renewed_s < LEASE_S
+
+    async def run(self) -> None:
+        """Renew until fenced."""
+        clock, writer = self._performer.clock, self._writer
+        is_told = False
+        while not writer.fenced.is_set():
+            await clock.sleep_s(LEASE_S / HEARTBEATS_PER_LEASE)
+            try:
+                await self.renew()
+            except LogstoreError as error:  # the registry is away, and will be back
+                if not is_told:
+                    logger.warning("cannot renew, going on: broker=%d %s", self._broker, error)
+                is_told = True
+            else:
+                is_told = False
+
+    async def renew(self, status: BrokerStatus | None = None) -> None:
+        """One heartbeat. A row that is no longer ours means that a successor has started."""
+        if status is not None:
+            self.status = status
+        clock, writer = self._performer.clock, self._writer
+        began_s = clock.monotonic_s()
+        self._heartbeat += 1
+        sets: Row = {
+            "heartbeat": self._heartbeat,
+            "status": self.status.value,
+            "put_age_ms": int(writer.oldest_put_age_s * 1000),
+        }
+        try:
+            await self._performer.registry.update_if(
+                BROKER, str(self._broker), sets, Condition("epoch", "=", writer.chain.epoch)
+            )
+        except ConditionFailed:
+            writer.stop()
+        else:
+            self._renewed_s = max(self._renewed_s, began_s)
+
+    async def look_for_seal(self) -> None:
+        """Raises `Fenced` if the chain is sealed by now, or as the store does.
+
+        Callers share looks, but none gets one that began before it asked.
+        """
+        wanted = self._looks_begun + 1
+        async with self._looking:
+            if self._last_look >= wanted and not self._writer.fenced.is_set():
+                return
+            self._looks_begun += 1
+            number = self._looks_begun
+            await self._look_once()
+            self._last_look = number
+
+    async def _look_once(self) -> None:
+        writer = self._writer
+        if await self._performer.run(find_seal(writer.chain.epoch, writer.committed_end)):
+            writer.stop()
+        if writer.fenced.is_set():
+            raise Fenced(f"chain {writer.chain.epoch} was sealed: another broker took over")

@@ -1,0 +1,35 @@
+"""How soon, and how far, to look for what a chain's owner put next. Pure.
+
+Every look at a seq that is not there yet is a paid request, and every wait is lag. So waits grow by
+half with each look in vain, up to a second where nothing happens, and shrink by a tenth with each
+look that found something: about one look in five is in vain at a steady flow. What comes after a
+long silence sets the wait back at once. Where even the shortest wait finds more than one segment,
+several are asked for at a time.
+"""
+
+from dataclasses import dataclass
+
+DELAY_MIN_S = 0.05
+DELAY_BUSY_S = 0.1
+DELAY_MAX_S = 1.0
+WIDTH_MAX = 32
+SHRINK = 0.9
+GROW = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Wait `delay_s`, then ask for `width` seqs."""
+
+    delay_s: float = DELAY_BUSY_S
+    width: int = 1
+
+    def after(self, found: int) -> "Pace":
+        """The next look, after one that found `found` of `width`."""
+        if not found:
+            return Pace(min(self.delay_s * GROW, DELAY_MAX_S))
+        if found < self.width:
+            return Pace(self.delay_s, found)
+        delay_s = max(DELAY_MIN_S, min(self.delay_s * SHRINK, DELAY_BUSY_S))
+        is_behind = delay_s == DELAY_MIN_S
+        return Pace(delay_s, min(self.width * 2, WIDTH_MAX) if is_behind else self.width)

@@ -1,0 +1,48 @@
+"""Raise the log start of a partition: records below it are gone for every reader. Pure.
+
+Only who leads may: it knows the high watermark, which log start never passes. So the row changes
+only while it names that leadership, and only upwards. What the records lay in goes when segments
+are trimmed.
+"""
+
+from logstore.errors import ConditionFailed, Invalid
+from logstore.registry.store import Condition
+from logstore.rows import PartitionRow, partition_pk, partition_sk
+from logstore.steps import Steps, UpdateRow
+
+HIGH_WATERMARK = -1
+"""Instead of an offset: everything that is committed."""
+
+
+class OffsetOutOfRange(Invalid):
+    """No log can start there."""
+
+
+def new_log_start(offset: int, *, high_watermark: int) -> int:
+    """Where the log is to start. Raises `OffsetOutOfRange`."""
+    wanted = high_watermark if offset == HIGH_WATERMARK else offset
+    if not 0 <= wanted <= high_watermark:
+        raise OffsetOutOfRange(
+            f"cannot delete records up to there: offset={offset} high_watermark={high_watermark}"
+        )
+    return wanted
+
+
+def raise_log_start(
+    topic_id: bytes, partition: int, chain: int, leader_epoch: int, offset: int
+) -> Steps[int | None]:
+    """Log start as it is afterwards, `offset` or above; None: another leadership has begun."""
+    pk, sk = partition_pk(topic_id, partition), partition_sk(topic_id, partition)
+    terms = [
+        Condition("chain", "=", chain),
+        Condition("leader_epoch", "=", leader_epoch),
+        Condition("log_start", "<", offset),
+    ]
+    try:
+        yield UpdateRow(pk, sk, {"log_start": offset}, terms)
+    except ConditionFailed as failed:
+        row = None if failed.current is None else PartitionRow.of(failed.current)
+        if row is None or (row.chain, row.leader_epoch) != (chain, leader_epoch):
+            return None
+        return row.log_start
+    return offset

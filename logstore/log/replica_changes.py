@@ -1,0 +1,69 @@
+"""Change where a partition's replicas are and who is to lead it: steps on its row. Pure.
+
+Only what is asked for changes here. Who leads changes when the leader has released the partition to
+`target`, or when its chain is taken over; the row then changes under the same condition, so a
+change of replicas that comes late is decided again from the row as it is.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from logstore.errors import ConditionFailed, Retryable
+from logstore.log.topics import UnknownTopic
+from logstore.registry.store import Condition, Row
+from logstore.rows import PartitionRow, partition_pk, partition_sk
+from logstore.steps import BackOff, GetRow, Steps, UpdateRow
+
+ATTEMPTS_MAX = 20
+
+
+class Placement(NamedTuple):
+    """What a row says of replicas; see `PartitionRow`."""
+
+    replicas: tuple[int, ...]
+    reassigning: tuple[int, ...]
+    target: int
+
+    @staticmethod
+    def of(row: PartitionRow) -> "Placement":
+        return Placement(row.replicas, row.reassigning, row.target)
+
+
+Decide = Callable[[PartitionRow], Placement]
+
+
+def change_placement(topic_id: bytes, partition: int, decide: Decide) -> Steps[PartitionRow]:
+    """The row that was decided from, in the end; nothing is written where nothing changes.
+
+    Raises `UnknownTopic`, `Retryable` after losing many races, and what `decide` does.
+    """
+    pk, sk = partition_pk(topic_id, partition), partition_sk(topic_id, partition)
+    found: Row | None = yield GetRow(pk, sk)
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        if found is None:
+            raise UnknownTopic(f"no such partition: {partition} of topic_id={topic_id.hex()}")
+        row = PartitionRow.of(found)
+        wanted = decide(row)
+        if wanted == Placement.of(row):
+            return row
+        try:
+            yield UpdateRow(pk, sk, _sets(wanted), _unchanged(row))
+        except ConditionFailed as failed:
+            found = failed.current
+            yield BackOff(attempt)
+        else:
+            return row
+    raise Retryable(f"too many others change partition {partition} of {topic_id.hex()}; try again")
+
+
+def _unchanged(row: PartitionRow) -> Sequence[Condition]:
+    return [Condition("chain", "=", row.chain), Condition("leader_epoch", "=", row.leader_epoch)]
+
+
+def _sets(wanted: Placement) -> Row:
+    return {
+        "replicas": json.dumps(wanted.replicas, separators=(",", ":")),
+        "reassigning": json.dumps(wanted.reassigning, separators=(",", ":")),
+        "target": wanted.target,
+    }

@@ -1,0 +1,77 @@
+"""Watches the registry: the change feed, the brokers' rows, and now and then everything.
+
+    every 0.25 s   one read of the change feed, and of the rows it names
+    every 0.5 s    one query of all brokers
+    every minute   all topics and partitions, since a hint may be lost with who would have given it
+
+While the registry is away the broker goes on with what it knows.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from logstore.errors import LogstoreError
+from logstore.log.view import News, read_everything, read_news
+from logstore.metadata import read_brokers
+from logstore.perform import Performer
+from logstore.rows import BrokerRow
+
+FEED_S = 0.25
+FEEDS_PER_BROKERS = 2
+EVERYTHING_S = 60.0
+
+logger = logging.getLogger(__name__)
+
+
+class Watch:
+    """`version` is that of the feed up to which all is known."""
+
+    def __init__(
+        self,
+        performer: Performer,
+        *,
+        version: Callable[[], int],
+        on_news: Callable[[News], None],
+        on_brokers: Callable[[Mapping[int, BrokerRow]], None],
+    ) -> None:
+        self._performer = performer
+        self._version = version
+        self._on_news = on_news
+        self._on_brokers = on_brokers
+        self._wake = asyncio.Event()
+        self._everything_at_s = 0.0
+
+    def look_again(self) -> None:
+        """Read the feed now."""
+        self._wake.set()
+
+    async def run(self, fenced: asyncio.Event) -> None:
+        clock = self._performer.clock
+        self._put_off_everything()
+        ticks = 0
+        while not fenced.is_set():
+            try:
+                async with asyncio.timeout(FEED_S):
+                    await self._wake.wait()
+            except TimeoutError:
+                ticks += 1
+            self._wake.clear()
+            try:
+                if ticks >= FEEDS_PER_BROKERS:
+                    ticks = 0
+                    self._on_brokers(await self._performer.run(read_brokers()))
+                if clock.monotonic_s() >= self._everything_at_s:
+                    self._put_off_everything()
+                    self._on_news(await self._performer.run(read_everything()))
+                else:
+                    news = await self._performer.run(read_news(self._version()))
+                    if news is not None:
+                        self._on_news(news)
+            except LogstoreError as error:
+                logger.debug("registry cannot be read: %s", error)
+
+    def _put_off_everything(self) -> None:
+        """Brokers that start together do not read everything together."""
+        wait_s = EVERYTHING_S * (0.75 + self._performer.chance.random() / 2)
+        self._everything_at_s = self._performer.clock.monotonic_s() + wait_s

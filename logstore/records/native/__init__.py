@@ -1,0 +1,94 @@
+"""Whether records are read and written by C or by Python: `codec` is the extension, or None.
+
+The C files beside this one are built where a compiler is there when the package is installed. Every
+caller has a twin in Python, which does the same more slowly; `LOGSTORE_NATIVE=0` chooses that one.
+The modules of `logstore.records` choose; nobody else needs to.
+
+The extension refuses what is odd with a `ValueError` and without a reason: the twin then reads the
+same, and names the fault.
+"""
+
+import os
+from importlib import import_module
+from typing import Protocol, cast
+
+Bytes = object
+"""Anything with the buffer protocol and in one piece: `bytes`, a view, Arrow's buffers."""
+
+Column = tuple[int, Bytes | None, Bytes | None, Bytes | None] | None
+"""An Arrow array: where it starts in its buffers, validity, offsets, data. None: all null."""
+
+Sizes = tuple[int, int, int, int, int, int, int, int, int]
+"""Rows; null keys, bytes of keys; the same of values; headers, bytes of their names, nulls among
+their values, bytes of these."""
+
+INTERFACE = 1
+"""Of what the extension offers; one that was built from other sources is not used."""
+
+
+class Decoder(Protocol):
+    """For one thread at a time; `decoder.c` tells how the calls follow each other."""
+
+    def add(self, batch: Bytes, payload: Bytes = ..., /) -> int:
+        """What became of it: SKIPPED, TAKEN, PACKED, FULL, REFUSED or OUT_OF_ORDER."""
+
+    def take(self) -> Sizes | None: ...
+    def fill(self, *columns: Bytes | None) -> None: ...
+    def clear(self) -> None: ...
+
+
+class NewDecoder(Protocol):
+    def __call__(
+        self,
+        *,
+        start: int,
+        end: int,
+        rows_max: int,
+        bytes_max: int,
+        payload_bytes_max: int,
+        row_bytes: int,
+    ) -> Decoder: ...
+
+
+class Codec(Protocol):
+    INTERFACE: int
+    SKIPPED: int
+    TAKEN: int
+    PACKED: int
+    FULL: int
+    REFUSED: int
+    OUT_OF_ORDER: int
+
+    @property
+    def Decoder(self) -> NewDecoder: ...  # noqa: N802 - it is a class
+
+    def crc32c(self, data: Bytes, initial: int = ..., way: int = ..., /) -> int: ...
+    def crc32c_ways(self) -> tuple[str, ...]: ...
+    def encode_rows(
+        self,
+        first: int,
+        end: int,
+        bytes_max: int,
+        base_offset: int,
+        leader_epoch: int,
+        has_append_time: bool,
+        columns: tuple[Column, Column, Column, Column, Column, Column, Column],
+        /,
+    ) -> tuple[bytes, int]: ...
+    def look_up(
+        self, batch: Bytes, payload: Bytes, question: int, timestamp: int, /
+    ) -> tuple[bool, int, int]: ...
+    def partitions_of(self, keys: Column, count: int, partitions: int, out: Bytes, /) -> None: ...
+
+
+def _chosen() -> Codec | None:
+    if os.environ.get("LOGSTORE_NATIVE") == "0":
+        return None
+    try:
+        built = cast(Codec, import_module("logstore.records.native._codec"))
+    except ImportError:
+        return None
+    return built if built.INTERFACE == INTERFACE else None
+
+
+codec = _chosen()

@@ -1,0 +1,80 @@
+/* Columns of Arrow arrays as Python hands them over: (start, validity, ends, data).
+ *
+ * An array made by an honest library holds together. It is checked nevertheless: a slice that runs
+ * out of its buffer would send memory of this process to a reader of the log.
+ */
+#include "codec.h"
+
+static int borrow_optional(PyObject *object, Py_buffer *view)
+{
+    memset(view, 0, sizeof *view);
+    return object == Py_None ? 0 : borrow(object, view);
+}
+
+int borrow_column(PyObject *tuple, Column *column)
+{
+    PyObject *valid, *ends, *data;
+    long long start;
+    memset(column, 0, sizeof *column);
+    if (tuple == Py_None) {
+        column->is_absent = 1;
+        return 0;
+    }
+    if (!PyTuple_Check(tuple)) {
+        PyErr_SetString(PyExc_TypeError, "a column is a tuple or None");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(tuple, "LOOO", &start, &valid, &ends, &data))
+        return -1;
+    if (start < 0 || start > INT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "column starts out of range");
+        return -1;
+    }
+    column->start = start;
+    if (borrow_optional(valid, &column->valid) < 0 || borrow_optional(ends, &column->ends) < 0 ||
+        borrow_optional(data, &column->data) < 0) {
+        return_column(column);
+        return -1;
+    }
+    return 0;
+}
+
+/* Views that were never borrowed are all zero, and giving those back does nothing. */
+void return_column(Column *column)
+{
+    PyBuffer_Release(&column->valid);
+    PyBuffer_Release(&column->ends);
+    PyBuffer_Release(&column->data);
+}
+
+/* Of a column with `ends`; `items` counts from its start. */
+int column_spans(const Column *column, int64_t items)
+{
+    if (column->is_absent)
+        return 1;
+    int64_t last = column->start + items;
+    if (items < 0 || items > INT32_MAX || column->ends.len / 4 < last + 1)
+        return 0;
+    return column->valid.buf == NULL || column->valid.len >= (last + 7) / 8;
+}
+
+/* Needs `column_spans`. A null has the size IS_NULL. Whether the slice is within what it is a slice
+ * of, data or other items, is the caller's to check. */
+int column_slice(const Column *column, int64_t item, int32_t *at, int32_t *size)
+{
+    *at = 0;
+    *size = IS_NULL;
+    if (column->is_absent)
+        return OK;
+    int64_t i = column->start + item;
+    const uint8_t *valid = column->valid.buf;
+    if (valid != NULL && !(valid[i / 8] >> i % 8 & 1))
+        return OK;
+    const uint8_t *ends = (const uint8_t *)column->ends.buf + 4 * i;
+    int32_t low = load_i32(ends), high = load_i32(ends + 4);
+    if (low < 0 || low > high)
+        return ODD;
+    *at = low;
+    *size = high - low;
+    return OK;
+}

@@ -1,0 +1,231 @@
+"""Trims chains: publishes how far, and after a grace deletes what is below. Safety rules 6 and 7.
+
+Whoever calls `trim_once` every minute does it for all chains: the controller for sealed ones, each
+broker for its own, `logstore gc` without a broker. Several at once do no harm: every step asks the
+registry again and changes it conditionally, and what decides (`chains.trim`) sees stored bytes and
+rows only.
+
+The order of reading matters: chain rows, then partitions and topics, then checkpoints that those
+chain rows named. So whatever a checkpoint tells of, its topic had a row when it was looked for.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from logstore.chains.checkpoint import Checkpoint
+from logstore.chains.deletion import delete_below_trim, publish_trim
+from logstore.chains.keys import segment_key
+from logstore.chains.opening import OLD_REGISTRY, read_cluster
+from logstore.chains.replay import StretchKey
+from logstore.chains.trim import (
+    Hold,
+    Needs,
+    Next,
+    TopicPartition,
+    Why,
+    above_its_row,
+    hold_of,
+    is_trim_point,
+    next_of,
+)
+from logstore.chains.walk import get_patiently
+from logstore.errors import Corrupt, NotFound, Refused
+from logstore.index.lookup import IndexCache, checkpoints_of
+from logstore.metadata import read_partition_rows, read_topics
+from logstore.perform import Performer
+from logstore.rows import CHAIN, ChainRow, ChainStatus, PartitionRow, TopicStatus, chain_sk
+from logstore.segments.format import HEADER_BYTES
+from logstore.steps import GetRow, NowMs, QueryRows, Steps
+
+GRACE_MS = 3_600_000
+HOLDS_KEPT_MAX = 10_000
+
+Wanted = Callable[[int, ChainRow], bool]
+
+
+@dataclass(slots=True)
+class Trimmed:
+    """What one pass did: by chain, trim points published; and how many objects it deleted."""
+
+    published: dict[int, int] = field(default_factory=dict)
+    deleted: dict[int, int] = field(default_factory=dict)
+    waiting: int = 0
+    """Chains whose trim point is published and whose grace has not passed."""
+
+
+class _Held(NamedTuple):
+    """What kept a chain from being trimmed at `checkpoint` when last looked at."""
+
+    checkpoint: int
+    key: StretchKey
+    log_start: int
+
+
+def sealed(_epoch: int, row: ChainRow) -> bool:
+    """The chains that are the controller's to trim."""
+    return row.status is ChainStatus.SEALED
+
+
+def only(epoch: int) -> Wanted:
+    """One broker's own chain."""
+    return lambda found, row: found == epoch and row.status is ChainStatus.OPEN
+
+
+def every(_epoch: int, row: ChainRow) -> bool:
+    """All but those that are just being taken over."""
+    return row.status is not ChainStatus.FENCED
+
+
+class Trimmer:
+    """Remembers between passes what held chains back, so that a pass without news is cheap."""
+
+    def __init__(self, cluster_id: bytes, *, grace_ms: int = GRACE_MS) -> None:
+        self._cluster_id = cluster_id
+        self._grace_ms = grace_ms
+        self._held: dict[int, _Held] = {}
+
+    async def trim_once(self, performer: Performer, wanted: Wanted = every) -> Trimmed:
+        """One pass over the chains that are `wanted`.
+
+        Raises `Refused` when the registry is older than the log, `Corrupt` when a published trim
+        point turns out to be too high; nothing is deleted then. Else as store and registry do.
+        """
+        return await performer.run(self.steps(wanted))
+
+    def steps(self, wanted: Wanted = every) -> Steps[Trimmed]:
+        rows = [(int(sk), ChainRow.of(row)) for sk, row in (yield QueryRows(CHAIN))]
+        chains = [(e, row) for e, row in rows if wanted(e, row) and row.checkpoint > row.deleted]
+        done = Trimmed()
+        if not chains:
+            return done
+        yield from _check_registry_is_newest(self._cluster_id)
+        live, partitions = yield from _read_rows()
+        cache = IndexCache()
+        for epoch, row in chains:
+            yield from self._trim_chain(cache, epoch, row, live, partitions, done)
+        return done
+
+    def _trim_chain(
+        self,
+        cache: IndexCache,
+        epoch: int,
+        row: ChainRow,
+        live: frozenset[bytes],
+        partitions: dict[TopicPartition, PartitionRow],
+        done: Trimmed,
+    ) -> Steps[None]:
+        now_ms: int = yield NowMs()
+        needs = Needs(live, partitions, {})
+        match next_of(row, now_ms, self._grace_ms):
+            case Next.WAIT:
+                done.waiting += 1
+            case Next.DELETE:
+                yield from _check_still_allowed(cache, epoch, row, needs)
+                known = yield from checkpoints_of(cache, epoch, row.checkpoint)
+                done.deleted[epoch] = yield from delete_below_trim(epoch, row, known)
+            case Next.RAISE:
+                if self._is_still_held(epoch, needs):
+                    return
+                trim = yield from self._highest(cache, epoch, row, needs)
+                if is_trim_point(row, trim) and (yield from publish_trim(epoch, row, trim, now_ms)):
+                    done.published[epoch] = trim
+                    done.waiting += 1
+
+    def _highest(self, cache: IndexCache, epoch: int, row: ChainRow, needs: Needs) -> Steps[int]:
+        """The last checkpoint at which nothing holds the chain back; its trim point without one."""
+        known = yield from checkpoints_of(cache, epoch, row.checkpoint)
+        candidates = [seq for seq in known if seq > row.trim]
+        low, high, held = 0, len(candidates), None
+        while low < high:
+            middle = (low + high) // 2
+            front = yield from cache.front(epoch, candidates[middle])
+            hold = yield from _hold(cache, front, needs)
+            if hold is None:
+                low = middle + 1
+            else:
+                high, held = middle, hold
+        self._remember(epoch, candidates[low] if held else 0, held, needs)
+        return candidates[low - 1] if low else row.trim
+
+    def _remember(self, epoch: int, checkpoint: int, hold: Hold | None, needs: Needs) -> None:
+        self._held.pop(epoch, None)
+        if hold is not None and hold.why is Why.DATA and len(self._held) < HOLDS_KEPT_MAX:
+            row = needs.rows[hold.key.topic_id, hold.key.partition]
+            self._held[epoch] = _Held(checkpoint, hold.key, row.log_start)
+
+    def _is_still_held(self, epoch: int, needs: Needs) -> bool:
+        """Whether what held the chain just above its trim point does so unchanged."""
+        held = self._held.get(epoch)
+        if held is None or held.key.topic_id not in needs.live:
+            return False
+        row = needs.rows.get((held.key.topic_id, held.key.partition))
+        return row is not None and row.log_start == held.log_start
+
+
+def _read_rows() -> Steps[tuple[frozenset[bytes], dict[TopicPartition, PartitionRow]]]:
+    """Partitions before topics: a topic that is live still had all of its rows before."""
+    rows = dict((yield from read_partition_rows()))
+    topics = yield from read_topics()
+    return frozenset(t.topic_id for t in topics.values() if t.status is TopicStatus.LIVE), rows
+
+
+def _check_registry_is_newest(cluster_id: bytes) -> Steps[None]:
+    """An old copy of a registry knows less of what is live than the log holds."""
+    cluster = yield from read_cluster(cluster_id)
+    try:
+        yield from get_patiently(segment_key(cluster.next_epoch, 1), 0, HEADER_BYTES)
+    except NotFound:
+        return
+    if (yield from read_cluster(cluster_id)).next_epoch == cluster.next_epoch:
+        raise Refused(f"chain {cluster.next_epoch} is there already: {OLD_REGISTRY}")
+
+
+def _hold(cache: IndexCache, front: Checkpoint, needs: Needs) -> Steps[Hold | None]:
+    """What holds the chain back at `front`, once more is asked about releases if it is one."""
+    unknown = above_its_row(front, needs)
+    if unknown is not None:
+        raise Refused(
+            f"chain {front.epoch} knows leader epoch {unknown.leader_epoch} of a partition and the "
+            f"registry does not: topic={unknown.topic_id.hex()} partition={unknown.partition}; "
+            f"{OLD_REGISTRY}"
+        )
+    taken: dict[TopicPartition, int] = {}
+    while True:
+        hold = hold_of(front, Needs(needs.live, needs.rows, taken))
+        if hold is None or hold.why is not Why.RELEASE:
+            return hold
+        partition = (hold.key.topic_id, hold.key.partition)
+        if partition in taken:
+            return hold
+        taken[partition] = yield from _newest_taken(cache, hold.key, needs.rows[partition])
+
+
+def _newest_taken(cache: IndexCache, key: StretchKey, row: PartitionRow) -> Steps[int]:
+    """The newest leader epoch of which a checkpoint shows a take entry."""
+    for ref in reversed(row.stretches):
+        if ref.leader_epoch <= key.leader_epoch:
+            break
+        last = yield from _last_checkpoint(ref.chain)
+        if last:
+            front = yield from cache.front(ref.chain, last)
+            if StretchKey(key.topic_id, key.partition, ref.leader_epoch) in front.stretches:
+                return ref.leader_epoch
+    return key.leader_epoch
+
+
+def _last_checkpoint(epoch: int) -> Steps[int]:
+    row = yield GetRow(CHAIN, chain_sk(epoch))
+    return 0 if row is None else ChainRow.of(row).checkpoint
+
+
+def _check_still_allowed(cache: IndexCache, epoch: int, row: ChainRow, needs: Needs) -> Steps[None]:
+    """Deletion asks again. Nothing that became deletable can be needed later; or all is wrong."""
+    front = yield from cache.front(epoch, row.trim)
+    hold = yield from _hold(cache, front, needs)
+    if hold is not None:
+        raise Corrupt(
+            f"trim point is too high, nothing is deleted: chain={epoch} trim={row.trim} "
+            f"topic={hold.key.topic_id.hex()} partition={hold.key.partition}: {hold.why.value}; "
+            "run: logstore fsck"
+        )

@@ -1,0 +1,140 @@
+"""How far a query has read, told to Kafka's tools: offsets committed to a consumer group.
+
+Nobody reads them back: the query's checkpoint alone says where it goes on. So a commit that fails
+costs nothing but a warning, and is tried again later with whatever is true then.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+
+from logstore.clock import Clock
+from logstore.errors import Invalid, LogstoreError, Retryable
+from logstore.wire.client import Connection
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.find_coordinator import FindCoordinatorRequest
+from logstore.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from spark_source.offsets import Position
+
+logger = logging.getLogger(__name__)
+
+OFFSET_COMMIT, FIND_COORDINATOR = 8, 10
+BATCHED_FROM = 4
+"""The version of FindCoordinator that asks for several keys at once."""
+
+GROUP = 0
+TIMEOUT_S = 3.0
+PAUSE_S = 10.0
+"""After a failure: how long nothing is tried. Batches do not wait for a group."""
+
+Address = tuple[str, int]
+
+
+class GroupCommits:
+    """Commits of one query. `find_brokers` may raise as the registry does."""
+
+    def __init__(
+        self,
+        group: str,
+        find_brokers: Callable[[], Sequence[Address]],
+        clock: Clock,
+        *,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._group = group
+        self._find_brokers = find_brokers
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._coordinator: Address | None = None
+        self._told: Position | None = None
+        self._paused_until_s = -math.inf
+        self._has_warned = False
+
+    def tell(self, position: Position) -> None:
+        """Everything below `position` has been processed. Never raises what `logstore` raises."""
+        now_s = self._clock.monotonic_s()
+        if position == self._told or now_s < self._paused_until_s:
+            return
+        try:
+            self._commit(position)
+            self._told = position
+        except LogstoreError as error:
+            self._coordinator = None
+            self._paused_until_s = self._clock.monotonic_s() + PAUSE_S
+            if not self._has_warned:
+                self._has_warned = True
+                logger.warning(
+                    "commitGroup: progress does not reach the group, the query goes on: "
+                    "group=%s cause=%s; tried again with later batches, not told again",
+                    self._group,
+                    error,
+                )
+
+    def _commit(self, position: Position) -> None:
+        if self._coordinator is None:
+            self._coordinator = self._find_coordinator()
+        with Connection.open(*self._coordinator, self._timeout_s) as connection:
+            response = connection.call(OFFSET_COMMIT, _request(self._group, position))
+        for topic in response.topics:
+            for partition in topic.partitions:
+                if partition.error_code:
+                    raise Retryable(
+                        f"offset not committed: topic={topic.name} "
+                        f"partition={partition.partition_index} "
+                        f"error={error_name(partition.error_code)}"
+                    )
+
+    def _find_coordinator(self) -> Address:
+        failure: LogstoreError = Retryable("the registry names no broker; is one running?")
+        for address in self._find_brokers():
+            try:
+                return self._ask_for_coordinator(address)
+            except LogstoreError as error:
+                failure = error
+        raise failure
+
+    def _ask_for_coordinator(self, address: Address) -> Address:
+        with Connection.open(*address, self._timeout_s) as connection:
+            version = connection.version(FIND_COORDINATOR)
+            request = FindCoordinatorRequest(self._group, GROUP, [self._group])
+            response = connection.call(FIND_COORDINATOR, request, version)
+        found = response.coordinators[0] if version >= BATCHED_FROM else response
+        if found.error_code:
+            raise Retryable(
+                f"no coordinator: group={self._group} error={error_name(found.error_code)}"
+            )
+        return found.host, found.port
+
+
+def addresses_of(bootstrap: str) -> list[Address]:
+    """Of `kafka.bootstrap.servers`. Raises `Invalid`."""
+    addresses = []
+    for item in filter(None, (part.strip() for part in bootstrap.split(","))):
+        host, colon, port = item.rpartition(":")
+        if not colon or not host or not port.isdecimal():
+            raise Invalid(f"option kafka.bootstrap.servers is not HOST:PORT,…: {bootstrap}")
+        addresses.append((host.rpartition("//")[2].strip("[]"), int(port)))
+    return addresses
+
+
+def error_name(code: int) -> str:
+    return ErrorCode(code).name if code in set(ErrorCode) else str(code)
+
+
+def _request(group: str, position: Position) -> OffsetCommitRequest:
+    """As a consumer commits that is no member of the group: it has no generation."""
+    topics = [
+        OffsetCommitRequestTopic(
+            name,
+            [
+                OffsetCommitRequestPartition(number, offset, -1, "")
+                for number, offset in sorted(topic.next.items())
+            ],
+        )
+        for name, topic in sorted(position.items())
+    ]
+    return OffsetCommitRequest(group, -1, "", -1, None, topics)

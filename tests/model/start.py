@@ -1,0 +1,100 @@
+"""A broker draws its epoch (rule 3); the registry is set back to a copy (rules 3 and 4d).
+
+As logstore.chains.opening does it. An opening is created before the row is raised, so epochs have
+no gaps; one whose maker died in between is buried by the next start.
+"""
+
+from collections.abc import Iterator
+
+from tests.model.config import Bug, Config
+from tests.model.state import (
+    ABSENT,
+    DEAD,
+    FREE,
+    NOBODY,
+    NORMAL,
+    OPEN,
+    OPENED,
+    OPENING,
+    RAISED,
+    RESTORED,
+    SEAL,
+    STARTED,
+    STOPPED,
+    UP,
+    Broker,
+    ChainRow,
+    Move,
+    State,
+    replaced,
+    with_broker,
+    with_chain,
+    with_chain_row,
+)
+
+
+def moves(state: State, config: Config) -> Iterator[Move]:
+    if config.starts:
+        number = state.registry.next_epoch
+        if number < config.chains:
+            yield from _creates_opening(state, number)
+            yield from _buries(state, number, config)
+        yield from _goes_on(state)
+    if config.restores:
+        yield from _sets_back(state)
+
+
+def _creates_opening(state: State, number: int) -> Iterator[Move]:
+    chain = state.chains[number]
+    if chain.slots[0] == FREE and state.brokers[number].life == NOBODY:
+        opened = chain._replace(slots=replaced(chain.slots, 0, OPENING))
+        after = with_broker(with_chain(state, number, opened), number, Broker(OPENED))
+        yield "start: opening is created", (number,), after
+
+
+def _goes_on(state: State) -> Iterator[Move]:
+    """The maker of an opening raises the row, then puts its chain's row."""
+    registry = state.registry
+    for number, broker in enumerate(state.brokers):
+        if broker.life == OPENED and registry.next_epoch == number:
+            raised = state._replace(registry=registry._replace(next_epoch=number + 1))
+            yield "start: row is raised", (number,), with_broker(raised, number, Broker(RAISED))
+        elif broker.life == OPENED and registry.next_epoch > number:
+            yield "start: finds itself buried", (number,), with_broker(state, number, Broker(DEAD))
+        elif broker.life == RAISED and registry.chains[number].status == ABSENT:
+            after = with_broker(state, number, Broker(UP))
+            if after.phase == RESTORED:
+                after = after._replace(phase=STARTED)
+            yield "start: chain row is put", (number,), with_chain_row(
+                after, number, ChainRow(OPEN)
+            )
+
+
+def _buries(state: State, number: int, config: Config) -> Iterator[Move]:
+    """Another start finds the opening of the next epoch, and the row has not moved for a lease."""
+    chain = state.chains[number]
+    if chain.slots[0] != OPENING:
+        return
+    was_summed_up = chain.checkpoint and config.bug is not Bug.COLD_START_TRUSTS_ROW
+    has_segments = chain.slots[1] not in (FREE, SEAL) or was_summed_up
+    if has_segments and config.bug is not Bug.OPENING_NOT_CHECKED:
+        stopped = state._replace(phase=STOPPED)
+        yield "start: finds segments that the registry does not know", (number,), stopped
+    elif chain.slots[1] == FREE:
+        buried = chain._replace(slots=replaced(chain.slots, 1, SEAL), puts=chain.puts & ~2)
+        yield "start: seals a forsaken opening", (number,), with_chain(state, number, buried)
+    else:
+        after = state._replace(registry=state.registry._replace(next_epoch=number + 1))
+        yield "start: raises the row past a forsaken opening", (number,), after
+
+
+def _sets_back(state: State) -> Iterator[Move]:
+    if state.phase != NORMAL:
+        return
+    if state.copy is None:
+        yield "registry is copied", (), state._replace(copy=state.registry)
+    elif state.copy != state.registry:
+        dead = tuple(Broker(DEAD) if b.life != NOBODY else b for b in state.brokers)
+        yield "all stop, registry is set back", (), state._replace(
+            registry=state.copy, brokers=dead, changes=(), copy=None, phase=RESTORED
+        )

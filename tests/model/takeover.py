@@ -1,0 +1,195 @@
+"""Takeover by anybody, any number at once, each step alone: rule 4, and the check of a cold start.
+
+As logstore.chains.seal and logstore.takeover do it. A taker keeps nothing between its steps but
+what may be old: where it wanted to put a seal (`Chain.seals`) and a row change that it decided on
+(`State.changes`). Both stay on their way for as long as they like, and every step may be done by
+somebody else, or twice; so a taker that dies between two steps, and two takers at once, are covered
+however many they are.
+"""
+
+from collections.abc import Iterator
+
+from tests.model.chain_view import chain_as_read, committed_end, inherited, seal_of, stretches_of
+from tests.model.config import Bug, Config
+from tests.model.registry import asked, heirs
+from tests.model.state import (
+    FENCED,
+    FREE,
+    OPEN,
+    RESTORED,
+    SEAL,
+    SEALED,
+    STARTED,
+    STOPPED,
+    UP,
+    DEAD,
+    Broker,
+    Chain,
+    ChainRow,
+    Move,
+    RowChange,
+    State,
+    replaced,
+    with_broker,
+    with_chain,
+    with_chain_row,
+)
+
+
+def moves(state: State, config: Config) -> Iterator[Move]:
+    for number, chain in enumerate(state.chains):
+        yield from _seal_lands(state, number, chain, config)
+    if state.phase == RESTORED:
+        return  # nobody is there yet
+    for number in _chains_to_take(state, config):
+        yield from _fences(state, number, config)
+        yield from _puts_seal(state, number, config)
+        yield from _changes_row(state, number, config)
+        yield from _marks_sealed(state, number, config)
+
+
+def _chains_to_take(state: State, config: Config) -> list[int]:
+    """The chain that the row names; after a restore all that are not sealed, older ones first."""
+    if not config.restores:
+        return [state.registry.row.chain]
+    heir = max((n for n, broker in enumerate(state.brokers) if broker.life == UP), default=0)
+    rows = state.registry.chains
+    mine = [n for n in range(heir) if rows[n].status in (OPEN, FENCED)]
+    if state.registry.row.chain < heir:
+        mine.append(state.registry.row.chain)
+    chosen = sorted(set(mine))
+    return chosen[:1] if config.checks_chain_by_chain else chosen
+
+
+def _fences(state: State, number: int, config: Config) -> Iterator[Move]:
+    row = state.registry.chains[number]
+    if row.status == OPEN and keeps_status(config):
+        if state.phase == STARTED and config.bug is not Bug.COLD_START_TRUSTS_ROW:
+            newest = max(row.checkpoint, state.chains[number].checkpoint)
+            row = row._replace(checkpoint=newest)
+        after = with_chain_row(state, number, row._replace(status=FENCED))
+        yield "taker: chain row is fenced", (number,), after
+
+
+def keeps_status(config: Config) -> bool:
+    """Whether the status of chain rows matters to anything in this search."""
+    return config.restores or config.sweeps
+
+
+def _puts_seal(state: State, number: int, config: Config) -> Iterator[Move]:
+    """Step b: at the first free seq from the trim point on, as the taker read it, perhaps long ago."""
+    chain, row = state.chains[number], state.registry.chains[number]
+    if row.status == OPEN and keeps_status(config):
+        return
+    first_free = committed_end(chain, row)
+    where = [seq for seq in range(1, row.trim)] if not config.restores else []
+    for seq in [*where, first_free]:
+        if seq < config.slots and chain.slots[seq] == FREE and not chain.seals >> seq & 1:
+            sent = chain._replace(seals=chain.seals | 1 << seq)
+            yield "taker: seal is sent", (number, seq), with_chain(state, number, sent)
+
+
+def _seal_lands(state: State, number: int, chain: Chain, config: Config) -> Iterator[Move]:
+    for seq in range(1, config.slots):
+        if not chain.seals >> seq & 1 or chain.slots[seq] != FREE:
+            continue
+        sealed = chain._replace(slots=replaced(chain.slots, seq, SEAL))
+        if config.bug is not Bug.SEAL_DELETED:  # seals stay: this seq is settled for ever
+            others = ~(1 << seq)
+            sealed = sealed._replace(seals=chain.seals & others, puts=chain.puts & others)
+        yield "seal is stored", (number, seq), settled(with_chain(state, number, sealed), number, config)
+
+
+def settled(state: State, number: int, config: Config) -> State:
+    """Once a chain is sealed and all below the seal is stored, its broker can do nothing more.
+
+    What lies beyond the seal is read by nobody (rule 1): those puts need not land. Whether the
+    broker finds the seal or not makes no difference either.
+    """
+    chain = state.chains[number]
+    if config.keeps_what_is_beyond or SEAL not in chain.slots:
+        return state
+    seal = committed_end(chain, state.registry.chains[number])
+    if seal >= config.slots or chain.slots[seal] != SEAL:
+        return state
+    state = with_chain(state, number, chain._replace(puts=chain.puts & ((1 << seal) - 1)))
+    if state.brokers[number].life == UP:
+        state = with_broker(state, number, Broker(DEAD))
+    return state
+
+
+def _changes_row(state: State, number: int, config: Config) -> Iterator[Move]:
+    """Steps c and d: read the chain to its seal, then the row changes under its condition."""
+    row, chain = state.registry.row, state.chains[number]
+    if row.chain != number or row.leader_epoch >= config.leader_epochs:
+        return
+    seal = seal_of(chain, state.registry.chains[number], config)
+    if not seal and config.bug is not Bug.REPLAY_BEFORE_SEAL:
+        return
+    if state.phase == STARTED and _is_registry_older(state, config):
+        yield "taker: the registry is older than the log", (), state._replace(phase=STOPPED)
+        return
+    end = seal or committed_end(chain, state.registry.chains[number])
+    found = stretches_of(chain, state.registry.chains[number], end, config).get(row.leader_epoch)
+    start = found.end if found else row.start
+    for heir in heirs(state, config):
+        if heir == number:
+            continue
+        after = asked(state, RowChange(row.leader_epoch, number, heir, start), config)
+        if after is not None:
+            if config.bug is Bug.LEFT_WITH_TWO_LEADERS:
+                after = _remembers(after, heir, config)
+            yield "taker: row change is sent", (number, heir, start), after
+
+
+def _remembers(state: State, heir: int, config: Config) -> State:
+    row = state.registry.row
+    found = chain_as_read(state, row.chain, config).get(row.leader_epoch)
+    what = found.state if found else inherited(state, row, config)
+    return with_broker(state, heir, state.brokers[heir]._replace(asked=what))
+
+
+def _is_registry_older(state: State, config: Config) -> bool:
+    """A chain that its row does not call sealed holds a committed take entry above the row."""
+    if config.bug is Bug.COPY_NOT_CHECKED:
+        return False
+    row = state.registry.row
+    chains = range(config.chains)
+    if config.checks_chain_by_chain:
+        chains = range(_chains_to_take(state, config)[0], _chains_to_take(state, config)[0] + 1)
+    for number in chains:
+        chain_row = state.registry.chains[number]
+        if chain_row.status not in (OPEN, FENCED) and not config.checks_chain_by_chain:
+            continue
+        for epoch in _as_cold_start_reads(state, number, chain_row, config):
+            if epoch > row.leader_epoch or (epoch == row.leader_epoch and number != row.chain):
+                return True
+    return False
+
+
+def _as_cold_start_reads(
+    state: State, number: int, row: ChainRow, config: Config
+) -> dict[int, object]:
+    """From the newest checkpoint that is there, listed: the row may be too old to know it."""
+    chain = state.chains[number]
+    if config.bug is not Bug.COLD_START_TRUSTS_ROW:
+        row = row._replace(checkpoint=max(row.checkpoint, chain.checkpoint))
+    return dict(stretches_of(chain, row, committed_end(chain, row), config))
+
+
+def _marks_sealed(state: State, number: int, config: Config) -> Iterator[Move]:
+    """Step e: the checkpoint at the seal, then the chain's row."""
+    row, chain = state.registry.chains[number], state.chains[number]
+    if row.status != FENCED or state.registry.row.chain == number:
+        return
+    seal = seal_of(chain, row, config)
+    if not seal:
+        return
+    if config.checks_chain_by_chain and state.phase == STARTED:
+        if _is_registry_older(state, config):
+            yield "taker: the registry is older than the log", (), state._replace(phase=STOPPED)
+            return
+    sealed = ChainRow(SEALED, row.trim, seal)
+    after = with_chain_row(state, number, sealed)
+    after = with_chain(after, number, chain._replace(checkpoint=max(chain.checkpoint, seal)))
+    yield "taker: chain row is sealed", (number, seal), after
