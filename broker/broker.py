@@ -15,10 +15,11 @@ from broker.call import Call
 from broker.clients import Clients
 from broker.commits import Commits
 from broker.dispatch import dispatch
+from broker.groups.coordinators import Coordinators
 from broker.metadata_bytes import MetadataBytes
 from broker.timers import Timers
-from broker.topic_watch import TopicWatch
 from broker.topic_rules import TopicRules
+from broker.topic_watch import TopicWatch
 from logstore.clock import Clock
 from logstore.config.broker import BrokerSettings
 from logstore.errors import LogstoreError
@@ -66,6 +67,7 @@ class Broker:
         self.topic_watch = TopicWatch(self.loop)
         log.on_change(self._topic_changed)
         self.tasks = tasks
+        self.groups = Coordinators(log, settings, timers=self.timers, clock=clock, tasks=tasks)
         self._authorizer = authorizer
         self._rules: dict[bytes, TopicRules] = {}
 

@@ -7,6 +7,8 @@ producers, so nothing is mapped to it but what nobody foresaw.
 from logstore import errors
 from logstore.config.kinds import InvalidConfig
 from logstore.log.leader import ProducerRefused, Refusal
+from logstore.log.log import NotAlive
+from logstore.log.records_deletion import OffsetOutOfRange
 from logstore.log.topics import BadPartitionCount, BadTopicName, TopicExists, UnknownTopic
 from logstore.records.batch import BadBatch, Reason
 from logstore.wire.errors import ErrorCode
@@ -37,6 +39,8 @@ CODES: dict[type[errors.LogstoreError], ErrorCode] = {
     BadTopicName: ErrorCode.INVALID_TOPIC_EXCEPTION,
     BadPartitionCount: ErrorCode.INVALID_PARTITIONS,
     InvalidConfig: ErrorCode.INVALID_CONFIG,
+    NotAlive: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
 }
 
 BATCH_CODES: dict[Reason, ErrorCode] = {

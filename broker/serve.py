@@ -122,6 +122,7 @@ async def _accept(
     broker = Broker(log, settings.settings, authorizer=AllowAll(), clock=SystemClock(), tasks=tasks)
     server = Server(broker, listeners)
     await server.listen()
+    tasks.create_task(broker.groups.run())
     _collect_less()
     addresses = ", ".join(map(str, listeners))
     name = f"logstore: broker {settings.broker} epoch {log.epoch}"

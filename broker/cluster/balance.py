@@ -67,7 +67,7 @@ def _give_back(
 def _level(
     view: View, movable: list[Place], members: Members, memory: Memory, rules: BalanceRules
 ) -> Iterator[Action]:
-    heads = Counter({broker: 0 for broker in members.settled})
+    heads = Counter(dict.fromkeys(members.settled, 0))
     at: defaultdict[int, dict[str, list[Place]]] = defaultdict(dict)
     for place in movable:
         head = place.row.replicas[0]

@@ -50,6 +50,8 @@ def _why(view: View, memory: Memory, chain: int, broker: int) -> str | None:
     if not _needs_taking(view, chain):
         return None
     row = view.brokers.get(broker)
+    if row is None and broker == view.me:
+        return None
     if row is None:
         return _after(memory, view, chain, UNSEEN_GRACE_S, "its broker has no row")
     if chain > row.epoch:

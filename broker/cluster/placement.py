@@ -70,7 +70,8 @@ def _on_ring(ring: Sequence[int], at: int, replicas: int, racks: Racks) -> tuple
 
 def _new_racks_first(others: Iterable[int], chosen: Iterable[int], racks: Racks) -> list[int]:
     used = {racks.get(broker) or broker for broker in chosen}
-    first, rest = [], []
+    first: list[int] = []
+    rest: list[int] = []
     for broker in others:
         rack = racks[broker] or broker
         (rest if rack in used else first).append(broker)

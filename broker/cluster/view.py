@@ -1,4 +1,4 @@
-"""The cluster as one look shows it: what the controller decides from, and what it may decide. Pure."""
+"""The cluster as one look shows it, and what the controller may do about it. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

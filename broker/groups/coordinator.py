@@ -224,9 +224,7 @@ class Coordinator:
         for number, group in enumerate(list(self.states.groups.values())):
             if self.is_retired:
                 return
-            self._append(
-                retention.expired(group, self._limits.retention_ms, self._clock.now_ms())
-            )
+            self._append(retention.expired(group, self._limits.retention_ms, self._clock.now_ms()))
             if number % GROUPS_AT_ONCE == GROUPS_AT_ONCE - 1:
                 await self._clock.sleep_s(0)
 

@@ -7,9 +7,10 @@ looking at the log; it is called on each request, so that nothing has to be told
 
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from broker.creation import place_partitions
 from broker.groups.coordinator import Coordinator
 from broker.groups.limits import GroupLimits
 from broker.groups.log_port import LedPartition
@@ -19,7 +20,7 @@ from logstore.clock import Clock
 from logstore.config.broker import BrokerSettings
 from logstore.errors import LogstoreError
 from logstore.log.leader import Leader
-from logstore.log.log import Log, Topic
+from logstore.log.log import Log
 from logstore.log.topics import TopicExists
 from logstore.wire.errors import ErrorCode
 
@@ -58,6 +59,7 @@ class Coordinators:
         self._log = log
         self._limits = limits_of(settings)
         self._partition_count = settings.number("offsets.topic.num.partitions")
+        self._replicas = settings.number("offsets.topic.replication.factor")
         self._commit_timeout_s = settings.number("offsets.commit.timeout.ms") / 1000
         self._sweep_s = settings.number("offsets.retention.check.interval.ms") / 1000
         self._timers = timers
@@ -95,11 +97,11 @@ class Coordinators:
     def follow(self) -> None:
         """Begin and end what the log has begun and ended."""
         topic = self._log.topics.get(OFFSETS_TOPIC)
-        leaders = {} if topic is None else leaders_of(topic)
+        leaders = {} if topic is None else topic.leaders
         for partition in [p for p in self._led if leaders.get(p) is not self._leaders[p]]:
             self.on_retire(partition)
         for partition, leader in leaders.items():
-            if leader.is_taken and not leader.is_retired:
+            if leader.is_taken and not (leader.is_retired or leader.is_released):
                 self.on_lead(partition, leader)
 
     async def run(self) -> None:
@@ -120,9 +122,9 @@ class Coordinators:
         topic = self._log.topics.get(OFFSETS_TOPIC)
         if topic is None or self._log.fenced.is_set():
             return ErrorCode.NOT_COORDINATOR
-        partition = partition_of(group_id, partition_count_of(topic))
-        leader = leaders_of(topic).get(partition)
-        if leader is None or leader.is_retired:
+        partition = partition_of(group_id, topic.partition_count)
+        leader = topic.leaders.get(partition)
+        if leader is None or leader.is_retired or leader.is_released:
             self.on_retire(partition)
             return ErrorCode.NOT_COORDINATOR
         if self._leaders.get(partition) is not leader:
@@ -161,7 +163,13 @@ class Coordinators:
 
     async def _create_topic(self) -> None:
         try:
-            await self._log.create_topic(OFFSETS_TOPIC, self._partition_count, TOPIC_CONFIGS)
+            await self._log.create_topic(
+                OFFSETS_TOPIC,
+                self._partition_count,
+                TOPIC_CONFIGS,
+                replicas=self._replicas,
+                assignments=place_partitions(self._log, self._partition_count, self._replicas),
+            )
             logger.info("topic created: name=%s", OFFSETS_TOPIC)
         except TopicExists:
             pass
@@ -183,16 +191,3 @@ def limits_of(settings: BrokerSettings) -> GroupLimits:
         group_bytes_max=settings.number("logstore.group.bytes.max"),
         retention_ms=settings.number("offsets.retention.minutes") * 60_000,
     )
-
-
-def leaders_of(topic: Topic) -> Mapping[int, Leader]:
-    """The partitions led here."""
-    leaders: Any = topic.leaders
-    return leaders if isinstance(leaders, dict) else dict(enumerate(leaders))
-
-
-def partition_count_of(topic: Topic) -> int:
-    count: int = getattr(topic, "partition_count", len(topic.leaders))
-    return count
-
-

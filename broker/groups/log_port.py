@@ -1,8 +1,8 @@
 """What a coordinator needs of the log: one partition that this broker leads.
 
-    append → seq        plain call; safe when `when_committed(seq)` says so
-    read                whole batches from an offset on
-    raise_log_start     forget what lies below, once it is written anew
+append → seq        plain call; safe when `when_committed(seq)` says so
+read                whole batches from an offset on
+raise_log_start     forget what lies below, once it is written anew
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 from logstore.errors import LogstoreError
 from logstore.log.leader import Leader
 from logstore.log.log import Log
+from logstore.log.records_deletion import raise_log_start
 from logstore.records.batch import read_header
 
 Waiter = Callable[[LogstoreError | None], None]
@@ -84,7 +85,8 @@ class LedPartition:
 
     @property
     def is_led(self) -> bool:
-        return not self.leader.is_retired and not self._log.fenced.is_set()
+        leader = self.leader
+        return not (leader.is_retired or leader.is_released or self._log.fenced.is_set())
 
     @property
     def committed_end(self) -> int:
@@ -107,7 +109,14 @@ class LedPartition:
         return Batches(batches, chunk.end_offset)
 
     async def raise_log_start(self, offset: int) -> None:
-        await self._log.raise_log_start(self.leader, offset)
+        leader = self.leader
+        now_at = await self._log.performer.run(
+            raise_log_start(
+                leader.topic_id, leader.partition, self._log.epoch, leader.leader_epoch, offset
+            )
+        )
+        if now_at is not None:
+            leader.raise_log_start(now_at)
 
 
 def _split(buffer: memoryview) -> list[memoryview]:

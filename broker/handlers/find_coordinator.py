@@ -1,13 +1,14 @@
-"""FindCoordinator, versions 0 to 6: there is no coordinator yet, say so per key.
+"""FindCoordinator, versions 0 to 6: which broker coordinates a group, one answer per key.
 
-COORDINATOR_NOT_AVAILABLE is retriable: clients ask again until their own timeout. The API is
-advertised because librdkafka ties other features to it.
+There are no coordinators of transactions yet, nor of share groups: COORDINATOR_NOT_AVAILABLE, on
+which clients ask again until their own timeout.
 """
 
 from typing import TYPE_CHECKING
 
 from broker.authorizer import Kind, Operation
 from broker.call import Call
+from broker.groups.finding import find_group
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.find_coordinator import (
     Coordinator,
@@ -22,23 +23,32 @@ BATCHED_FROM = 4
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 SHARE_FROM = 6
 NO_NODE = -1
-_MESSAGE = "this version serves no groups and no transactions"
+_MESSAGE = "this version serves no transactions and no share groups"
 
 
 def handle(broker: "Broker", call: Call, request: FindCoordinatorRequest) -> None:
     keys = request.coordinator_keys if call.version >= BATCHED_FROM else [request.key]
-    found = []
-    for key in keys:
-        code = _code(broker, call, request.key_type, key)
-        found.append(Coordinator(key, NO_NODE, "", -1, code, _MESSAGE))
+    found = [_find(broker, call, request.key_type, key) for key in keys or ()]
     if call.version >= BATCHED_FROM:
         call.answer(FindCoordinatorResponse(0, coordinators=found))
     else:
         one = found[0]
-        call.answer(FindCoordinatorResponse(0, one.error_code, one.error_message, NO_NODE, "", -1))
+        call.answer(
+            FindCoordinatorResponse(
+                0, one.error_code, one.error_message, one.node_id, one.host, one.port
+            )
+        )
 
 
-def _code(broker: "Broker", call: Call, key_type: int, key: str) -> ErrorCode:
+def _find(broker: "Broker", call: Call, key_type: int, key: str) -> Coordinator:
+    code = _refusal(broker, call, key_type, key)
+    if not code and key_type == GROUP:
+        return find_group(broker, call, key)
+    code = code or ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return Coordinator(key, NO_NODE, "", -1, code, _MESSAGE)
+
+
+def _refusal(broker: "Broker", call: Call, key_type: int, key: str) -> ErrorCode:
     if (key_type == SHARE and call.version < SHARE_FROM) or key_type not in (
         GROUP,
         TRANSACTION,
@@ -50,4 +60,4 @@ def _code(broker: "Broker", call: Call, key_type: int, key: str) -> ErrorCode:
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     elif not broker.allows(call, Operation.DESCRIBE, Kind.GROUP, key):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.NONE

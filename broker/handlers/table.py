@@ -4,16 +4,39 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.call import Call
+from broker.handlers.alter_partition_reassignments import (
+    handle as alter_partition_reassignments,
+)
 from broker.handlers.api_versions import advertise
 from broker.handlers.api_versions import handle as api_versions
+from broker.handlers.create_partitions import handle as create_partitions
 from broker.handlers.create_topics import handle as create_topics
+from broker.handlers.delete_groups import handle as delete_groups
+from broker.handlers.delete_records import handle as delete_records
 from broker.handlers.delete_topics import handle as delete_topics
+from broker.handlers.describe_cluster import handle as describe_cluster
+from broker.handlers.describe_configs import handle as describe_configs
+from broker.handlers.describe_groups import handle as describe_groups
+from broker.handlers.describe_topic_partitions import handle as describe_topic_partitions
+from broker.handlers.elect_leaders import handle as elect_leaders
 from broker.handlers.fetch import handle as fetch
 from broker.handlers.find_coordinator import handle as find_coordinator
+from broker.handlers.heartbeat import handle as heartbeat
+from broker.handlers.incremental_alter_configs import handle as incremental_alter_configs
 from broker.handlers.init_producer_id import handle as init_producer_id
+from broker.handlers.join_group import handle as join_group
+from broker.handlers.leave_group import handle as leave_group
+from broker.handlers.list_groups import handle as list_groups
 from broker.handlers.list_offsets import handle as list_offsets
+from broker.handlers.list_partition_reassignments import (
+    handle as list_partition_reassignments,
+)
 from broker.handlers.metadata import handle as metadata
+from broker.handlers.offset_commit import handle as offset_commit
+from broker.handlers.offset_delete import handle as offset_delete
+from broker.handlers.offset_fetch import handle as offset_fetch
 from broker.handlers.produce import handle as produce
+from broker.handlers.sync_group import handle as sync_group
 from logstore.wire.apis import APIS, Api
 
 if TYPE_CHECKING:
@@ -47,11 +70,30 @@ HANDLERS: dict[int, Handler] = dict(
         _handler(1, fetch),
         _handler(2, list_offsets),
         _handler(3, metadata),
+        _handler(8, offset_commit),
+        _handler(9, offset_fetch),
         _handler(10, find_coordinator),
+        _handler(11, join_group),
+        _handler(12, heartbeat),
+        _handler(13, leave_group),
+        _handler(14, sync_group),
+        _handler(15, describe_groups),
+        _handler(16, list_groups),
         _handler(18, api_versions),
         _handler(19, create_topics),
         _handler(20, delete_topics),
+        _handler(21, delete_records),
         _handler(22, init_producer_id),
+        _handler(32, describe_configs),
+        _handler(37, create_partitions),
+        _handler(42, delete_groups),
+        _handler(43, elect_leaders),
+        _handler(44, incremental_alter_configs),
+        _handler(45, alter_partition_reassignments),
+        _handler(46, list_partition_reassignments),
+        _handler(47, offset_delete),
+        _handler(60, describe_cluster),
+        _handler(75, describe_topic_partitions),
     ]
 )
 

@@ -25,6 +25,52 @@ _OWN = (
         documentation="Whether asking for a topic that does not exist creates it.",
     ),
     Setting(
+        name="auto.leader.rebalance.enable",
+        kind=Kind.BOOLEAN,
+        default="true",
+        documentation="Whether the controller moves partitions: back to their preferred leaders, "
+        "and to brokers that lead fewer, such as one that has joined. A partition that moves waits "
+        "for a flush or two; no data is copied.",
+    ),
+    Setting(
+        name="leader.imbalance.check.interval.seconds",
+        kind=Kind.LONG,
+        default="30",
+        documentation="How often the controller looks whether leadership is in balance. Kafka "
+        "waits 300 s; here a move costs little.",
+        at_least=1,
+    ),
+    Setting(
+        name="leader.imbalance.per.broker.percentage",
+        kind=Kind.INT,
+        default="10",
+        documentation="Imbalance of one broker that is left alone, in percent of its partitions.",
+        at_least=0,
+        at_most=100,
+    ),
+    Setting(
+        name="controlled.shutdown.enable",
+        kind=Kind.BOOLEAN,
+        default="true",
+        documentation="Whether a broker that is stopped hands its partitions to others first.",
+    ),
+    Setting(
+        name="logstore.broker.gone.ms",
+        kind=Kind.LONG,
+        default="600000",
+        documentation="A broker that is dead for so long gives up its place among the replicas of "
+        "partitions to others. Shorter: restarts of machines move replicas to and fro.",
+        at_least=10_000,
+    ),
+    Setting(
+        name="logstore.put.age.max.ms",
+        kind=Kind.INT,
+        default="10000",
+        documentation="A broker whose oldest segment waits longer than this for the store's "
+        "answer, while other brokers' are answered, is fenced: its partitions go to others.",
+        at_least=1000,
+    ),
+    Setting(
         name="connections.max.idle.ms",
         kind=Kind.LONG,
         default="600000",
@@ -47,6 +93,36 @@ _OWN = (
         at_least=1024,
     ),
     Setting(
+        name="group.initial.rebalance.delay.ms",
+        kind=Kind.INT,
+        default="3000",
+        documentation="How long the first rebalance of an empty group waits for more members: "
+        "longer, fewer rebalances at start; shorter, records sooner.",
+        at_least=0,
+        at_most=3_600_000,
+    ),
+    Setting(
+        name="group.max.session.timeout.ms",
+        kind=Kind.INT,
+        default="1800000",
+        documentation="Longest session timeout that a member may ask for.",
+        at_least=1,
+    ),
+    Setting(
+        name="group.max.size",
+        kind=Kind.INT,
+        default="10000",
+        documentation="Most members of a group; others are refused. Kafka has no limit.",
+        at_least=1,
+    ),
+    Setting(
+        name="group.min.session.timeout.ms",
+        kind=Kind.INT,
+        default="6000",
+        documentation="Shortest session timeout that a member may ask for.",
+        at_least=1,
+    ),
+    Setting(
         name="max.connections",
         kind=Kind.INT,
         default="4096",
@@ -61,6 +137,53 @@ _OWN = (
         documentation="Partitions of a topic whose creator does not say.",
         at_least=1,
         at_most=10_000,
+    ),
+    Setting(
+        name="offset.metadata.max.bytes",
+        kind=Kind.INT,
+        default="4096",
+        documentation="Longest text that may be committed beside an offset.",
+        at_least=0,
+        at_most=32_767,
+    ),
+    Setting(
+        name="offsets.commit.timeout.ms",
+        kind=Kind.INT,
+        default="5000",
+        documentation="How long a group's request waits for its commit; then the client is sent "
+        "to look for the coordinator again.",
+        at_least=1,
+    ),
+    Setting(
+        name="offsets.retention.check.interval.ms",
+        kind=Kind.LONG,
+        default="600000",
+        documentation="How often committed offsets that are too old are looked for.",
+        at_least=1000,
+    ),
+    Setting(
+        name="offsets.retention.minutes",
+        kind=Kind.INT,
+        default="10080",
+        documentation="How long offsets are kept after the last member of their group left.",
+        at_least=1,
+    ),
+    Setting(
+        name="offsets.topic.num.partitions",
+        kind=Kind.INT,
+        default="50",
+        documentation="Partitions of __consumer_offsets, over which groups are spread. Counts when "
+        "the topic is created; afterwards the topic says it.",
+        at_least=1,
+        at_most=10_000,
+    ),
+    Setting(
+        name="offsets.topic.replication.factor",
+        kind=Kind.INT,
+        default="3",
+        documentation="Replicas of __consumer_offsets: brokers that take it over warm.",
+        at_least=1,
+        at_most=32_767,
     ),
     Setting(
         name="socket.request.max.bytes",
@@ -104,6 +227,15 @@ _OWN = (
         "latency and the bill for requests. Default 100, on a directory 10.",
         at_least=0,
         at_most=60_000,
+    ),
+    Setting(
+        name="logstore.group.bytes.max",
+        kind=Kind.INT,
+        default=str(8 * _MiB),
+        documentation="Most bytes of what the members of one group bring along: it is kept in "
+        "memory and written as one record. A group that is full takes no more members.",
+        at_least=64 * _KiB,
+        at_most=64 * _MiB,
     ),
     Setting(
         name="logstore.segment.bytes",

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from logstore.log.followed import Followed
 from logstore.log.leader import Leader
 from logstore.log.view import News, PartitionKey
 from logstore.rows import NOBODY, PartitionRow, TopicRow
@@ -19,7 +20,7 @@ from logstore.rows import NOBODY, PartitionRow, TopicRow
 
 @dataclass(slots=True, eq=False)
 class Topic:
-    """One life of a topic. `rows` are its partitions in order, `leaders` those led here."""
+    """One life of a topic: its partitions in order, those led here, those followed here."""
 
     name: str
     topic_id: bytes
@@ -27,6 +28,7 @@ class Topic:
     replicas: int
     rows: list[PartitionRow]
     leaders: dict[int, Leader] = field(default_factory=dict)
+    followers: dict[int, Followed] = field(default_factory=dict)
     is_deleted: bool = False
 
     @property

@@ -59,6 +59,7 @@ class Followers:
         """The latest used last."""
         self._topics: dict[bytes, dict[int, Followed]] = {}
         self._entering = asyncio.Semaphore(ENTER_AT_ONCE)
+        self._running: set[asyncio.Task[None]] = set()
         self._is_stopped = False
 
     def follow(self, topic_id: bytes, wanted: Mapping[int, PartitionRow]) -> dict[int, Followed]:
@@ -110,6 +111,8 @@ class Followers:
     def stop(self) -> None:
         """Look no more; what is known stays."""
         self._is_stopped = True
+        for task in self._running:
+            task.cancel()
 
     # Chains
 
@@ -122,7 +125,10 @@ class Followers:
 
     def _leave(self, followed: Followed) -> None:
         chain = self._chains.get(followed.row.chain)
-        if chain is not None and chain.partitions.pop(followed.key, None) and chain.is_unwanted:
+        if chain is None:
+            return
+        chain.partitions.pop(followed.key, None)
+        if chain.is_unwanted:
             self._checkpoints.live.pop(chain.epoch, None)
 
     def _forget_some(self) -> None:
@@ -133,9 +139,11 @@ class Followers:
     def _keep_reading(self, chain: "_Chain") -> None:
         if chain.is_entered:
             self._checkpoints.live.setdefault(chain.epoch, chain.durable_checkpoints)
-        if not chain.is_running and not self._is_stopped:
+        if not (chain.is_running or chain.follower.is_sealed or self._is_stopped):
             chain.is_running = True
-            self._tasks.create_task(self._run(chain))
+            task = self._tasks.create_task(self._run(chain))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
 
     async def _run(self, chain: "_Chain") -> None:
         """Follow `chain` as long as any partition of it is wanted, or until it is sealed."""
@@ -157,12 +165,15 @@ class Followers:
 
     async def _read(self, chain: "_Chain", width: int | None = None) -> int:
         """What is new, `width` segments at most; how many there were. Raises as the store does."""
-        if chain.is_entered:
-            return await chain.read(width)
-        async with self._entering:
-            count = await chain.read(width)
-        if not chain.is_unwanted:
-            self._checkpoints.live[chain.epoch] = chain.durable_checkpoints
+        try:
+            if chain.is_entered:
+                return await chain.read(width)
+            async with self._entering:
+                count = await chain.read(width)
+        finally:
+            self._checkpoints.live.pop(chain.epoch, None)
+            if chain.is_entered and not chain.is_unwanted:
+                self._checkpoints.live[chain.epoch] = chain.durable_checkpoints
         return count
 
 
@@ -226,7 +237,7 @@ class _Chain:
         follower, perform = self.follower, self.performer.run
         if not follower.is_entered:
             count = await perform(follower.advance())
-            self._note(count + 1, is_at_tail=True)
+            self._note(1, is_at_tail=True)
             self._tell_all()
             return count
         touched: set[StretchKey] = set()

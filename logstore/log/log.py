@@ -19,16 +19,15 @@ from logstore.chains.replay import ChainState, SegmentSpan
 from logstore.chains.writer import ChainLimits, ChainWriter, Waiter
 from logstore.changes import publish
 from logstore.errors import Invalid
-from logstore.index.lookup import FoundRows, IndexCache
-from logstore.index.partition import ChainCheckpoints, locate_max_timestamp, locate_time
-from logstore.index.rows import row_at
+from logstore.index.lookup import IndexCache
+from logstore.index.partition import ChainCheckpoints
 from logstore.leases.liveness import Liveness
 from logstore.log.cache import SegmentCache
 from logstore.log.catalog import Catalog, Consequences, Move, Topic
-from logstore.log.leader import Leader
+from logstore.log.followers import Followers
 from logstore.log.leading import Leading, committed
 from logstore.log.membership import Membership
-from logstore.log.read import Chunk, Reader, read_in_memory
+from logstore.log.read import Chunk, FoundRecord, Readable, Reader, read_in_memory
 from logstore.log.start import LEASE_S, Self, Started, start
 from logstore.log.topics import UnknownTopic, create_partitions, create_topic, delete_topic
 from logstore.log.view import News
@@ -36,7 +35,6 @@ from logstore.log.watch import Watch
 from logstore.metadata import read_brokers
 from logstore.open import OpenLog
 from logstore.perform import Performer, outcome_of
-from logstore.records.lookup import first_record_at_or_after, record_with_max_timestamp
 from logstore.rows import BrokerRow, BrokerStatus, Change, PartitionRow
 from logstore.takeover import Inheritance
 
@@ -109,7 +107,9 @@ class Log:
         self._checkpoints = ChainCheckpoints(
             IndexCache(), live={self.epoch: lambda: self.writer.durable_checkpoints}
         )
-        self._reader = Reader(performer, self.cache, self._checkpoints)
+        self._followers = Followers(cluster_id, performer, self._checkpoints, tasks)
+        self._leading.warm = self._followers.chain_state
+        self._reader = Reader(performer, self.cache, self._checkpoints, self._followers)
 
     @staticmethod
     async def start(
@@ -129,7 +129,9 @@ class Log:
         tasks.create_task(log._watch.run(log.fenced))
         await log._flushed()
         taken = {one.topic_id for one in started.inheritances}
-        await log.publish([Change(t.name, t.topic_id) for t in found.changed if t.topic_id in taken])
+        await log.publish(
+            [Change(t.name, t.topic_id) for t in found.changed if t.topic_id in taken]
+        )
         return log
 
     @property
@@ -206,8 +208,19 @@ class Log:
         await outcome_of(self.look_for_seal())
 
     def _tell(self, topic: Topic) -> None:
+        self._follow(topic)
         for callback in self._callbacks:
             callback(topic)
+
+    def _follow(self, topic: Topic) -> None:
+        """Follow the partitions of which this broker is a replica and another one the leader."""
+        me = self.me.broker
+        wanted = {
+            number: row
+            for number, row in enumerate(() if topic.is_deleted else topic.rows)
+            if me in row.replicas and row.broker != me
+        }
+        topic.followers = self._followers.follow(topic.topic_id, wanted)
 
     def _meet(self, brokers: Mapping[int, BrokerRow]) -> None:
         self.brokers = brokers
@@ -306,67 +319,23 @@ class Log:
     # Reading
 
     def read_in_memory(
-        self, leader: Leader, offset: int, up_to: int, bytes_max: int
+        self, partition: Readable, offset: int, up_to: int, bytes_max: int
     ) -> Chunk | None:
         """Batches from the one that holds `offset`, below `up_to`; None: use `read`."""
-        return read_in_memory(leader, self.cache, self.epoch, offset, up_to, bytes_max)
+        return read_in_memory(partition, self.cache, offset, up_to, bytes_max)
 
-    async def read(self, leader: Leader, offset: int, up_to: int, bytes_max: int) -> Chunk:
-        return await self._reader.read(leader, self.epoch, offset, up_to, bytes_max)
+    async def read(self, partition: Readable, offset: int, up_to: int, bytes_max: int) -> Chunk:
+        return await self._reader.read(partition, offset, up_to, bytes_max)
 
     async def offset_for_time(
-        self, leader: Leader, timestamp: int, up_to: int
-    ) -> tuple[int, int, int] | None:
-        """(offset, timestamp, leader epoch) of the first record below `up_to` at or after it."""
-        found = await self._rows_for_time(leader, timestamp)
-        if found is None or row_at(found.rows, found.number).base_offset >= up_to:
-            return None
-        batch = await self._reader.batch(found)
-        record = first_record_at_or_after(batch, timestamp)
-        return None if record is None else (*record, found.key.leader_epoch)
+        self, partition: Readable, timestamp: int, up_to: int
+    ) -> FoundRecord | None:
+        """The first record below `up_to` at or after `timestamp`."""
+        return await self._reader.record_at_time(partition, timestamp, up_to)
 
-    async def _rows_for_time(self, leader: Leader, timestamp: int) -> FoundRows | None:
-        while True:
-            known = self.writer.durable_checkpoints
-            found = await self.performer.run(
-                locate_time(
-                    self._checkpoints,
-                    leader.topic_id,
-                    leader.partition,
-                    leader.stretches,
-                    timestamp,
-                )
-            )
-            if found is not None:
-                return found
-            if known == self.writer.durable_checkpoints:
-                here = leader.rows_for_time(timestamp)
-                return None if here is None else FoundRows(leader.key, self.epoch, *here)
-            # Rows went from memory into a checkpoint meanwhile: they were in neither.
-
-    async def offset_of_max_timestamp(
-        self, leader: Leader, up_to: int
-    ) -> tuple[int, int, int] | None:
-        """(offset, timestamp, leader epoch) of the record with the largest timestamp."""
-        at = await self._offset_with_max_timestamp(leader, up_to)
-        if at < 0:
-            return None
-        found = await self._reader.rows(leader, self.epoch, at)
-        record = record_with_max_timestamp(await self._reader.batch(found))
-        return None if record is None else (*record, found.key.leader_epoch)
-
-    async def _offset_with_max_timestamp(self, leader: Leader, up_to: int) -> int:
-        """An offset in its batch; -1 in an empty partition."""
-        while True:
-            known = self.writer.durable_checkpoints
-            best = await self.performer.run(
-                locate_max_timestamp(
-                    self._checkpoints, leader.topic_id, leader.partition, leader.stretches
-                )
-            )
-            if known == self.writer.durable_checkpoints:
-                here = leader.max_timestamp_below(up_to)
-                return max(best, here, key=lambda found: found[0])[1]
+    async def offset_of_max_timestamp(self, partition: Readable, up_to: int) -> FoundRecord | None:
+        """The record with the largest timestamp."""
+        return await self._reader.record_with_max_timestamp(partition, up_to)
 
     # Ending
 
@@ -391,6 +360,7 @@ class Log:
 
     async def close(self, timeout_s: float) -> bool:
         """Commit what was appended and checkpoint it; False when that took too long."""
+        self._followers.stop()
         is_committed = await self.writer.close(timeout_s)
         if is_committed:
             with contextlib.suppress(TimeoutError):

@@ -2,21 +2,77 @@
 
 A chunk is whole batches in offset order, starting with the one that holds the wanted offset; the
 client drops what it did not ask for. The first batch comes whole however large it is.
+
+The index of an offset is in one of three places: in memory, from the last checkpoint of the chain
+that the partition's leader writes; in checkpoints; or, of a stretch that is over in a chain not
+summed up since, with whoever follows that chain. Rows move from one to the next meanwhile, so who
+finds them nowhere looks again.
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
+from logstore.chains.replay import Stretch, StretchKey
 from logstore.errors import Corrupt, Refused
-from logstore.index.lookup import FoundRows
-from logstore.index.partition import ChainCheckpoints, locate_offset
-from logstore.index.rows import ROW, Rows, row_at, row_count
+from logstore.index.lookup import FoundRows, rows_for_offset, rows_for_time
+from logstore.index.partition import ChainCheckpoints, stretch_of
+from logstore.index.rows import (
+    ROW,
+    Rows,
+    first_row_for_offset,
+    first_row_for_time,
+    row_at,
+    row_count,
+)
 from logstore.log.cache import SegmentCache
-from logstore.log.leader import Leader
 from logstore.perform import Performer
+from logstore.records.lookup import first_record_at_or_after, record_with_max_timestamp
+from logstore.rows import StretchRef
 
 LOADS_AT_ONCE = 4
+LOOKS_MAX = 5
+
+
+class Readable(Protocol):
+    """A partition that can be read here: a `Leader`, or a `Followed`."""
+
+    topic_id: bytes
+    partition: int
+    log_start: int
+    high_watermark: int
+
+    @property
+    def stretches(self) -> Sequence[StretchRef]: ...
+
+    @property
+    def leader_epoch(self) -> int: ...
+
+    @property
+    def key(self) -> StretchKey: ...
+
+    @property
+    def log_end(self) -> int: ...
+
+    @property
+    def last_stable_offset(self) -> int: ...
+
+    @property
+    def first_offset_in_memory(self) -> int: ...
+
+    def rows_for_offset(self, offset: int) -> tuple[Rows, int]: ...
+
+    def rows_for_time(self, timestamp: int) -> tuple[Rows, int] | None: ...
+
+    def max_timestamp_below(self, offset: int) -> tuple[int, int]: ...
+
+    def watch(self, watcher: Callable[[], None]) -> Callable[[], None]: ...
+
+
+class NotSummedUp(Protocol):
+    """Finds stretches in chains beyond their last checkpoint."""
+
+    async def stretch(self, epoch: int, key: StretchKey, offset: int) -> Stretch | None: ...
 
 
 class Chunk(NamedTuple):
@@ -25,6 +81,12 @@ class Chunk(NamedTuple):
     buffers: Sequence[memoryview]
     byte_count: int
     end_offset: int
+
+
+class FoundRecord(NamedTuple):
+    offset: int
+    timestamp: int
+    leader_epoch: int
 
 
 class _Slice(NamedTuple):
@@ -42,19 +104,15 @@ class _Plan(NamedTuple):
 
 
 def read_in_memory(
-    leader: Leader,
-    cache: SegmentCache,
-    chain: int,
-    offset: int,
-    up_to: int,
-    bytes_max: int,
+    partition: Readable, cache: SegmentCache, offset: int, up_to: int, bytes_max: int
 ) -> Chunk | None:
     """Batches from `offset` to below `up_to`; None: not all in memory, use `Reader.read`."""
     if offset >= up_to:
         return Chunk((), 0, offset)
-    if offset < leader.first_offset_in_memory:
+    if offset < partition.first_offset_in_memory:
         return None
-    plan = _plan(*leader.rows_for_offset(offset), up_to, bytes_max)
+    plan = _plan(*partition.rows_for_offset(offset), up_to, bytes_max)
+    chain = partition.stretches[-1].chain
     bodies = {}
     for piece in plan.slices:
         body = cache.peek(chain, piece.seq)
@@ -68,19 +126,24 @@ class Reader:
     """Reads what may not be in memory; every wait is for the store or the registry."""
 
     def __init__(
-        self, performer: Performer, cache: SegmentCache, checkpoints: ChainCheckpoints
+        self,
+        performer: Performer,
+        cache: SegmentCache,
+        checkpoints: ChainCheckpoints,
+        followers: NotSummedUp,
     ) -> None:
         self._performer = performer
         self._cache = cache
         self._checkpoints = checkpoints
+        self._followers = followers
 
-    async def read(
-        self, leader: Leader, chain: int, offset: int, up_to: int, bytes_max: int
-    ) -> Chunk:
+    # Batches
+
+    async def read(self, partition: Readable, offset: int, up_to: int, bytes_max: int) -> Chunk:
         """As `read_in_memory`, for the whole log. Raises as the store does."""
         if offset >= up_to:
             return Chunk((), 0, offset)
-        found = await self.rows(leader, chain, offset)
+        found = await self.rows(partition, offset)
         plan = _plan(found.rows, found.number, up_to, bytes_max)
         seqs = [piece.seq for piece in plan.slices]
         bodies: dict[int, memoryview] = {}
@@ -90,34 +153,159 @@ class Reader:
             bodies.update(zip(wanted, loaded, strict=True))
         return _chunk(plan, bodies)
 
-    async def rows(self, leader: Leader, chain: int, offset: int) -> FoundRows:
+    async def rows(self, partition: Readable, offset: int) -> FoundRows:
         """Index rows from the batch that holds `offset` on."""
-        if offset >= leader.first_offset_in_memory:
-            rows, number = leader.rows_for_offset(offset)
-            return FoundRows(leader.key, chain, rows, number)
-        found = await self._performer.run(
-            locate_offset(
-                self._checkpoints,
-                leader.topic_id,
-                leader.partition,
-                leader.stretches,
-                offset,
-            )
+        for _ in range(LOOKS_MAX):
+            if offset >= partition.first_offset_in_memory:
+                rows, number = partition.rows_for_offset(offset)
+                return FoundRows(partition.key, partition.stretches[-1].chain, rows, number)
+            found = await self._rows_elsewhere(partition, offset)
+            if found is not None:
+                return found
+        raise Corrupt(
+            f"no index row for an offset: topic={partition.topic_id.hex()} "
+            f"partition={partition.partition} offset={offset}"
         )
-        if found is None:
-            if offset >= leader.first_offset_in_memory:
-                return await self.rows(leader, chain, offset)
-            raise Corrupt(
-                f"no index row for an offset: topic={leader.topic_id.hex()} "
-                f"partition={leader.partition} offset={offset}"
-            )
-        return found
 
-    async def batch(self, found: FoundRows) -> memoryview:
+    async def _rows_elsewhere(self, partition: Readable, offset: int) -> FoundRows | None:
+        ref = stretch_of(partition.stretches, offset)
+        key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
+        known = await self._performer.run(self._checkpoints.of(ref.chain))
+        found = await self._performer.run(
+            rows_for_offset(self._checkpoints.cache, ref.chain, known, key, offset)
+        )
+        if found is not None or _is_current(partition, ref):
+            return found
+        stretch = await self._followers.stretch(ref.chain, key, offset)
+        if stretch is None or not stretch.rows or row_at(stretch.rows, 0).base_offset > offset:
+            return None
+        number = first_row_for_offset(stretch.rows, offset)
+        if number == row_count(stretch.rows):
+            return None
+        return FoundRows(key, ref.chain, stretch.rows, number)
+
+    # Records by time
+
+    async def record_at_time(
+        self, partition: Readable, timestamp: int, up_to: int
+    ) -> FoundRecord | None:
+        """The first record at or after `timestamp` (ms), if there is one below `up_to`."""
+        found = await self._rows_for_time(partition, timestamp)
+        if found is None or row_at(found.rows, found.number).base_offset >= up_to:
+            return None
+        record = first_record_at_or_after(await self._batch(found), timestamp)
+        return None if record is None else FoundRecord(*record, found.key.leader_epoch)
+
+    async def _rows_for_time(self, partition: Readable, timestamp: int) -> FoundRows | None:
+        for number, ref in enumerate(partition.stretches):
+            end = _end_of(partition, number)
+            for _ in range(LOOKS_MAX):
+                known = await self._performer.run(self._checkpoints.of(ref.chain))
+                found = await self._rows_for_time_in(partition, ref, end, known, timestamp)
+                if found is not None:
+                    return found
+                if known == await self._performer.run(self._checkpoints.of(ref.chain)):
+                    break
+                # Rows went from memory into a checkpoint meanwhile: they were in neither.
+        return None
+
+    async def _rows_for_time_in(
+        self,
+        partition: Readable,
+        ref: StretchRef,
+        end: int | None,
+        known: Sequence[int],
+        timestamp: int,
+    ) -> FoundRows | None:
+        key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
+        if end is None:
+            found = await self._performer.run(
+                rows_for_time(self._checkpoints.cache, ref.chain, known, key, timestamp)
+            )
+            here = partition.rows_for_time(timestamp) if found is None else None
+            return found if here is None else FoundRows(key, ref.chain, *here)
+        if end == ref.start:
+            return None
+        found = await self._performer.run(
+            rows_for_time(self._checkpoints.cache, ref.chain, known, key, timestamp)
+        )
+        if found is not None or await self._is_summed_up(ref.chain, known, key, end):
+            return found
+        stretch = await self._followers.stretch(ref.chain, key, end - 1)
+        if stretch is None:
+            return None
+        number = first_row_for_time(stretch.rows, timestamp)
+        if number == row_count(stretch.rows):
+            return None
+        return FoundRows(key, ref.chain, stretch.rows, number)
+
+    async def record_with_max_timestamp(
+        self, partition: Readable, up_to: int
+    ) -> FoundRecord | None:
+        """The record with the largest timestamp, the first of several, below `up_to`."""
+        at = await self._offset_with_max_timestamp(partition, up_to)
+        if at < 0:
+            return None
+        found = await self.rows(partition, at)
+        record = record_with_max_timestamp(await self._batch(found))
+        return None if record is None else FoundRecord(*record, found.key.leader_epoch)
+
+    async def _offset_with_max_timestamp(self, partition: Readable, up_to: int) -> int:
+        """An offset in its batch; -1 in an empty partition."""
+        best = (-1, -1)
+        for number, ref in enumerate(partition.stretches):
+            key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
+            end = _end_of(partition, number)
+            while True:
+                known = await self._performer.run(self._checkpoints.of(ref.chain))
+                found = [await self._max_timestamp_in(ref.chain, known, key)]
+                if end is None:
+                    found.append(partition.max_timestamp_below(up_to))
+                elif end > ref.start and not await self._is_summed_up(ref.chain, known, key, end):
+                    stretch = await self._followers.stretch(ref.chain, key, end - 1)
+                    if stretch is not None:
+                        found.append((stretch.max_timestamp, stretch.max_timestamp_offset))
+                if known == await self._performer.run(self._checkpoints.of(ref.chain)):
+                    break
+            best = max(best, *found, key=lambda one: one[0])
+        return best[1]
+
+    async def _max_timestamp_in(
+        self, chain: int, known: Sequence[int], key: StretchKey
+    ) -> tuple[int, int]:
+        if not known:
+            return (-1, -1)
+        front = await self._performer.run(self._checkpoints.cache.front(chain, known[-1]))
+        summary = front.stretches.get(key)
+        if summary is None:
+            return (-1, -1)
+        return (summary.max_timestamp, summary.max_timestamp_offset)
+
+    async def _is_summed_up(
+        self, chain: int, known: Sequence[int], key: StretchKey, end: int
+    ) -> bool:
+        """Whether the chain's last checkpoint covers a stretch that is over."""
+        if not known:
+            return False
+        front = await self._performer.run(self._checkpoints.cache.front(chain, known[-1]))
+        summary = front.stretches.get(key)
+        return summary is not None and summary.end >= end
+
+    async def _batch(self, found: FoundRows) -> memoryview:
         """The batch of the first of `found`'s rows."""
         row = row_at(found.rows, found.number)
         body = await self._cache.body(found.chain, row.seq)
         return body[row.position : row.position + row.length]
+
+
+def _is_current(partition: Readable, ref: StretchRef) -> bool:
+    return ref.leader_epoch == partition.stretches[-1].leader_epoch
+
+
+def _end_of(partition: Readable, number: int) -> int | None:
+    """Where stretch `number` ended; None for the current one."""
+    following = partition.stretches[number + 1 :]
+    return following[0].start if following else None
 
 
 def _plan(rows: Rows, number: int, up_to: int, bytes_max: int) -> _Plan:

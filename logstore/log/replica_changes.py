@@ -9,11 +9,11 @@ import json
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from logstore.errors import ConditionFailed, Retryable
+from logstore.errors import ConditionFailed, LogstoreError, Retryable
 from logstore.log.topics import UnknownTopic
 from logstore.registry.store import Condition, Row
 from logstore.rows import PartitionRow, partition_pk, partition_sk
-from logstore.steps import BackOff, GetRow, Steps, UpdateRow
+from logstore.steps import BackOff, GetRow, Steps, Together, UpdateRow
 
 ATTEMPTS_MAX = 20
 
@@ -55,6 +55,16 @@ def change_placement(topic_id: bytes, partition: int, decide: Decide) -> Steps[P
         else:
             return row
     raise Retryable(f"too many others change partition {partition} of {topic_id.hex()}; try again")
+
+
+def change_placements(
+    wanted: Sequence[tuple[bytes, int, Decide]],
+) -> Steps[Sequence[PartitionRow | LogstoreError]]:
+    """The same for many, each with its own outcome, in order."""
+    outcomes: Sequence[PartitionRow | LogstoreError] = yield Together(
+        [change_placement(*one) for one in wanted]
+    )
+    return outcomes
 
 
 def _unchanged(row: PartitionRow) -> Sequence[Condition]:

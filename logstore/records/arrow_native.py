@@ -6,7 +6,7 @@ What it calls odd, be it one batch of a group, goes to `records.arrow_pure`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from logstore.errors import Invalid
@@ -117,8 +117,8 @@ class _Group:
             yield from decode([batch], *self.limits)
 
 
-_Binary = tuple["pa.Buffer | None", "pa.Buffer | None", "pa.Buffer | None"]
-"""Validity, offsets and data of a binary array."""
+_Buffers = tuple["pa.Buffer | None", ...]
+"""Of an array: validity, offsets where it has some, data."""
 
 
 def _filled(decoder: native.Decoder, sizes: native.Sizes, schema: pa.Schema) -> pa.RecordBatch:
@@ -127,39 +127,32 @@ def _filled(decoder: native.Decoder, sizes: native.Sizes, schema: pa.Schema) -> 
 
     count, key_nulls, key_bytes, value_nulls, value_bytes = sizes[:5]
     header_count, name_bytes, header_nulls, header_value_bytes = sizes[5:]
-    names = set(schema.names)
-    offsets = _buffer(8 * count) if "offset" in names else None
-    times = _buffer(8 * count) if "timestamp" in names else None
-    times_ms = _buffer(8 * count) if "timestamp_ms" in names else None
-    types = _buffer(4 * count) if "timestampType" in names else None
-    epochs = _buffer(4 * count) if "leader_epoch" in names else None
-    keys = _binary_buffers(count, key_nulls, key_bytes, "key" in names)
-    values = _binary_buffers(count, value_nulls, value_bytes, "value" in names)
-    has_headers = "headers" in names
+    has_headers = "headers" in schema.names
+    widths = {"offset": 8, "timestamp": 8, "timestamp_ms": 8, "timestampType": 4, "leader_epoch": 4}
+    buffers: dict[str, _Buffers] = {
+        name: (None, _buffer(width * count) if name in schema.names else None)
+        for name, width in widths.items()
+    }
+    buffers["key"] = _binary_buffers(count, key_nulls, key_bytes, "key" in schema.names)
+    buffers["value"] = _binary_buffers(count, value_nulls, value_bytes, "value" in schema.names)
     header_ends = _buffer(4 * count + 4) if has_headers else None
     header_names = _binary_buffers(header_count, 0, name_bytes, has_headers)
     header_values = _binary_buffers(header_count, header_nulls, header_value_bytes, has_headers)
     decoder.fill(
-        *(offsets, times, times_ms, types, epochs, *keys, *values),
+        *(buffers[name][1] for name in widths),
+        *(*buffers["key"], *buffers["value"]),
         *(header_ends, *header_names[1:], *header_values),
     )
-
-    def array(name: str) -> pa.Array:
-        kind = schema.field(name).type
-        match name:
-            case "key":
-                return pa.Array.from_buffers(kind, count, keys, key_nulls)
-            case "value":
-                return pa.Array.from_buffers(kind, count, values, value_nulls)
-            case "headers":
-                return _header_lists(count, header_ends, header_count, header_names, header_values)
-            case "raw_batch":
-                return pa.nulls(count, kind)
-        fixed = {"offset": offsets, "timestamp": times, "timestamp_ms": times_ms}
-        fixed |= {"timestampType": types, "leader_epoch": epochs}
-        return pa.Array.from_buffers(kind, count, [None, fixed[name]], 0)
-
-    return pa.RecordBatch.from_arrays([array(name) for name in schema.names], schema=schema)
+    whole: dict[str, pa.Array] = {}
+    for name, kind in zip(schema.names, schema.types, strict=True):
+        if name == "headers":
+            lists = _header_lists(count, header_ends, header_count, header_names, header_values)
+            whole[name] = lists
+        elif name == "raw_batch":
+            whole[name] = pa.nulls(count, kind)
+        else:
+            whole[name] = pa.Array.from_buffers(kind, count, buffers[name])
+    return pa.RecordBatch.from_arrays([whole[name] for name in schema.names], schema=schema)
 
 
 def _buffer(size: int) -> pa.Buffer:
@@ -168,7 +161,7 @@ def _buffer(size: int) -> pa.Buffer:
     return pa.allocate_buffer(size)
 
 
-def _binary_buffers(count: int, nulls: int, data_bytes: int, is_wanted: bool) -> _Binary:
+def _binary_buffers(count: int, nulls: int, data_bytes: int, is_wanted: bool) -> _Buffers:
     if not is_wanted:
         return None, None, None
     valid = _buffer((count + 7) // 8) if nulls else None
@@ -176,7 +169,7 @@ def _binary_buffers(count: int, nulls: int, data_bytes: int, is_wanted: bool) ->
 
 
 def _header_lists(
-    count: int, ends: pa.Buffer, header_count: int, names: _Binary, values: _Binary
+    count: int, ends: pa.Buffer, header_count: int, names: _Buffers, values: _Buffers
 ) -> pa.Array:
     import pyarrow as pa
 

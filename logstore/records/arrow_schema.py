@@ -1,13 +1,13 @@
 """The columns of decoded records: names, Arrow types, and what a row of them takes.
 
-    offset          int64
-    timestamp       timestamp[us, UTC]   from ms; clamped where it leaves 64 bits
-    timestamp_ms    int64                as it was written
-    timestampType   int32                0 create time, 1 log append time
-    key, value      binary
-    headers         list<struct<key: string, value: binary>>   empty list where there are none
-    leader_epoch    int32
-    raw_batch       binary               null, except for a batch that cannot be decoded
+offset          int64
+timestamp       timestamp[us, UTC]   from ms; clamped where it leaves 64 bits
+timestamp_ms    int64                as it was written
+timestampType   int32                0 create time, 1 log append time
+key, value      binary
+headers         list<struct<key: string, value: binary>>   empty list where there are none
+leader_epoch    int32
+raw_batch       binary               null, except for a batch that cannot be decoded
 """
 
 from __future__ import annotations

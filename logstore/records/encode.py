@@ -17,6 +17,7 @@ from logstore.records.batch import (
     LOG_APPEND_TIME_BIT,
     MAGIC,
     TRANSACTIONAL_BIT,
+    BatchHeader,
     Codec,
 )
 from logstore.records.compression import compress
@@ -85,6 +86,23 @@ def encode_batch(
 
     crc = crc32c(payload, crc32c(header(0)[CRC_FROM:]))
     return b"".join((header(crc), payload))
+
+
+def encoded_bytes(record: Record, base_timestamp: int) -> int:
+    """What `record` takes in a batch with this base timestamp. Raises `Invalid`."""
+    return sum(map(len, _encoded_parts([record], base_timestamp)))
+
+
+def recompressed(batch: bytes, compression: Codec) -> bytes:
+    """The same records as those of the uncompressed `batch`."""
+    payload = compress(compression, memoryview(batch)[HEADER_BYTES:])
+    header = BatchHeader._make(HEADER.unpack_from(batch))
+    header = header._replace(
+        batch_length=HEADER_BYTES - LENGTH_END + len(payload),
+        attributes=header.attributes | CODECS.index(compression),
+    )
+    crc = crc32c(payload, crc32c(HEADER.pack(*header)[CRC_FROM:]))
+    return b"".join((HEADER.pack(*header._replace(crc=crc)), payload))
 
 
 def _last_delta(records: Sequence[Record], given: int | None) -> int:

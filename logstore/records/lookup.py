@@ -1,10 +1,21 @@
 """Questions that a broker can answer only by decoding one batch."""
 
+from enum import IntEnum
+
+from logstore.records import native
 from logstore.records.batch import read_header
 from logstore.records.crc32c import Buffer
-from logstore.records.decode import decode_records
+from logstore.records.decode import decode_payload, payload_of
 
 LOOKUP_BYTES_MAX = 64 << 20  # decompressed; no producer's batch comes near it by accident
+
+
+class _Question(IntEnum):
+    """In the order of `enum question` in lookup.c."""
+
+    FIRST_AT_OR_AFTER = 0
+    LATEST = 1
+    NULL_KEY = 2
 
 
 def first_record_at_or_after(
@@ -14,11 +25,7 @@ def first_record_at_or_after(
 
     `max_bytes` bounds the decompressed payload. This and the others raise `CorruptBatch`.
     """
-    base_offset = read_header(batch, 0, len(batch)).base_offset
-    for record in decode_records(batch, max_bytes=max_bytes):
-        if record.timestamp >= timestamp:
-            return base_offset + record.offset_delta, record.timestamp
-    return None
+    return _look_up(batch, _Question.FIRST_AT_OR_AFTER, timestamp, max_bytes)
 
 
 def record_with_max_timestamp(
@@ -28,14 +35,35 @@ def record_with_max_timestamp(
 
     Looks at the records: a producer may have written any max timestamp in the header.
     """
-    base_offset = read_header(batch, 0, len(batch)).base_offset
-    records = decode_records(batch, max_bytes=max_bytes)
-    if not records:
-        return None
-    latest = max(records, key=lambda record: record.timestamp)
-    return base_offset + latest.offset_delta, latest.timestamp
+    return _look_up(batch, _Question.LATEST, 0, max_bytes)
 
 
 def has_null_key(batch: Buffer, *, max_bytes: int = LOOKUP_BYTES_MAX) -> bool:
     """Whether a compacted topic must refuse the batch."""
-    return any(record.key is None for record in decode_records(batch, max_bytes=max_bytes))
+    return _look_up(batch, _Question.NULL_KEY, 0, max_bytes) is not None
+
+
+def _look_up(
+    batch: Buffer, question: _Question, timestamp: int, max_bytes: int
+) -> tuple[int, int] | None:
+    """Offset and timestamp of the record that answers the question."""
+    header = read_header(batch, 0, len(batch))
+    payload = payload_of(batch, header, max_bytes=max_bytes)
+    if native.codec is not None:
+        try:
+            found, *record = native.codec.look_up(batch, payload, question, timestamp)
+        except (ValueError, OverflowError):
+            pass  # read with care, to name the fault
+        else:
+            return (record[0], record[1]) if found else None
+    records = decode_payload(header, payload)
+    match question:
+        case _Question.FIRST_AT_OR_AFTER:
+            records = [record for record in records if record.timestamp >= timestamp]
+        case _Question.LATEST:
+            records.sort(key=lambda record: -record.timestamp)
+        case _Question.NULL_KEY:
+            records = [record for record in records if record.key is None]
+    if not records:
+        return None
+    return header.base_offset + records[0].offset_delta, records[0].timestamp

@@ -1,24 +1,29 @@
 """Looks through everything that is stored and says what is wrong with it.
 
-Chains from seq 0 on, by their bytes alone; then the registry and the checkpoints against them:
-
-    S2  segments up to the first gap or seal follow each other; nothing beyond exists for anybody
-    S4  every epoch drawn has its opening, every sealed chain its seal
-    S8  checksums of indexes, batches and states hold
-    checkpoints are what a replay from seq 0 gives, byte for byte
-    take entries stand before batches, and match the partition's row
-    stretches of a row meet: one ends where the next begins
+Chains from seq 0 or their trim point on, by their bytes alone; then the registry and the
+checkpoints against them. The checks, and what S1 to S8 are: `logstore.chains.checks`; beside them
+every batch is decoded here, and S7: every checkpoint that is there belongs to a chain's replay.
 """
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from logstore.chains.checkpoint import decode_checkpoint, encode_checkpoint
+from logstore.chains.checkpoint import decode_checkpoint
+from logstore.chains.checks import (
+    SeenChain,
+    chain_row_problems,
+    checkpoint_of_replay,
+    extents_of,
+    partition_problems,
+    take_problem,
+    trim_problem,
+)
 from logstore.chains.keys import CHECKPOINTS, checkpoint_key, segment_key
 from logstore.chains.replay import ChainState, Stretch, StretchKey
-from logstore.chains.walk import Front, read_front
+from logstore.chains.trim import Needs
+from logstore.chains.walk import Front, read_chain_at, read_checkpoint, read_front
 from logstore.errors import LogstoreError, NotFound
 from logstore.index.rows import row_at, row_count
 from logstore.metadata import read_partition_rows, read_topics
@@ -32,10 +37,10 @@ from logstore.rows import (
     CHAIN,
     CLUSTER,
     ChainRow,
-    ChainStatus,
     ClusterRow,
     PartitionRow,
     TopicRow,
+    TopicStatus,
     chain_sk,
 )
 from logstore.segments.format import EntryKind, SegmentKind
@@ -47,11 +52,22 @@ RECORDS_BYTES_MAX = 1 << 24
 
 @dataclass(slots=True)
 class AuditedChain:
-    """One chain as its bytes tell it."""
+    """One chain as its bytes tell it, from seq `base` on: its trim point."""
 
     state: ChainState
-    fronts: list[Front] = field(default_factory=list)
+    base: int = 0
+    fronts: dict[int, Front] = field(default_factory=dict)
     seal: int | None = None
+
+    @property
+    def seen(self) -> SeenChain:
+        return SeenChain(
+            epoch=self.state.epoch,
+            broker=self.state.broker,
+            end=self.state.next_seq,
+            seal=self.seal,
+            stretches=extents_of(self.state),
+        )
 
 
 @dataclass(slots=True)
@@ -99,11 +115,17 @@ class _Auditor:
         for epoch, chain in self._found.chains.items():
             self._check_chain_row(epoch, chain)
             self._check_checkpoints(epoch, chain)
+        partitions = dict(self._performer.run(read_partition_rows()))
         self._found.topics = self._performer.run(read_topics())
-        live = {topic.topic_id for topic in self._found.topics.values()}
-        for (topic_id, number), partition in self._performer.run(read_partition_rows()):
+        topics = self._found.topics.values()
+        self._check_trims(
+            Needs({t.topic_id for t in topics if t.status is TopicStatus.LIVE}, partitions, {})
+        )
+        live = {topic.topic_id for topic in topics}
+        chains = {epoch: chain.seen for epoch, chain in self._found.chains.items()}
+        for (topic_id, number), partition in partitions.items():
             if topic_id in live:
-                self._check_partition(Partition(topic_id, number), partition)
+                self._check_partition(Partition(topic_id, number), partition, chains)
         return self._found
 
     def _wrong(self, text: str) -> None:
@@ -112,7 +134,7 @@ class _Auditor:
     # Chains
 
     def _walk(self, cluster_id: bytes, epoch: int) -> AuditedChain:
-        chain = AuditedChain(ChainState(cluster_id, epoch))
+        chain = self._entered(cluster_id, epoch)
         state, seen = chain.state, self._found.seen
         try:
             while True:
@@ -122,7 +144,7 @@ class _Auditor:
                     chain.seal = seq
                     break
                 state.apply_segment(front.index, front.states)
-                chain.fronts.append(front)
+                chain.fronts[seq] = front
                 self._check_body(epoch, seq, front)
         except NotFound:
             if state.next_seq == 0:
@@ -135,6 +157,14 @@ class _Auditor:
         if chain.seal == 1 and self._rows.get(CHAIN, chain_sk(epoch)) is None:
             seen["opening buried"] += 1
         return chain
+
+    def _entered(self, cluster_id: bytes, epoch: int) -> AuditedChain:
+        """At the trim point, by the checkpoint there; the opening is looked for in any case."""
+        found = self._rows.get(CHAIN, chain_sk(epoch))
+        trim = 0 if found is None else ChainRow.of(found).trim
+        if trim and not self._exists(segment_key(epoch, 0)):
+            self._wrong(f"S4: no opening epoch={epoch}")
+        return AuditedChain(self._performer.run(read_chain_at(cluster_id, epoch, trim)), trim)
 
     def _check_body(self, epoch: int, seq: int, front: Front) -> None:
         body = self._objects.get(segment_key(epoch, seq))[front.index.header.body_at :]
@@ -164,12 +194,19 @@ class _Auditor:
                 self._wrong(f"a chain without a row leads partitions epoch={epoch}")
             return
         row = ChainRow.of(found)
-        if row.status is ChainStatus.SEALED and row.seal != chain.seal:
-            self._wrong(f"S4: row says seal={row.seal}, chain says {chain.seal} epoch={epoch}")
         if row.checkpoint and not self._exists(checkpoint_key(epoch, row.checkpoint)):
             self._wrong(f"no such checkpoint epoch={epoch} seq={row.checkpoint}")
-        if not row.trim <= row.checkpoint <= chain.state.next_seq:
-            self._wrong(f"trim, checkpoint, end out of order epoch={epoch} row={row}")
+        for problem in chain_row_problems(row, chain.seen):
+            self._wrong(f"S4, S5: {problem.where}: {problem.detail}")
+
+    def _check_trims(self, needs: Needs) -> None:
+        for epoch, chain in self._found.chains.items():
+            if chain.base:
+                self._found.seen["chain trimmed"] += 1
+                front = self._performer.run(read_checkpoint(epoch, chain.base))
+                problem = trim_problem(front, needs)
+                if problem is not None:
+                    self._wrong(f"S5: {problem.where}: {problem.detail}")
 
     def _check_checkpoints(self, epoch: int, chain: AuditedChain) -> None:
         for info in self._objects.list(f"{CHECKPOINTS}{epoch:020d}/"):
@@ -182,39 +219,38 @@ class _Auditor:
             if front.from_seq and front.seq == chain.seal:
                 self._found.seen["taken over from a checkpoint"] += 1
             earlier = (*front.earlier, front.seq)
-            replayed = replay(chain, front.cluster_id, epoch, earlier)
+            if front.seq <= chain.base:
+                continue  # below it there is nothing left to replay
+            base = self._performer.run(read_chain_at(front.cluster_id, epoch, chain.base))
+            replayed = replay(chain, base, [seq for seq in earlier if seq > chain.base])
             if replayed != data:
                 self._wrong(f"checkpoint is not what its chain replays to key={info.key}")
 
     # Partitions
 
-    def _check_partition(self, partition: Partition, row: PartitionRow) -> None:
+    def _check_partition(
+        self, partition: Partition, row: PartitionRow, chains: Mapping[int, SeenChain]
+    ) -> None:
+        for problem in partition_problems(*partition, row, chains):
+            self._wrong(f"{partition}: {problem.detail}")
         records: list[StoredRecord] = []
-        named = {ref.leader_epoch: ref for ref in row.stretches}
         for number, ref in enumerate(row.stretches):
             if self._rows.get(CHAIN, chain_sk(ref.chain)) is None:
                 self._wrong(f"row names a chain without a row {partition} {ref}")
             chain = self._found.chains[ref.chain].state
             stretch = chain.stretches.get(StretchKey(*partition, ref.leader_epoch))
-            following = row.end_of(number)
-            if stretch is None:
-                if following is not None and following != ref.start:
-                    self._wrong(f"an empty stretch is not empty {partition} {ref}")
-                if following is not None and any(s.start > 0 for s in row.stretches[:number]):
-                    self._found.seen["inherited across an empty stretch"] += 1
-                continue
-            if stretch.start != ref.start or following not in (None, stretch.end):
-                self._wrong(f"stretches do not meet {partition} {ref} end={stretch.end}")
-            records += self._records(ref.chain, stretch)
-        for epoch, found in self._found.chains.items():
-            for key, stretch in found.state.stretches.items():
-                if (key.topic_id, key.partition) != partition:
-                    continue
-                ref = named.get(key.leader_epoch)
-                if ref is None and _is_left_out(stretch, key.leader_epoch, row):
-                    continue
-                if ref is None or ref.chain != epoch:
-                    self._wrong(f"take entry without its row {partition} epoch={epoch} {key}")
+            if stretch is not None:
+                records += self._records(ref.chain, stretch)
+            elif row.end_of(number) is not None and any(
+                s.start > 0 for s in row.stretches[:number]
+            ):
+                self._found.seen["inherited across an empty stretch"] += 1
+        for epoch, seen in chains.items():
+            for key, extent in seen.stretches.items():
+                if (key.topic_id, key.partition) == partition:
+                    problem = take_problem(key, extent, epoch, row)
+                    if problem is not None:
+                        self._wrong(f"{partition}: {problem.detail}")
         self._found.records[partition] = records
 
     def _records(self, epoch: int, stretch: Stretch) -> list[StoredRecord]:
@@ -254,19 +290,12 @@ def records_of_batches(data: bytes) -> list[StoredRecord]:
     return records
 
 
-def replay(
-    chain: AuditedChain, cluster_id: bytes, epoch: int, checkpoints: Sequence[int]
-) -> bytes | None:
-    """The last of `checkpoints` as a replay from seq 0 gives it, with all of them on its way."""
-    state = ChainState(cluster_id, epoch)
+def replay(chain: AuditedChain, state: ChainState, checkpoints: Sequence[int]) -> bytes | None:
+    """The last of `checkpoints` as a replay from `state` gives it, with all of them on its way."""
     encoded: bytes | None = None
     for seq in checkpoints:
         while state.next_seq < seq:
             front = chain.fronts[state.next_seq]
             state.apply_segment(front.index, front.states)
-        encoded = encode_checkpoint(state)
-        state.checkpoints.append(seq)
-        state.spans, state.places = [], []
-        for stretch in state.stretches.values():
-            stretch.rows = bytearray()
+        encoded = checkpoint_of_replay(state)
     return encoded

@@ -7,7 +7,7 @@ Names of rules are those of Jepsen's Kafka test where it has one:
     H3   two values      one offset shows one value, to everybody and for ever
     H4   phantom         what is read was sent, to that partition
     H13  real time       an acknowledged offset is above all those acknowledged before it was sent
-    H14  watermarks      never go back: not on one broker, nor from an older epoch to a newer
+    H14  watermarks      never go back: not on one broker, nor from a leader epoch to a later
     H17  sequences       of one producer are there once each, in order, without holes
     H18  leader epochs   never fall with the offset
     H20  ack truth       the offset in an acknowledgement is where the value is
@@ -55,9 +55,11 @@ class _Seen:
     sent: dict[bytes, Sent] = field(default_factory=dict)
     acked_max: int = -1
     watermarks: dict[int, int] = field(default_factory=dict)
-    """Highest served by each broker epoch."""
+    """Highest served by the leader of each leader epoch."""
     lowest: dict[int, int] = field(default_factory=dict)
-    """Lowest served by each broker epoch."""
+    """Lowest served by the leader of each leader epoch."""
+    served: dict[int, int] = field(default_factory=dict)
+    """Highest served by each broker epoch, as leader or follower."""
 
 
 class History:
@@ -94,16 +96,25 @@ class History:
         self.read_count += 1
         self._show(partition, offset, value, "H3")
 
-    def serve_watermark(self, partition: Partition, epoch: int, watermark: int) -> None:
-        """A broker of this epoch said that the log is committed up to `watermark`."""
+    def serve_watermark(
+        self, partition: Partition, broker_epoch: int, leader_epoch: int | None, watermark: int
+    ) -> None:
+        """A broker said that the log is committed up to `watermark`; None: as a follower."""
         seen = self._of(partition)
-        before = max((w for e, w in seen.watermarks.items() if e <= epoch), default=0)
-        after = min((w for e, w in seen.lowest.items() if e > epoch), default=watermark)
-        if not before <= watermark <= after:
-            text = f"epoch={epoch} served={watermark} before={before} after={after}"
+        served = seen.served.get(broker_epoch, 0)
+        if watermark < served:
+            text = f"broker_epoch={broker_epoch} served={watermark} before={served}"
             self._violated("H14", partition, text)
-        seen.watermarks[epoch] = max(watermark, seen.watermarks.get(epoch, 0))
-        seen.lowest[epoch] = min(watermark, seen.lowest.get(epoch, watermark))
+        seen.served[broker_epoch] = max(served, watermark)
+        if leader_epoch is None:
+            return
+        before = max((w for e, w in seen.watermarks.items() if e <= leader_epoch), default=0)
+        after = min((w for e, w in seen.lowest.items() if e > leader_epoch), default=watermark)
+        if not before <= watermark <= after:
+            text = f"leader_epoch={leader_epoch} served={watermark} before={before} after={after}"
+            self._violated("H14", partition, text)
+        seen.watermarks[leader_epoch] = max(watermark, seen.watermarks.get(leader_epoch, 0))
+        seen.lowest[leader_epoch] = min(watermark, seen.lowest.get(leader_epoch, watermark))
 
     def delete(self, topic_id: bytes) -> None:
         """Somebody asked for the topic to be deleted: it need not be there any more."""

@@ -6,22 +6,28 @@ a dead or stopped one answers nothing and its clients find that out by themselve
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from logstore.chains.identity import Identity
 from logstore.errors import LogstoreError
 from logstore.location import DirectoryLocation
-from logstore.log.log import Log, LogSettings
+from logstore.log.log import Log, LogSettings, Topic
 from logstore.log.start import Self
 from logstore.objects.metered import StoreCounts
 from logstore.open import OpenLog
 from logstore.perform import Performer
+from logstore.rows import BrokerStatus
 from logstore.testing.process_loop import Process
 
 T = TypeVar("T")
 
+Attach = Callable[[Log, asyncio.TaskGroup], None]
+"""Starts what lives on a log: the controller."""
+
 CLOSE_S = 30.0
+DRAIN_S = 10.0
 
 
 class _Ended(Exception):
@@ -42,19 +48,23 @@ class SimulatedBroker:
         settings: LogSettings,
         dies_at_step: int | None = None,
         lingers_s: float = 0.0,
+        attach: Attach | None = None,
     ) -> None:
+        self.broker = broker
         self.lock = lock
         self.process = Process(name, dies_at_step=dies_at_step)
         self.ended = asyncio.Event()
         self.error: BaseException | None = None
         self.log: Log | None = None
         self.closed_cleanly = False
+        self.drained = False
         self._opened = OpenLog(
             DirectoryLocation(Path("/simulated")), performer, identity, StoreCounts()
         )
         self._me = Self(broker, "localhost", 9092, "", lock)
         self._settings = settings
         self._lingers_s = lingers_s
+        self._attach = attach
         self._stop = asyncio.Event()
         self.process.spawn(self._live())
 
@@ -91,6 +101,8 @@ class SimulatedBroker:
             async with asyncio.TaskGroup() as tasks:
                 log = await Log.start(self._opened, self._me, self._settings, tasks)
                 self.log = log
+                if self._attach is not None:
+                    self._attach(log, tasks)
                 await self._until_told(log)
                 raise _Ended
         except* _Ended:
@@ -99,12 +111,22 @@ class SimulatedBroker:
             self.error = _first(group)
         self.ended.set()
 
+    def _heir(self, log: Log, topic: Topic, partition: int) -> int | None:
+        """Any other broker that serves: where it goes matters to placement, not to safety."""
+        others = [
+            broker
+            for broker, row in sorted(log.live_brokers().items())
+            if broker != self.broker and row.status is BrokerStatus.SERVING
+        ]
+        return others[partition % len(others)] if others else None
+
     async def _until_told(self, log: Log) -> None:
         told = [asyncio.ensure_future(event.wait()) for event in (self._stop, log.fenced)]
         await asyncio.wait(told, return_when=asyncio.FIRST_COMPLETED)
         for future in told:
             future.cancel()
         if self._stop.is_set():
+            self.drained = await log.drain(DRAIN_S, partial(self._heir, log))
             self.closed_cleanly = await log.close(CLOSE_S)
         await asyncio.sleep(self._lingers_s)  # connections are told, tasks end
 

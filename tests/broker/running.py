@@ -33,6 +33,8 @@ from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
+from logstore.registry.store import Row, Term
+from logstore.rows import Address
 from logstore.wire.client import Connection
 from logstore.wire.messages.fetch import (
     FetchPartition,
@@ -86,10 +88,59 @@ class Chosen:
         return self.rule.authorize(principal, operation, resource)
 
 
+class LockedRows(MemoryRows):
+    """Rows for brokers in several threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    async def query(
+        self, pk: str, prefix: str = "", *, after: str | None = None, limit: int = 1000
+    ) -> Sequence[tuple[str, Row]]:
+        with self._lock:
+            return await super().query(pk, prefix, after=after, limit=limit)
+
+    async def put_if(
+        self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str
+    ) -> None:
+        with self._lock:
+            await super().put_if(pk, sk, row, terms, write_id)
+
+    async def update_if(
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+    ) -> None:
+        with self._lock:
+            await super().update_if(pk, sk, sets, terms, write_id)
+
+    async def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+        with self._lock:
+            await super().delete_if(pk, sk, terms, write_id)
+
+
+class Shared:
+    """What all brokers of a cluster have in common."""
+
+    def __init__(self) -> None:
+        self.objects = MemoryObjects(SystemClock())
+        self.rows = LockedRows()
+
+
 class Running:
     """The broker, as its thread made it; other threads reach into it by `do`."""
 
-    def __init__(self, settings: Mapping[str, str], cache_bytes_max: int) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        cache_bytes_max: int,
+        *,
+        broker: int = 1,
+        rack: str = "",
+        shared: Shared | None = None,
+    ) -> None:
+        self.node_id = broker
+        self._rack = rack
+        self._shared = shared or Shared()
         self.authorizer = Chosen(AllowAll())
         self.store: HeldStore
         self.log: Log
@@ -115,10 +166,10 @@ class Running:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        clock, chance = SystemClock(), random.Random(1)
-        self.store = HeldStore(MemoryObjects(clock))
+        clock, chance = SystemClock(), random.Random(self.node_id)
+        self.store = HeldStore(self._shared.objects)
         registry = RetryingRegistry(
-            MemoryRows(), lambda: f"{chance.getrandbits(64)}", clock, chance
+            self._shared.rows, lambda: f"{chance.getrandbits(64)}", clock, chance
         )
         performer = Performer(self.store, registry, clock, chance, lambda: chance.randbytes(16))
         identity = await performer.run(ensure_identity("memory:"))
@@ -134,7 +185,11 @@ class Running:
         )
         try:
             async with asyncio.TaskGroup() as tasks:
-                me = Self(1, "localhost", 9092, "", "the lock")
+                self.listener = bind(parse_address("127.0.0.1:0"), None)
+                host, port = self.listener.public_address
+                lock = f"the lock of broker {self.node_id}"
+                known = {self.listener.name: Address(host, port)}
+                me = Self(self.node_id, host, port, self._rack, lock, known)
                 self.log = await Log.start(opened, me, log_settings, tasks)
                 await self._accept(tasks)
                 raise _Ended
@@ -149,7 +204,6 @@ class Running:
             clock=SystemClock(),
             tasks=tasks,
         )
-        self.listener = bind(parse_address("127.0.0.1:0"), None)
         server = Server(self.broker, [self.listener])
         await server.listen()
         self._ready.set_result(None)

@@ -39,9 +39,9 @@ def test_transactions_are_not_there(client: Connection) -> None:
     assert init(client, "").error_code == ErrorCode.INVALID_REQUEST
 
 
-@pytest.mark.parametrize("version", range(7))
-def test_no_coordinator_is_available(client: Connection, version: int) -> None:
-    request = FindCoordinatorRequest("group", 0, ["one", "two"])
+@pytest.mark.parametrize("version", range(1, 7))
+def test_no_coordinator_of_transactions_is_available(client: Connection, version: int) -> None:
+    request = FindCoordinatorRequest("producer", 1, ["one", "two"])
     response: FindCoordinatorResponse = client.call(FIND_COORDINATOR, request, version)
 
     if version < 4:

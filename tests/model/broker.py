@@ -152,7 +152,7 @@ def _put_lands(state: State, number: int, chain: Chain, config: Config) -> Itera
         landed = chain._replace(
             slots=replaced(chain.slots, seq, SEGMENT), landed=chain.landed | 1 << seq
         )
-        if not config.trims:  # nothing is deleted: this seq is settled for ever
+        if not config.repeats:  # it is not put again: this seq is settled for ever
             landed = landed._replace(puts=chain.puts & ~(1 << seq), seals=chain.seals & ~(1 << seq))
         after = with_chain(state, number, landed)
         broker = state.brokers[number]

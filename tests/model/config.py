@@ -50,6 +50,8 @@ class Config:
     """Learning that a segment is stored is a step of its own; otherwise it comes with storing."""
     beyond_seals: bool = False
     """Segments are put beyond a seal, and brokers go on that have not found it; nobody reads it."""
+    repeats: bool = False
+    """A put that was stored may be stored again, late, when the segment has been deleted."""
     releases: bool = False
     trims: bool = False
     sweeps: bool = False

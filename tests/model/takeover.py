@@ -82,11 +82,14 @@ def _puts_seal(state: State, number: int, config: Config) -> Iterator[Move]:
     if row.status == OPEN and keeps_status(config):
         return
     first_free = committed_end(chain, row)
-    where = [seq for seq in range(1, row.trim)] if not config.restores else []
-    for seq in [*where, first_free]:
-        if seq < config.slots and chain.slots[seq] == FREE and not chain.seals >> seq & 1:
-            sent = chain._replace(seals=chain.seals | 1 << seq)
-            yield "taker: seal is sent", (number, seq), with_chain(state, number, sent)
+    if first_free < config.slots and chain.slots[first_free] == FREE:
+        if not chain.seals >> first_free & 1:
+            sent = chain._replace(seals=chain.seals | 1 << first_free)
+            yield "taker: seal is sent", (number, first_free), with_chain(state, number, sent)
+    for seq in range(1, row.trim):  # its trim point is old; when this was sent makes no difference
+        if chain.slots[seq] == FREE:
+            void = chain._replace(slots=replaced(chain.slots, seq, SEAL))
+            yield "void seal is stored", (number, seq), with_chain(state, number, void)
 
 
 def _seal_lands(state: State, number: int, chain: Chain, config: Config) -> Iterator[Move]:

@@ -14,7 +14,8 @@ from functools import partial
 from typing import TypeVar
 
 from logstore.errors import Corrupt, LogstoreError
-from logstore.log.log import Log
+from logstore.log.leader import Leader, NotLeading
+from logstore.log.log import Log, Topic
 from logstore.log.topics import UnknownTopic
 from logstore.records.batch import check_batch
 from logstore.records.encode import encode_batch, records_of
@@ -36,12 +37,19 @@ class Fetched:
     end_offset: int
 
 
+def leader_of(topic: Topic, partition: Partition) -> Leader:
+    leader = topic.leaders.get(partition.number)
+    if leader is None:
+        raise NotLeading("not led here")
+    return leader
+
+
 async def produce(partition: Partition, batch: bytes, log: Log) -> int:
     """Append one batch; its base offset once it is committed."""
     topic = log.topics_by_id.get(partition.topic_id)
     if topic is None:
         raise UnknownTopic("no such topic")
-    leader = topic.leaders[partition.number]
+    leader = leader_of(topic, partition)
     view = memoryview(batch)
     appended = leader.append(view, check_batch(view, 0, len(view)))
     committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -62,9 +70,11 @@ async def fetch(history: History, partition: Partition, offset: int, log: Log) -
     topic = log.topics_by_id.get(partition.topic_id)
     if topic is None:
         raise UnknownTopic("no such topic")
-    leader = topic.leaders[partition.number]
+    leader = leader_of(topic, partition)
+    if not log.vouches:
+        await log.look_for_seal()
     end = leader.last_stable_offset
-    history.serve_watermark(partition, log.epoch, end)
+    history.serve_watermark(partition, log.epoch, leader.leader_epoch, end)
     assert leader.log_start <= end <= leader.high_watermark <= leader.log_end
     if offset >= end:
         return Fetched(end, b"", offset)
@@ -82,7 +92,7 @@ async def look_up(partition: Partition, timestamp: int, log: Log) -> tuple[int, 
     topic = log.topics_by_id.get(partition.topic_id)
     if topic is None:
         raise UnknownTopic("no such topic")
-    leader = topic.leaders[partition.number]
+    leader = leader_of(topic, partition)
     end = leader.last_stable_offset
     first = await log.offset_for_time(leader, timestamp, end)
     return end, first, await log.offset_of_max_timestamp(leader, end)
@@ -94,10 +104,14 @@ class Client:
     def __init__(self, world: World) -> None:
         self.world = world
         self._broker: SimulatedBroker | None = None
+        self._for: Partition | None = None
 
-    async def broker(self) -> SimulatedBroker:
+    async def broker(self, partition: Partition | None = None) -> SimulatedBroker:
+        if partition != self._for and len(self.world.brokers) > 1:
+            self.leave()
+        self._for = partition
         while self._broker is None or not self._broker.is_serving:
-            self._broker = self.world.pick()
+            self._broker = self.world.pick(partition)
             if self._broker is None:
                 await self.world.clock.sleep_s(0.1)
         return self._broker
@@ -108,9 +122,14 @@ class Client:
     def leave(self) -> None:
         self._broker = None
 
-    async def call(self, handler: Callable[[Log], Awaitable[T]], timeout_s: float) -> T:
+    async def call(
+        self,
+        handler: Callable[[Log], Awaitable[T]],
+        timeout_s: float,
+        partition: Partition | None = None,
+    ) -> T:
         """Raises what the broker answered, or `TimeoutError`; both mean another broker next."""
-        broker = await self.broker()
+        broker = await self.broker(partition)
         try:
             async with asyncio.timeout(timeout_s):
                 return await broker.ask(handler)
@@ -152,7 +171,7 @@ class Producer(Client):
             self._new_batch(partition) for _ in range(chance.randint(1, IN_FLIGHT_MAX))
         )
         while unacked and not history.is_deleted(partition.topic_id):
-            broker = await self.broker()
+            broker = await self.broker(partition)
             self.world.seen["batches sent"] += len(unacked)
             replies = [broker.ask(partial(produce, partition, batch)) for _, batch in unacked]
             left = []
@@ -226,7 +245,7 @@ class Reader(Client):
         """One fetch; whether it brought anything."""
         history = self.world.history
         offset = self._positions.get(partition, 0)
-        got = await self.call(partial(fetch, history, partition, offset), 10.0)
+        got = await self.call(partial(fetch, history, partition, offset), 10.0, partition)
         for record in records_of_batches(got.data):
             if record.offset >= got.high_watermark:
                 self.world.violate(f"read above the high watermark offset={record.offset}")
@@ -248,7 +267,8 @@ class Reader(Client):
             return
         timestamp = world.timestamps[world.chance.choice(list(known.values()))]
         timestamp += world.chance.randrange(2)
-        end, first, largest = await self.call(partial(look_up, partition, timestamp), 10.0)
+        handler = partial(look_up, partition, timestamp)
+        end, first, largest = await self.call(handler, 10.0, partition)
         times = {offset: world.timestamps[value] for offset, value in known.items()}
         before = end if first is None else first[0]
         missed = [at for at, time in times.items() if at < before and time >= timestamp]

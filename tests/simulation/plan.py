@@ -1,7 +1,7 @@
 """What one seed does: which faults, how often, on what sizes. Each seed draws anew."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from logstore.chains.flush import FlushSettings
 from logstore.chains.writer import ChainLimits
@@ -26,6 +26,21 @@ class Plan:
     """Added to every value: arenas fill up and are used again."""
     faults_s: float
     flips_bits: bool
+    brokers: int = 1
+    moves: bool = False
+    """Whether somebody moves partitions about all the time."""
+
+
+def draw_cluster_plan(chance: random.Random) -> Plan:
+    """A plan for two to four brokers."""
+    plan = draw_plan(chance)
+    return replace(
+        plan,
+        brokers=chance.randint(2, 4),
+        partitions=chance.randint(2, 8),
+        moves=chance.random() < 0.6,
+        faults_s=chance.uniform(15, 50),
+    )
 
 
 def draw_plan(chance: random.Random) -> Plan:

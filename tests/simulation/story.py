@@ -11,7 +11,7 @@ from logstore.testing.simulated_rows import RowFaults
 from logstore.testing.simulated_store import StoreFaults
 from tests.simulation.clients import Admin, Client, Producer, Reader, crowd_in
 from tests.simulation.plan import Plan
-from tests.simulation.world import LIMIT_S, LIVENESS_S, World, is_gone
+from tests.simulation.world import BROKER_ID, LIMIT_S, LIVENESS_S, World, is_gone
 
 HARMS = {
     "kill": 5,
@@ -64,7 +64,7 @@ async def _exists_already(world: World) -> bool:
     life = world.primary
     topic = None if life is None or life.log is None else life.log.topics.get("main")
     if topic is not None:
-        world.live_topics[topic.topic_id] = (topic.name, len(topic.leaders))
+        world.live_topics[topic.topic_id] = (topic.name, topic.partition_count)
     return topic is not None
 
 
@@ -127,7 +127,7 @@ async def _harm(world: World, harm: str) -> None:
 
 async def _kill_while_a_put_is_late(world: World, primary: SimulatedBroker) -> None:
     """What it handed to the store lands when others have taken over."""
-    store, before = world.store, world.seen["put late"]
+    store, before = world.stores[primary.broker], world.seen["put late"]
     usual, store.faults = store.faults, replace(store.faults, put_late=0.7)
     await world.until(lambda: world.seen["put late"] > before or is_gone(primary), 5.0)
     await world.clock.sleep_s(world.chance.choice((0.0, 0.2)))
@@ -138,7 +138,7 @@ async def _kill_while_a_put_is_late(world: World, primary: SimulatedBroker) -> N
 
 async def _ill_for(world: World, seconds: float) -> None:
     """Store or registry go away altogether for a while."""
-    store, rows = world.store, world.simulated_rows
+    store, rows = world.stores[BROKER_ID], world.registries[BROKER_ID]
     if world.chance.random() < 0.5:
         away = StoreFaults(put_lost=0.6, throttled=0.4, get_failed=0.6)
         healthy, store.faults = store.faults, away

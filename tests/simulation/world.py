@@ -1,4 +1,4 @@
-"""One simulated world: stores, lives of one broker, clients, and somebody who means harm.
+"""One simulated world: stores, lives of brokers, clients, and somebody who means harm.
 
 Safety phase: faults, kills, twins, while clients send and read. Then everything is healed, one more
 broker starts, and it must get on: every client finishes, everything acknowledged is there.
@@ -20,7 +20,7 @@ from logstore.registry.retrying import RetryingRegistry
 from logstore.rows import BROKER, CHAIN, BrokerRow, ChainRow, ChainStatus, chain_sk
 from logstore.testing.audit import Audit, audit
 from logstore.testing.history import History, Partition
-from logstore.testing.simulated_broker import SimulatedBroker
+from logstore.testing.simulated_broker import Attach, SimulatedBroker
 from logstore.testing.simulated_rows import RowFaults, SimulatedRows, at_once
 from logstore.testing.simulated_store import SimulatedStore, StoreFaults
 from logstore.testing.virtual_loop import VirtualClock
@@ -44,14 +44,14 @@ class World:
         self.violations: list[str] = []
         self.objects = MemoryObjects(self.clock)
         self.rows = MemoryRows()
-        self.store = SimulatedStore(
-            self.objects, self.chance, self.plan.store, self.seen, self.trace
-        )
-        self.simulated_rows = SimulatedRows(
-            self.rows, self.chance, self.plan.rows, self.seen, self.trace
-        )
+        self.brokers = range(BROKER_ID, BROKER_ID + self.plan.brokers)
+        self.stores = {broker: self._store() for broker in self.brokers}
+        """The way of each broker to the store; what is stored is the same."""
+        self.registries = {broker: self._registry() for broker in self.brokers}
         self.lives: list[SimulatedBroker] = []
-        self.primary: SimulatedBroker | None = None
+        self.primaries: dict[int, SimulatedBroker | None] = dict.fromkeys(self.brokers)
+        """The life of each broker that ought to serve."""
+        self.attach: Attach | None = None
         self.is_over = False
         self.is_healed = False
         self.identity: Identity | None = None
@@ -60,6 +60,12 @@ class World:
         self.lines: list[str] = []
         self._fenced: list[SimulatedBroker] = []
         self._lock = 0
+
+    def _store(self) -> SimulatedStore:
+        return SimulatedStore(self.objects, self.chance, self.plan.store, self.seen, self.trace)
+
+    def _registry(self) -> SimulatedRows:
+        return SimulatedRows(self.rows, self.chance, self.plan.rows, self.seen, self.trace)
 
     def trace(self, text: str) -> None:
         self.lines.append(f"{asyncio.get_running_loop().time():.6f} {text}")
@@ -73,58 +79,75 @@ class World:
         self.trace(f"VIOLATION {text}")
         self.violations.append(text)
 
-    def performer(self) -> Performer:
+    def performer(self, broker: int = BROKER_ID) -> Performer:
         registry = RetryingRegistry(
-            self.simulated_rows,
+            self.registries[broker],
             lambda: f"{self.chance.getrandbits(64):016x}",
             self.clock,
             self.chance,
         )
         return Performer(
-            self.store, registry, self.clock, self.chance, lambda: self.chance.randbytes(16)
+            self.stores[broker],
+            registry,
+            self.clock,
+            self.chance,
+            lambda: self.chance.randbytes(16),
         )
 
     def heal(self) -> None:
         self.is_healed = True
-        self.store.faults = StoreFaults()
-        self.simulated_rows.faults = RowFaults()
+        self._set_faults(StoreFaults(), RowFaults())
+
+    def _set_faults(self, store: StoreFaults, rows: RowFaults) -> None:
+        for one in self.stores.values():
+            one.faults = store
+        for other in self.registries.values():
+            other.faults = rows
 
     async def create(self) -> None:
         """An empty log, made while all is well."""
-        store, rows = self.store.faults, self.simulated_rows.faults
-        self.store.faults, self.simulated_rows.faults = StoreFaults(), RowFaults()
+        self._set_faults(StoreFaults(), RowFaults())
         self.identity = await self.performer().run(ensure_identity("memory:"))
-        self.store.faults, self.simulated_rows.faults = store, rows
+        self._set_faults(self.plan.store, self.plan.rows)
 
     # Lives of the broker
 
-    def spawn(self, *, new_lock: bool = False, dies_at_step: int | None = None) -> SimulatedBroker:
+    def spawn(
+        self,
+        broker: int = BROKER_ID,
+        *,
+        new_lock: bool = False,
+        dies_at_step: int | None = None,
+    ) -> SimulatedBroker:
         assert self.identity is not None
         self._lock += new_lock
         life = SimulatedBroker(
-            f"life {len(self.lives)}",
-            self.performer(),
+            f"life {len(self.lives)} of broker {broker}",
+            self.performer(broker),
             self.identity,
-            broker=BROKER_ID,
-            lock=f"lock {self._lock}",
+            broker=broker,
+            lock=f"lock {self._lock} of broker {broker}",
             settings=self.plan.settings,
             dies_at_step=dies_at_step,
             lingers_s=self.chance.choice((0.0, 0.0, 1.0, 4.0)),
+            attach=self.attach,
         )
         self.trace(f"{life.process.name} starts lock={life.lock} dies_at={dies_at_step}")
         self.lives.append(life)
         return life
 
-    async def start(self, *, new_lock: bool = False, attempts_max: int = 60) -> SimulatedBroker:
+    async def start(
+        self, broker: int = BROKER_ID, *, new_lock: bool = False, attempts_max: int = 60
+    ) -> SimulatedBroker:
         """Start until a broker serves, as a service manager would."""
         for attempt in range(attempts_max):
             dies_at = None
             if not self.is_healed and attempt < 5 and self.chance.random() < 0.25:
                 dies_at = self.chance.randrange(1, 600)
-            life = self.spawn(new_lock=new_lock and attempt == 0, dies_at_step=dies_at)
+            life = self.spawn(broker, new_lock=new_lock and attempt == 0, dies_at_step=dies_at)
             if await self.until(partial(_is_settled, life), START_S):
                 if life.is_serving:
-                    self.primary = life
+                    self.primaries[broker] = life
                     self.seen["starts"] += 1
                     return life
             else:
@@ -134,10 +157,10 @@ class World:
                     self.violate(f"liveness: {life.process.name} does not start")
             refused = isinstance(life.error, Refused)
             self.judge_end(life)
-            other = next((one for one in self.lives if one.is_serving), None)
+            other = next((o for o in self.lives if o.is_serving and o.broker == broker), None)
             if refused and other is not None:
                 self.seen["twin refused"] += 1
-                self.primary = other
+                self.primaries[broker] = other
                 return other
             await self.clock.sleep_s(self.chance.uniform(0, 1.0))
         raise AssertionError("no start succeeds")
@@ -164,17 +187,32 @@ class World:
                 continue
             self._fenced.append(life)
             chain = at_once(self.rows.get(CHAIN, chain_sk(log.epoch)))
-            broker = at_once(self.rows.get(BROKER, str(BROKER_ID)))
+            broker = at_once(self.rows.get(BROKER, str(life.broker)))
             assert chain is not None and broker is not None
             is_open = ChainRow.of(chain).status is ChainStatus.OPEN
             is_named = BrokerRow.of(broker).epoch == log.epoch
             if is_open and is_named and not self.plan.flips_bits:
                 self.violate(f"rule 2: {life.process.name} says it was fenced, nobody did it")
 
-    def pick(self) -> SimulatedBroker | None:
-        """A broker to connect to: any that would accept, zombies too."""
+    @property
+    def primary(self) -> SimulatedBroker | None:
+        """The life of the first broker."""
+        return self.primaries[BROKER_ID]
+
+    def pick(self, partition: Partition | None = None) -> SimulatedBroker | None:
+        """A broker to connect to, zombies too; mostly the leader of `partition`, by somebody."""
         serving = [life for life in self.lives if life.is_serving]
-        return self.chance.choice(serving) if serving else None
+        if not serving:
+            return None
+        asked = self.chance.choice(serving)
+        if partition is None or self.chance.random() < 0.1:
+            return asked
+        topic = None if asked.log is None else asked.log.topics_by_id.get(partition.topic_id)
+        if topic is None or partition.number >= topic.partition_count:
+            return asked
+        leader = topic.rows[partition.number].broker
+        leading = [life for life in serving if life.broker == leader]
+        return self.chance.choice(leading) if leading else asked
 
     async def until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         deadline_s = self.clock.monotonic_s() + timeout_s
@@ -198,7 +236,9 @@ class World:
             there = [Partition(topic_id, number) in found.records for number in range(partitions)]
             if not all(there):
                 self.violate(f"a topic that was created is not there name={name}")
-        self.violations += found.violations + self.history.violations + self.store.violations
+        self.violations += found.violations + self.history.violations
+        for store in self.stores.values():
+            self.violations += store.violations
         return found
 
 

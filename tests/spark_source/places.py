@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stub does not re-export
     AdminClient,
     NewTopic,
 )
 
 from logstore.backends import Backends
+from logstore.clock import SystemClock
 from logstore.location import parse_location
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
@@ -22,6 +23,7 @@ from logstore.rows import partition_pk, partition_sk
 from tests.spark_source.log_on_disk import LogOnDisk
 
 WAIT_S = 30.0
+CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class Place(Protocol):
 
     def create_topic(self, name: str, partitions: int) -> None: ...
 
+    def delete_topic(self, name: str) -> None: ...
+
     def append(self, topic: str, partition: int, records: Sequence[Written]) -> None: ...
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
@@ -61,14 +65,23 @@ class KafkaPlace:
 
     @property
     def options(self) -> Mapping[str, str]:
-        return {"kafka.bootstrap.servers": self.bootstrap}
+        quick = {"fetchOffset.numRetries": "1", "kafkaConsumer.pollTimeoutMs": "10000"}
+        return {"kafka.bootstrap.servers": self.bootstrap, **quick}
 
     def create_topic(self, name: str, partitions: int) -> None:
         configs = {"retention.ms": "-1"}  # records of 2023 would be gone at the next check
-        for future in self._admin.create_topics(
-            [NewTopic(name, partitions, 1, config=configs)]
-        ).values():
-            future.result(WAIT_S)
+        wanted = NewTopic(name, partitions, 1, config=configs)
+        deadline_s = CLOCK.monotonic_s() + WAIT_S
+        while True:
+            try:
+                self._admin.create_topics([wanted])[name].result(WAIT_S)
+                return
+            except KafkaException:  # its former life is still being deleted
+                if CLOCK.monotonic_s() > deadline_s:
+                    raise
+
+    def delete_topic(self, name: str) -> None:
+        self._admin.delete_topics([name])[name].result(WAIT_S)
 
     def append(self, topic: str, partition: int, records: Sequence[Written]) -> None:
         for record in records:
@@ -108,6 +121,9 @@ class LogstorePlace:
 
     def create_topic(self, name: str, partitions: int) -> None:
         self._ids[name] = self._log.create_topic(name, partitions)
+
+    def delete_topic(self, name: str) -> None:
+        self._log.delete_topic(name)
 
     def append(self, topic: str, partition: int, records: Sequence[Written]) -> None:
         self._log.append(topic, partition, encode_batch(list(_numbered(records))))

@@ -72,9 +72,12 @@ class Codec(Protocol):
         base_offset: int,
         leader_epoch: int,
         has_append_time: bool,
-        columns: tuple[Column, Column, Column, Column, Column, Column, Column],
+        columns: tuple[Column, ...],
         /,
-    ) -> tuple[bytes, int]: ...
+    ) -> tuple[bytes, int, int]:
+        """A batch, the first row behind it, and the offset behind it. Columns: offsets or None,
+        timestamps, keys, values, lists of headers, their names, their values."""
+
     def look_up(
         self, batch: Bytes, payload: Bytes, question: int, timestamp: int, /
     ) -> tuple[bool, int, int]: ...

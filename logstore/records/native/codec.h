@@ -12,7 +12,9 @@
 #ifndef LOGSTORE_CODEC_H
 #define LOGSTORE_CODEC_H
 
+#ifndef Py_LIMITED_API
 #define Py_LIMITED_API 0x030B0000
+#endif
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
@@ -96,6 +98,7 @@ void begin_records(RecordCursor *cursor, const BatchHeader *header, const uint8_
                    Py_ssize_t payload_bytes);
 int next_record(RecordCursor *cursor, Row *row); /* needs records_left > 0 */
 int ends_well(const RecordCursor *cursor);       /* once no record is left */
+int is_utf8(const uint8_t *p, const uint8_t *end);
 int read_record_header(const uint8_t **at, const uint8_t *end, RecordHeader *header);
 
 /* varints; `record.c` says which bytes are accepted */

@@ -8,7 +8,7 @@
 typedef struct {
     int64_t first, end; /* rows to encode: as many of them as fit */
     int64_t bytes_max;
-    int64_t base_offset; /* of the first row, if there is no column of offsets */
+    int64_t base_offset; /* of the first row; with a column of offsets, none is below it */
     int has_append_time; /* all records of a batch have one timestamp */
     Column offsets, timestamps, keys, values, lists, names, header_values;
 } Source;
@@ -50,14 +50,16 @@ static int measure_headers(const Source *source, int64_t row, Measured *measured
     measured->body_bytes += varint_bytes(count);
     if (!count)
         return OK;
-    if (source->names.is_absent || source->header_values.is_absent ||
-        !column_spans(&source->names, (int64_t)at + count) ||
+    if (!column_spans(&source->names, (int64_t)at + count) ||
         !column_spans(&source->header_values, (int64_t)at + count))
         return ODD;
     for (int64_t i = at; i < (int64_t)at + count; i++) {
         int32_t start, size;
         if (column_slice(&source->names, i, &start, &size) != OK || size < 0 ||
             !within(&source->names, start, size))
+            return ODD;
+        const uint8_t *name = (const uint8_t *)source->names.data.buf + start;
+        if (size > 0 && !is_utf8(name, name + size))
             return ODD;
         measured->body_bytes += bytes_with_length(size);
         if (column_slice(&source->header_values, i, &start, &size) != OK ||
@@ -79,7 +81,7 @@ static enum fit place(const Source *source, Plan *plan, int64_t row, Measured *m
     int64_t timestamp = item_i64(&source->timestamps, row);
     int64_t offset = source->offsets.is_absent ? plan->base_offset + (row - source->first)
                                                : item_i64(&source->offsets, row);
-    if (timestamp < -1 || offset < 0)
+    if (timestamp < -1 || offset < source->base_offset)
         return WRONG;
     if (!plan->count) {
         plan->base_offset = offset;
@@ -257,7 +259,8 @@ static PyObject *encode(const Source *source, Plan *plan, int32_t leader_epoch)
         Py_DECREF(batch);
         return refuse_odd();
     }
-    return Py_BuildValue("(NL)", batch, (long long)(source->first + plan->count));
+    long long next_offset = plan->base_offset + plan->rows[plan->count - 1].offset_delta + 1;
+    return Py_BuildValue("(NLL)", batch, (long long)(source->first + plan->count), next_offset);
 }
 
 /* encode_rows(first, end, bytes_max, base_offset, leader_epoch, has_append_time, columns) */

@@ -25,7 +25,7 @@ int read_long_varint(const uint8_t **at, const uint8_t *end, int64_t *value)
 }
 
 /* Strict: no surrogates, no overlong forms, nothing above U+10FFFF. */
-static int is_utf8(const uint8_t *p, const uint8_t *end)
+int is_utf8(const uint8_t *p, const uint8_t *end)
 {
     while (p < end) {
         uint32_t lead = *p++;

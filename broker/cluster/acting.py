@@ -1,0 +1,174 @@
+"""Carries out what the controller decides: one call per kind of action, counted, each repeatable."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from broker.cluster.log_port import ClusterLog
+from broker.cluster.placement import Heirs
+from broker.cluster.row_steps import reassign, remove_orphan
+from broker.cluster.view import (
+    Action,
+    DeleteTopic,
+    Reassign,
+    Remind,
+    RemoveOrphan,
+    StepDown,
+    TakeOver,
+)
+from logstore.errors import LogstoreError
+from logstore.log.topics import UnknownTopic, delete_topic
+from logstore.rows import NOBODY, Change, ChainRow, ChainStatus, PartitionRow
+from logstore.steps import Steps, Together
+from logstore.takeover import Heir, Inheritance, take_over
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Counts:
+    """What this controller has done since its broker started."""
+
+    takeovers: int = 0
+    partitions_taken: int = 0
+    moves: int = 0
+    replica_changes: int = 0
+    reminders: int = 0
+    deletions: int = 0
+    orphans: int = 0
+    failures: int = 0
+
+
+class Acting:
+    """`chains` is what is known of chains' rows, kept up with what is done here."""
+
+    def __init__(self, log: ClusterLog) -> None:
+        self.counts = Counts()
+        self.chains: dict[int, ChainRow] = {}
+        self.heirs = Heirs((), {})
+        self._log = log
+        self._performer = log.performer
+
+    async def act(self, action: Action) -> None:
+        """Raises `LogstoreError`; whoever looks next decides it again."""
+        match action:
+            case TakeOver():
+                await self._take_over(action)
+            case Reassign():
+                await self.reassign([action])
+            case Remind(place):
+                self.counts.reminders += 1
+                await self._log.publish([Change(place.topic, place.topic_id, place.partition)])
+            case DeleteTopic(topic, topic_id, reason):
+                logger.warning("removing topic: name=%s reason=%s", topic, reason)
+                try:
+                    await self._performer.run(delete_topic(topic, topic_id))
+                except UnknownTopic:
+                    return  # somebody else was faster
+                self.counts.deletions += 1
+                await self._log.publish([Change(topic, topic_id)])
+            case RemoveOrphan(topic_id, partition):
+                logger.warning(
+                    "removing the row of a partition without a topic: topic_id=%s partition=%d",
+                    topic_id.hex(),
+                    partition,
+                )
+                await self._performer.run(remove_orphan(action))
+                self.counts.orphans += 1
+            case StepDown():
+                raise AssertionError("only who holds the lease can step down")
+
+    # Takeover
+
+    async def _take_over(self, action: TakeOver) -> None:
+        log, chain = self._log, action.chain
+        if action.probe:
+            await log.look_for_seal()  # does the store answer us?
+        logger.warning(
+            "taking over: chain=%d broker=%d reason=%s", chain, action.broker, action.reason
+        )
+        clock = self._performer.clock
+        began_s = clock.monotonic_s()
+        row = self.chains.get(chain) or ChainRow(broker=action.broker, status=ChainStatus.OPEN)
+        if row.status is ChainStatus.OPEN:
+            self.chains[chain] = replace(row, status=ChainStatus.FENCED)
+        taken = await self._performer.run(
+            take_over(log.cluster_id, chain, log.me.broker, self._heir_of)
+        )
+        self.chains[chain] = replace(row, status=ChainStatus.SEALED)
+        self.counts.takeovers += 1
+        self.counts.partitions_taken += len(taken)
+        log.inherit(taken)
+        await log.publish(self._changes(taken))
+        took_ms = int((clock.monotonic_s() - began_s) * 1000)
+        logger.warning("took over: chain=%d partitions=%d ms=%d", chain, len(taken), took_ms)
+
+    def _heir_of(self, topic_id: bytes, partition: int, row: PartitionRow) -> Heir:
+        """Whoever it is, that broker was alive when we last looked; failing all others, we are."""
+        broker = self.heirs.choose(row)
+        found = self._log.brokers.get(self._log.me.broker if broker is None else broker)
+        if broker is None or broker == self._log.me.broker or found is None:
+            return Heir(self._log.me.broker, self._log.epoch)
+        return Heir(broker, found.epoch)
+
+    def _changes(self, taken: Sequence[Inheritance]) -> list[Change]:
+        topics = self._log.topics_by_id
+        return [
+            Change(topics[one.topic_id].name, one.topic_id, one.partition)
+            for one in taken
+            if one.topic_id in topics
+        ]
+
+    # Moves
+
+    async def reassign(self, actions: Sequence[Reassign]) -> None:
+        """All at once, told in one change of the feed."""
+        outcomes = await self._performer.run(
+            _together([reassign(action.place, action.wanted) for action in actions])
+        )
+        changes, errors = [], []
+        for action, outcome in zip(actions, outcomes, strict=True):
+            if isinstance(outcome, LogstoreError):
+                errors.append(outcome)
+            elif outcome:
+                self._tell_of(action)
+                place = action.place
+                changes.append(Change(place.topic, place.topic_id, place.partition))
+        if changes:
+            await self._log.publish(changes)
+        if errors:
+            raise errors[0]
+
+    def _tell_of(self, action: Reassign) -> None:
+        place, wanted = action.place, action.wanted
+        is_move = wanted.target not in (NOBODY, place.row.target)
+        self.counts.moves += is_move
+        self.counts.replica_changes += not is_move
+        logger.info(
+            "%s: topic=%s partition=%d leader=%d target=%d replicas=%s reason=%s",
+            "moving" if is_move else "changing replicas",
+            place.topic,
+            place.partition,
+            place.row.broker,
+            wanted.target,
+            ",".join(map(str, wanted.reassigning or wanted.replicas)),
+            action.reason,
+        )
+
+
+def _together(steps: Sequence[Steps[bool]]) -> Steps[Sequence[bool | LogstoreError]]:
+    results: Sequence[bool | LogstoreError] = yield Together(steps)
+    return results
+
+
+async def wait_for(event: asyncio.Event, seconds: float) -> None:
+    """Until `event`, which is cleared, or for so long."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return
+    event.clear()
+
+

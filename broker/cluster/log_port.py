@@ -1,0 +1,70 @@
+"""What the controller needs of the log: what is known of the cluster, and where to report."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from logstore.leases.liveness import Liveness
+from logstore.perform import Performer
+from logstore.rows import BrokerRow, Change, PartitionRow
+from logstore.takeover import Inheritance
+
+
+class ClusterTopic(Protocol):
+    """One life of a topic; `rows` are all its partitions, in order."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topic_id(self) -> bytes: ...
+
+    @property
+    def replicas(self) -> int: ...
+
+    @property
+    def rows(self) -> Sequence[PartitionRow]: ...
+
+
+class ClusterSelf(Protocol):
+    @property
+    def broker(self) -> int: ...
+
+
+class ClusterLog(Protocol):
+    """`logstore.log.log.Log` is one."""
+
+    @property
+    def me(self) -> ClusterSelf: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def cluster_id(self) -> bytes: ...
+
+    @property
+    def performer(self) -> Performer: ...
+
+    @property
+    def fenced(self) -> asyncio.Event: ...
+
+    @property
+    def topics(self) -> Mapping[str, ClusterTopic]: ...
+
+    @property
+    def topics_by_id(self) -> Mapping[bytes, ClusterTopic]: ...
+
+    @property
+    def brokers(self) -> Mapping[int, BrokerRow]: ...
+
+    @property
+    def liveness(self) -> Liveness: ...
+
+    def on_change(self, callback: Callable[[ClusterTopic], None]) -> None: ...
+
+    async def look_for_seal(self) -> None: ...
+
+    async def publish(self, changes: Sequence[Change]) -> None: ...
+
+    def inherit(self, taken: Sequence[Inheritance]) -> None: ...

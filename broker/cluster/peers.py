@@ -1,0 +1,136 @@
+"""Early notice of a broker's death: a connection to it that ends, and a port that refuses the next.
+
+Nothing is said on these connections. While a process lives its port accepts; one that hangs, or a
+network that swallows packets, refuses nothing, so that is left to the lease. A port that refuses
+right from the start tells of a wrong address, not of a death.
+"""
+
+import asyncio
+import logging
+import random
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from logstore.clock import Clock
+
+PEERS_MAX = 1000
+CONNECT_S = 2.0
+AGAIN_FIRST_S, AGAIN_MAX_S = 0.05, 2.0
+SHORT_S = 5.0
+"""A connection that ends sooner is made anew after a pause that grows, else at once."""
+
+logger = logging.getLogger(__name__)
+
+OnGone = Callable[[int, int], None]
+"""Broker and epoch of a process that seems to be gone; may be told again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One life of a broker, and where it listens."""
+
+    broker: int
+    epoch: int
+    host: str
+    port: int
+
+
+class Peers(Protocol):
+    def watch(self, peers: Mapping[int, Peer]) -> None:
+        """Watch these, and nobody else any more."""
+        ...
+
+    async def run(self, on_gone: OnGone) -> None:
+        """Until cancelled."""
+        ...
+
+
+class NoPeers:
+    """Watches nobody: leases alone tell who is dead."""
+
+    def watch(self, peers: Mapping[int, Peer]) -> None: ...
+
+    async def run(self, on_gone: OnGone) -> None: ...
+
+
+class TcpPeers:
+    def __init__(self, clock: Clock, chance: random.Random) -> None:
+        self._clock = clock
+        self._chance = chance
+        self._wanted: dict[int, Peer] = {}
+        self._changed = asyncio.Event()
+
+    def watch(self, peers: Mapping[int, Peer]) -> None:
+        wanted = dict(sorted(peers.items())[:PEERS_MAX])
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._changed.set()
+
+    async def run(self, on_gone: OnGone) -> None:
+        watched: dict[int, tuple[Peer, asyncio.Task[None]]] = {}
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                for broker, (peer, task) in list(watched.items()):
+                    if self._wanted.get(broker) != peer:
+                        task.cancel()
+                        del watched[broker]
+                for broker, peer in self._wanted.items():
+                    if broker not in watched:
+                        watched[broker] = peer, tasks.create_task(self._keep(peer, on_gone))
+                await self._changed.wait()
+                self._changed.clear()
+
+    async def _keep(self, peer: Peer, on_gone: OnGone) -> None:
+        """Stay connected to `peer`; tell when it refuses after it was reached."""
+        was_reached, wait_s = False, AGAIN_FIRST_S
+        while True:
+            began_s = self._clock.monotonic_s()
+            try:
+                reader, writer = await _connect(peer)
+            except ConnectionRefusedError:
+                if was_reached:
+                    on_gone(peer.broker, peer.epoch)
+            except (OSError, TimeoutError) as error:
+                logger.debug("peer cannot be reached: broker=%d %s", peer.broker, error)
+            else:
+                was_reached = True
+                await _until_closed(reader, writer)
+                if self._clock.monotonic_s() - began_s >= SHORT_S:
+                    wait_s = AGAIN_FIRST_S
+                    continue
+            await self._clock.sleep_s(wait_s * (0.5 + self._chance.random() / 2))
+            wait_s = min(2 * wait_s, AGAIN_MAX_S)
+
+
+async def _connect(peer: Peer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Raises `ConnectionRefusedError` only when every address of the host refuses."""
+    others: list[OSError] = []
+    async with asyncio.timeout(CONNECT_S):
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(peer.host, peer.port, type=socket.SOCK_STREAM)
+        for family, _, _, _, address in found:
+            try:
+                return await asyncio.open_connection(str(address[0]), peer.port, family=family)
+            except ConnectionRefusedError:
+                continue
+            except OSError as error:
+                others.append(error)
+    if others:
+        raise others[0]
+    raise ConnectionRefusedError(f"refused: address={peer.host}:{peer.port}")
+
+
+async def _until_closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while await reader.read(4096):
+            pass  # it has nothing to say to us
+    except OSError:
+        pass  # reset: as good as closed
+    finally:
+        writer.close()
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(CONNECT_S):
+                await writer.wait_closed()

@@ -1,0 +1,38 @@
+"""Which broker coordinates a group: the leader of the partition that holds it.
+
+Whoever is asked first for any group creates `__consumer_offsets`; the client asks again meanwhile.
+"""
+
+from typing import TYPE_CHECKING
+
+from broker.call import Call
+from broker.groups.placement import OFFSETS_TOPIC, partition_of
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.find_coordinator import Coordinator
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+NO_NODE = -1
+
+
+def find_group(broker: "Broker", call: Call, group_id: str) -> Coordinator:
+    topic = broker.log.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        broker.groups.create_topic()
+        return _nobody(group_id, f"{OFFSETS_TOPIC} is being created; ask again")
+    partition = partition_of(group_id, topic.partition_count)
+    leader = topic.rows[partition].broker
+    listener = call.connection.listener
+    row = broker.log.live_brokers().get(leader)
+    if row is None or broker.clients.is_fenced:
+        return _nobody(group_id, f"partition {partition} of {OFFSETS_TOPIC} has no leader")
+    if leader == broker.node_id:
+        host, port = listener.address_for(call.connection)
+    else:
+        host, port = row.address(listener.name)
+    return Coordinator(group_id, leader, host, port, ErrorCode.NONE, None)
+
+
+def _nobody(group_id: str, why: str) -> Coordinator:
+    return Coordinator(group_id, NO_NODE, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)

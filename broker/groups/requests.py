@@ -1,0 +1,53 @@
+"""What handlers of group requests begin with: may the client, is the group coordinated here."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.authorizer import Kind, Operation
+from broker.call import Call
+from broker.groups.coordinator import Coordinator
+from logstore.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def coordinator_for(
+    broker: "Broker",
+    call: Call,
+    group_id: str,
+    operation: Operation,
+    *,
+    may_be_nameless: bool = False,
+) -> Coordinator | ErrorCode:
+    """The group's coordinator, loaded, or why there is none for this client.
+
+    Only requests about offsets know the group without a name, from before groups had members.
+    """
+    if not broker.allows(call, operation, Kind.GROUP, group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if not group_id and not may_be_nameless:
+        return ErrorCode.INVALID_GROUP_ID
+    return broker.groups.find(group_id)
+
+
+def when_vouched(broker: "Broker", call: Call, step: Callable[[], None]) -> None:
+    """Take `step`, which tells what is known of a group, once that cannot be out of date.
+
+    A broker that cannot renew its lease first looks whether it was fenced (safety rule 9); if it
+    was, the connection is closed. What waits for a commit needs no look: the commit tells.
+    """
+    if broker.log.vouches:
+        step()
+        return
+
+    async def look_then_step() -> None:
+        await broker.log.look_for_seal()
+        step()
+
+    broker.start(call, look_then_step, broker.cold_reads)
+
+
+def client_host(call: Call) -> str:
+    """As Kafka shows it: a slash, then the address."""
+    return f"/{call.connection.peer.rpartition(':')[0]}"

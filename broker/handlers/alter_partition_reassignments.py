@@ -1,0 +1,84 @@
+"""AlterPartitionReassignments, versions 0 and 1: each partition has its own outcome (KIP-455).
+
+Null instead of replicas cancels. The answer leaves when the registry knows what is wanted; where
+the leader is to change that may take a moment more, and ListPartitionReassignments tells.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.authorizer import CLUSTER, Operation
+from broker.call import Call
+from broker.errors import code_of
+from broker.placement_changes import Wanted, change_all, find_partition
+from broker.replica_requests import cancel, reassign
+from logstore.errors import LogstoreError
+from logstore.log.replica_changes import Decide, Placement
+from logstore.rows import PartitionRow
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def handle(broker: "Broker", call: Call, request: AlterPartitionReassignmentsRequest) -> None:
+    if not broker.allows(call, Operation.ALTER, *CLUSTER):
+        code, why = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to reassign partitions"
+        call.answer(AlterPartitionReassignmentsResponse(error_code=code, error_message=why))
+        return
+    broker.start(call, partial(_alter_all, broker, call, request), broker.changes)
+
+
+async def _alter_all(
+    broker: "Broker", call: Call, request: AlterPartitionReassignmentsRequest
+) -> None:
+    answer = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change
+    )
+    wanted: list[Wanted] = []
+    results: list[ReassignablePartitionResponse] = []
+    for asked in request.topics:
+        topic_answer = ReassignableTopicResponse(asked.name)
+        answer.responses.append(topic_answer)
+        for one in asked.partitions:
+            result = ReassignablePartitionResponse(one.partition_index)
+            topic_answer.partitions.append(result)
+            try:
+                topic = find_partition(broker, asked.name, one.partition_index)
+            except LogstoreError as error:
+                _tell(result, error)
+            else:
+                wanted.append(Wanted(topic, one.partition_index, _decision(broker, one, request)))
+                results.append(result)
+    outcomes = await change_all(broker, wanted, request.timeout_ms / 1000)
+    for result, outcome in zip(results, outcomes, strict=True):
+        if isinstance(outcome, LogstoreError):
+            _tell(result, outcome)
+    call.answer(answer)
+
+
+def _decision(
+    broker: "Broker", asked: ReassignablePartition, request: AlterPartitionReassignmentsRequest
+) -> Decide:
+    number, replicas = asked.partition_index, asked.replicas
+    live = frozenset(broker.log.live_brokers())
+    known = live | broker.log.brokers.keys()
+    may_resize = request.allow_replication_factor_change
+
+    def decide(row: PartitionRow) -> Placement:
+        if replicas is None:
+            return cancel(row)
+        return reassign(row, number, replicas, known=known, live=live, may_resize=may_resize)
+
+    return decide
+
+
+def _tell(result: ReassignablePartitionResponse, error: LogstoreError) -> None:
+    result.error_code, result.error_message = code_of(error), str(error)

@@ -1,0 +1,112 @@
+"""CreatePartitions, versions 0 to 3: topics grow; each has its own outcome.
+
+`count` is how many partitions the topic is to have afterwards. New ones are placed as those of a
+new topic are, or where an assignment says: brokers that are alive, as many per partition as the
+topic has replicas. `validate_only` checks and creates nothing.
+
+Not done: quotas on changes.
+"""
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.authorizer import Kind, Operation
+from broker.call import Call
+from broker.creation import (
+    Assignments,
+    begin_and_wait,
+    check_assignment,
+    check_same_length,
+    hosts,
+    place_partitions,
+)
+from broker.errors import Refuse, code_of
+from logstore.errors import LogstoreError
+from logstore.log.log import Topic
+from logstore.log.topics import BadPartitionCount, UnknownTopic, check_partition_count
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def handle(broker: "Broker", call: Call, request: CreatePartitionsRequest) -> None:
+    broker.start(call, partial(_create_all, broker, call, request), broker.changes)
+
+
+async def _create_all(broker: "Broker", call: Call, request: CreatePartitionsRequest) -> None:
+    often = Counter(topic.name for topic in request.topics)
+    deadline = broker.loop.time() + request.timeout_ms / 1000
+    results: dict[str, CreatePartitionsTopicResult] = {}
+    for asked in request.topics:
+        if asked.name in results:
+            continue
+        result = results[asked.name] = CreatePartitionsTopicResult(asked.name)
+        try:
+            if often[asked.name] > 1:
+                raise Refuse(ErrorCode.INVALID_REQUEST, f"topic named twice: name={asked.name}")
+            topic = _find(broker, call, asked.name)
+            assignments = _assignments(broker, topic, asked)
+            if not request.validate_only:
+                left_s = max(0.0, deadline - broker.loop.time())
+                await _create(broker, topic, asked.count, assignments, left_s)
+        except LogstoreError as error:
+            result.error_code, result.error_message = code_of(error), str(error)
+    call.answer(CreatePartitionsResponse(0, list(results.values())))
+
+
+def _find(broker: "Broker", call: Call, name: str) -> Topic:
+    if not broker.allows(call, Operation.ALTER, Kind.TOPIC, name):
+        raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to change this topic")
+    topic = broker.log.topics.get(name)
+    if topic is None:
+        raise UnknownTopic(f"no such topic: name={name}")
+    return topic
+
+
+def _assignments(broker: "Broker", topic: Topic, asked: CreatePartitionsTopic) -> Assignments:
+    """Brokers of each new partition, after all that is said about them was checked."""
+    now = topic.partition_count
+    if asked.count <= now:
+        raise BadPartitionCount(
+            f"partitions can only be added: name={topic.name} partitions={now} asked={asked.count}"
+        )
+    check_partition_count(asked.count)
+    if asked.assignments is None:
+        return place_partitions(broker.log, asked.count - now, topic.replicas)
+    return _assigned(broker, topic, asked.count, asked.assignments)
+
+
+def _assigned(
+    broker: "Broker", topic: Topic, count: int, assigned: list[CreatePartitionsAssignment]
+) -> Assignments:
+    now = topic.partition_count
+    if len(assigned) != count - now:
+        raise Refuse(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"replicas must be assigned for each new partition: new={count - now} "
+            f"assigned={len(assigned)}",
+        )
+    live = hosts(broker.log)
+    for number, one in enumerate(assigned, now):
+        check_assignment(number, one.broker_ids, live)
+    assignments = [one.broker_ids for one in assigned]
+    check_same_length([topic.rows[0].replicas, *assignments])
+    return assignments
+
+
+async def _create(
+    broker: "Broker", topic: Topic, count: int, assignments: Assignments, left_s: float
+) -> None:
+    work = broker.log.create_partitions(topic.name, count, assignments)
+    outcome = await begin_and_wait(broker, work, left_s)
+    if isinstance(outcome, LogstoreError):
+        raise outcome

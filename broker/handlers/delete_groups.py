@@ -1,0 +1,63 @@
+"""DeleteGroups, versions 0 to 2: groups without members go, each with its own code."""
+
+from typing import TYPE_CHECKING
+
+from broker.authorizer import Operation
+from broker.call import Call
+from broker.groups.coordinator import Coordinator
+from broker.groups.requests import coordinator_for
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def handle(broker: "Broker", call: Call, request: DeleteGroupsRequest) -> None:
+    results: list[DeletableGroupResult] = []
+    touched: dict[Coordinator, list[DeletableGroupResult]] = {}
+    for group_id in dict.fromkeys(request.groups_names or ()):
+        result = DeletableGroupResult(group_id)
+        results.append(result)
+        coordinator = coordinator_for(broker, call, group_id, Operation.DELETE)
+        if isinstance(coordinator, ErrorCode):
+            result.error_code = coordinator
+            continue
+        result.error_code = coordinator.delete_group(group_id)
+        touched.setdefault(coordinator, []).append(result)
+    _Answer(call, DeleteGroupsResponse(0, results), touched).begin()
+
+
+class _Answer:
+    """Leaves when all that was deleted is committed."""
+
+    def __init__(
+        self,
+        call: Call,
+        response: DeleteGroupsResponse,
+        touched: dict[Coordinator, list[DeletableGroupResult]],
+    ) -> None:
+        self._call = call
+        self._response = response
+        self._touched = touched
+        self._missing_count = len(touched)
+
+    def begin(self) -> None:
+        if not self._touched:
+            self._call.answer(self._response)
+        for coordinator, results in self._touched.items():
+            self._wait(coordinator, results)
+
+    def _wait(self, coordinator: Coordinator, results: list[DeletableGroupResult]) -> None:
+        def done(code: ErrorCode) -> None:
+            for result in results:
+                result.error_code = result.error_code or code
+            self._missing_count -= 1
+            if not self._missing_count:
+                self._call.answer(self._response)
+
+        coordinator.when_safe(done)

@@ -1,0 +1,123 @@
+"""ElectLeaders, versions 0 to 2: each partition has its own outcome (KIP-183, KIP-460).
+
+The leader is asked to hand the partition over; the answer waits until it has, or the request's time
+is over. Null instead of topics means all partitions; then those that need no election are left out.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.authorizer import CLUSTER, Operation
+from broker.call import Call
+from broker.errors import Refuse, code_of
+from broker.placement_changes import Wanted, change_all, find_partition
+from broker.replica_requests import Election, elect
+from logstore.errors import LogstoreError
+from logstore.log.log import Topic
+from logstore.log.replica_changes import Placement
+from logstore.rows import PartitionRow
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+Results = dict[tuple[str, int], PartitionResult]
+"""By topic and partition, as asked for."""
+
+
+class _Begun(NamedTuple):
+    """A partition that is to be led under a higher epoch than `leader_epoch`."""
+
+    topic: Topic
+    partition: int
+    leader_epoch: int
+
+    @property
+    def is_over(self) -> bool:
+        topic = self.topic
+        if topic.is_deleted or self.partition >= topic.partition_count:
+            return True
+        return topic.rows[self.partition].leader_epoch > self.leader_epoch
+
+
+def handle(broker: "Broker", call: Call, request: ElectLeadersRequest) -> None:
+    if not broker.allows(call, Operation.ALTER, *CLUSTER):
+        call.answer(ElectLeadersResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    elif request.election_type not in Election.__members__.values():
+        call.answer(ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
+    else:
+        broker.start(call, partial(_elect_all, broker, call, request), broker.changes)
+
+
+async def _elect_all(broker: "Broker", call: Call, request: ElectLeadersRequest) -> None:
+    deadline = broker.loop.time() + request.timeout_ms / 1000
+    live = frozenset(broker.log.live_brokers())
+    election = Election(request.election_type)
+
+    def decide(row: PartitionRow) -> Placement:
+        return elect(row, election, live)
+
+    results: Results = {}
+    wanted: list[Wanted] = []
+    for name, number in _asked(broker, request):
+        result = results[name, number] = PartitionResult(number)
+        try:
+            topic = find_partition(broker, name, number)
+            # Most partitions of a request for all need nothing: told without reading rows again.
+            decide(topic.rows[number])
+        except LogstoreError as error:
+            _tell(result, error)
+        else:
+            wanted.append(Wanted(topic, number, decide))
+    outcomes = await change_all(broker, wanted, _left_s(broker, deadline))
+    begun = []
+    for (topic, number, _), outcome in zip(wanted, outcomes, strict=True):
+        if isinstance(outcome, LogstoreError):
+            _tell(results[topic.name, number], outcome)
+        else:
+            begun.append(_Begun(topic, number, outcome.leader_epoch))
+    await _wait(broker, begun, results, _left_s(broker, deadline))
+    call.answer(_answer(results, is_for_all=request.topic_partitions is None))
+
+
+def _asked(broker: "Broker", request: ElectLeadersRequest) -> Iterable[tuple[str, int]]:
+    if request.topic_partitions is None:
+        return [(t.name, n) for t in broker.log.topics.values() for n in range(t.partition_count)]
+    return [(asked.topic, n) for asked in request.topic_partitions for n in asked.partitions]
+
+
+async def _wait(
+    broker: "Broker", begun: Sequence[_Begun], results: Results, timeout_s: float
+) -> None:
+    """Until each is led anew; those that are not in time say so."""
+    if await broker.topic_watch.until(lambda: all(one.is_over for one in begun), timeout_s):
+        return
+    for one in begun:
+        if not one.is_over:
+            late = Refuse(ErrorCode.REQUEST_TIMED_OUT, "the leader has not handed it over yet")
+            _tell(results[one.topic.name, one.partition], late)
+
+
+def _answer(results: Results, *, is_for_all: bool) -> ElectLeadersResponse:
+    topics: dict[str, ReplicaElectionResult] = {}
+    for (name, _), result in results.items():
+        if is_for_all and result.error_code == ErrorCode.ELECTION_NOT_NEEDED:
+            continue
+        topic = topics.setdefault(name, ReplicaElectionResult(name))
+        topic.partition_result.append(result)
+    return ElectLeadersResponse(replica_election_results=list(topics.values()))
+
+
+def _left_s(broker: "Broker", deadline: float) -> float:
+    return max(0.0, deadline - broker.loop.time())
+
+
+def _tell(result: PartitionResult, error: LogstoreError) -> None:
+    result.error_code, result.error_message = code_of(error), str(error)

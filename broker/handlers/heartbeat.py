@@ -1,0 +1,33 @@
+"""Heartbeat, versions 0 to 4: a member says that it is alive.
+
+REBALANCE_IN_PROGRESS sends it back to JoinGroup.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.authorizer import Operation
+from broker.call import Call
+from broker.groups.requests import coordinator_for, when_vouched
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def handle(broker: "Broker", call: Call, request: HeartbeatRequest) -> None:
+    when_vouched(broker, call, partial(_handle, broker, call, request))
+
+
+def _handle(broker: "Broker", call: Call, request: HeartbeatRequest) -> None:
+    coordinator = coordinator_for(broker, call, request.group_id, Operation.READ)
+    if isinstance(coordinator, ErrorCode):
+        # While the group is loaded its members' time does not run.
+        is_loading = coordinator is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        call.answer(HeartbeatResponse(0, ErrorCode.NONE if is_loading else coordinator))
+        return
+    code = coordinator.heartbeat(
+        request.group_id, request.member_id, request.group_instance_id, request.generation_id
+    )
+    call.answer(HeartbeatResponse(0, code))

@@ -1,0 +1,46 @@
+"""LeaveGroup, versions 0 to 5: members leave; from version 3 several at once, each with its code.
+
+A consumer that closes waits for this answer, so it does not wait for what it has caused.
+"""
+
+from typing import TYPE_CHECKING
+
+from broker.authorizer import Operation
+from broker.call import Call
+from broker.groups.requests import coordinator_for
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+MEMBERS_FROM = 3
+
+
+def handle(broker: "Broker", call: Call, request: LeaveGroupRequest) -> None:
+    coordinator = coordinator_for(broker, call, request.group_id, Operation.READ)
+    if isinstance(coordinator, ErrorCode):
+        call.answer(LeaveGroupResponse(0, coordinator, []))
+        return
+    if call.version < MEMBERS_FROM:
+        (code,) = coordinator.leave(request.group_id, [(request.member_id, None)])
+        call.answer(LeaveGroupResponse(0, code))
+        return
+    members = request.members or []
+    codes = coordinator.leave(
+        request.group_id, [(member.member_id, member.group_instance_id) for member in members]
+    )
+    call.answer(
+        LeaveGroupResponse(
+            0,
+            0,
+            [
+                MemberResponse(member.member_id, member.group_instance_id, code)
+                for member, code in zip(members, codes, strict=True)
+            ],
+        )
+    )

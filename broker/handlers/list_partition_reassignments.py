@@ -1,0 +1,59 @@
+"""ListPartitionReassignments, version 0: what is being reassigned as far as this broker knows.
+
+Null instead of topics asks for all; what is not being reassigned is left out. Until it is done, the
+replicas are those from before and those to come.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from broker.authorizer import CLUSTER, Operation
+from broker.call import Call
+from logstore.log.log import Topic
+from logstore.rows import PartitionRow
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def handle(broker: "Broker", call: Call, request: ListPartitionReassignmentsRequest) -> None:
+    if not broker.allows(call, Operation.DESCRIBE, *CLUSTER):
+        code, why = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to see reassignments"
+        call.answer(ListPartitionReassignmentsResponse(error_code=code, error_message=why))
+        return
+    topics = []
+    for topic, numbers in _asked(broker, request):
+        ongoing = [
+            _describe(number, topic.rows[number])
+            for number in numbers
+            if 0 <= number < topic.partition_count and topic.rows[number].reassigning
+        ]
+        if ongoing:
+            topics.append(OngoingTopicReassignment(topic.name, ongoing))
+    call.answer(ListPartitionReassignmentsResponse(topics=topics))
+
+
+def _asked(
+    broker: "Broker", request: ListPartitionReassignmentsRequest
+) -> Iterable[tuple[Topic, Iterable[int]]]:
+    known = broker.log.topics
+    if request.topics is None:
+        return [(topic, range(topic.partition_count)) for topic in known.values()]
+    return [
+        (known[asked.name], asked.partition_indexes)
+        for asked in request.topics
+        if asked.name in known
+    ]
+
+
+def _describe(number: int, row: PartitionRow) -> OngoingPartitionReassignment:
+    adding = [broker for broker in row.reassigning if broker not in row.replicas]
+    removing = [broker for broker in row.replicas if broker not in row.reassigning]
+    return OngoingPartitionReassignment(number, [*row.reassigning, *removing], adding, removing)

@@ -1,0 +1,91 @@
+"""OffsetCommit, versions 2 to 9: remember how far a group has read; each partition has its code.
+
+    v2-4 retention time    v6 leader epoch    v7 group instance id
+
+A group without members may be committed to by anybody, with generation -1 and no member id.
+"""
+
+from typing import TYPE_CHECKING
+
+from broker.authorizer import Kind, Operation
+from broker.call import Call
+from broker.groups.offsets import Committer, Wanted
+from broker.groups.requests import coordinator_for
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def handle(broker: "Broker", call: Call, request: OffsetCommitRequest) -> None:
+    group_id = request.group_id
+    coordinator = coordinator_for(broker, call, group_id, Operation.READ, may_be_nameless=True)
+    if isinstance(coordinator, ErrorCode):
+        call.answer(_refuse_all(request, coordinator))
+        return
+    who = Committer(
+        request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
+    )
+    code = coordinator.check_commit(group_id, who)
+    if code:
+        call.answer(_refuse_all(request, code))
+        return
+    wanted: list[Wanted] = []
+    response = OffsetCommitResponse(
+        0, [_check_topic(broker, call, topic, wanted) for topic in request.topics or ()]
+    )
+    coordinator.commit(group_id, wanted, request.retention_time_ms)
+
+    def done(code: ErrorCode) -> None:
+        call.answer(_refuse_all(request, code) if code else response)
+
+    coordinator.when_safe(done)
+
+
+def _check_topic(
+    broker: "Broker", call: Call, asked: OffsetCommitRequestTopic, wanted: list[Wanted]
+) -> OffsetCommitResponseTopic:
+    """The answer if all goes well; what may be committed goes to `wanted`."""
+    partitions: list[OffsetCommitResponsePartition] = []
+    topic = broker.log.topics.get(asked.name)
+    count = 0 if topic is None else topic.partition_count
+    is_allowed = broker.allows(call, Operation.READ, Kind.TOPIC, asked.name)
+    bytes_max = broker.groups.offset_metadata_bytes_max
+    for one in asked.partitions or ():
+        metadata = one.committed_metadata or ""
+        code = ErrorCode.NONE
+        if not is_allowed:
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif topic is None or not 0 <= one.partition_index < count:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif len(metadata.encode()) > bytes_max:
+            code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        else:
+            place = (asked.name, one.partition_index)
+            epoch = one.committed_leader_epoch
+            wanted.append(Wanted(place, topic.topic_id, one.committed_offset, epoch, metadata))
+        partitions.append(OffsetCommitResponsePartition(one.partition_index, code))
+    return OffsetCommitResponseTopic(asked.name, partitions)
+
+
+def _refuse_all(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        0,
+        [
+            OffsetCommitResponseTopic(
+                topic.name,
+                [
+                    OffsetCommitResponsePartition(one.partition_index, code)
+                    for one in topic.partitions or ()
+                ],
+            )
+            for topic in request.topics or ()
+        ],
+    )

@@ -1,0 +1,182 @@
+"""OffsetFetch, versions 1 to 9: how far groups have read; from version 8 several groups at once.
+
+What was never committed is offset -1 and no error: the consumer then does as it was told to
+(auto.offset.reset). No list of topics (null, from version 2) means all that the group has. Errors
+concern a whole group; before version 2 there is no place for them but each partition.
+
+Not done: transactions, so no offset is ever unstable and `require_stable` changes nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.authorizer import Kind, Operation
+from broker.call import Call
+from broker.groups.coordinator import Coordinator
+from broker.groups.offsets import find
+from broker.groups.requests import coordinator_for, when_vouched
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+GROUPS_FROM = 8
+GROUP_ERROR_FROM = 2
+NOTHING = -1
+
+Topics = Sequence[tuple[str, Sequence[int]]] | None
+"""Names and partitions; None: all that the group has."""
+
+
+def handle(broker: "Broker", call: Call, request: OffsetFetchRequest) -> None:
+    when_vouched(broker, call, partial(_handle, broker, call, request))
+
+
+def _handle(broker: "Broker", call: Call, request: OffsetFetchRequest) -> None:
+    if call.version >= GROUPS_FROM:
+        asked: list[tuple[str, Topics]] = [
+            (
+                group.group_id,
+                None
+                if group.topics is None
+                else [(topic.name, topic.partition_indexes or ()) for topic in group.topics],
+            )
+            for group in request.groups or ()
+        ]
+    else:
+        topics: Topics = None
+        if request.topics is not None:
+            topics = [(topic.name, topic.partition_indexes or ()) for topic in request.topics]
+        asked = [(request.group_id, topics)]
+    _Fetch(broker, call, asked).begin()
+
+
+class _Fetch:
+    """Answers once every group asked for has answered."""
+
+    def __init__(self, broker: "Broker", call: Call, asked: list[tuple[str, Topics]]) -> None:
+        self._broker = broker
+        self._call = call
+        self._asked = asked
+        self._groups: list[OffsetFetchResponseGroup | None] = [None] * len(asked)
+        self._missing_count = len(asked)
+
+    def begin(self) -> None:
+        if not self._asked:
+            self._answer()
+        for number, (group_id, topics) in enumerate(self._asked):
+            found = coordinator_for(
+                self._broker, self._call, group_id, Operation.DESCRIBE, may_be_nameless=True
+            )
+            if isinstance(found, ErrorCode):
+                self._put(number, OffsetFetchResponseGroup(group_id, _failed(topics), found))
+            else:
+                found.when_safe(self._filler(number, found))
+
+    def _filler(self, number: int, coordinator: Coordinator) -> Callable[[ErrorCode], None]:
+        group_id, topics = self._asked[number]
+
+        def done(code: ErrorCode) -> None:
+            if code:
+                group = OffsetFetchResponseGroup(group_id, _failed(topics), code)
+            else:
+                found = _topics(self._broker, self._call, coordinator, group_id, topics)
+                group = OffsetFetchResponseGroup(group_id, found)
+            self._put(number, group)
+
+        return done
+
+    def _put(self, number: int, group: OffsetFetchResponseGroup) -> None:
+        self._groups[number] = group
+        self._missing_count -= 1
+        if not self._missing_count:
+            self._answer()
+
+    def _answer(self) -> None:
+        groups = [group for group in self._groups if group is not None]
+        if self._call.version >= GROUPS_FROM:
+            self._call.answer(OffsetFetchResponse(0, groups=groups))
+        else:
+            self._call.answer(_old(self._call.version, groups[0]))
+
+
+def _topics(
+    broker: "Broker", call: Call, coordinator: Coordinator, group_id: str, topics: Topics
+) -> list[OffsetFetchResponseTopics]:
+    group = coordinator.states.get(group_id)
+    if topics is None:
+        by_name: dict[str, list[int]] = {}
+        for name, partition in group.offsets if group is not None else ():
+            by_name.setdefault(name, []).append(partition)
+        topics = [
+            (name, sorted(partitions))
+            for name, partitions in sorted(by_name.items())
+            if broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, name)
+        ]
+    answers = []
+    for name, partitions in topics:
+        if not broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, name):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            lines = [_nothing(partition, code) for partition in partitions]
+        else:
+            topic = broker.log.topics.get(name)
+            topic_id = None if topic is None else topic.topic_id
+            lines = []
+            for partition in partitions:
+                found = find(group, (name, partition), topic_id)
+                if found is None:
+                    lines.append(_nothing(partition, ErrorCode.NONE))
+                else:
+                    lines.append(
+                        OffsetFetchResponsePartitions(
+                            partition, found.offset, found.leader_epoch, found.metadata
+                        )
+                    )
+        answers.append(OffsetFetchResponseTopics(name, lines))
+    return answers
+
+
+def _nothing(partition: int, code: ErrorCode) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(partition, NOTHING, NOTHING, "", code)
+
+
+def _failed(topics: Topics) -> list[OffsetFetchResponseTopics]:
+    """Of a group with an error nothing is told but the error."""
+    return [
+        OffsetFetchResponseTopics(
+            name, [_nothing(partition, ErrorCode.NONE) for partition in partitions]
+        )
+        for name, partitions in topics or ()
+    ]
+
+
+def _old(version: int, group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
+    """One group, as it was told before version 8."""
+    in_partitions = group.error_code if version < GROUP_ERROR_FROM else 0
+    topics = [
+        OffsetFetchResponseTopic(
+            topic.name,
+            [
+                OffsetFetchResponsePartition(
+                    one.partition_index,
+                    one.committed_offset,
+                    one.committed_leader_epoch,
+                    one.metadata,
+                    one.error_code or in_partitions,
+                )
+                for one in topic.partitions or ()
+            ],
+        )
+        for topic in group.topics or ()
+    ]
+    return OffsetFetchResponse(0, topics, group.error_code)

@@ -1,0 +1,68 @@
+"""OffsetForLeaderEpoch, versions 2 to 4: where a leader epoch ended (KIP-101, KIP-320).
+
+A consumer whose partition got a new leader asks with the epoch of the last record it has, to see
+whether what it has read is still there. Here it always is: nothing is served that is not committed.
+Only the leader answers.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.authorizer import Kind, Operation
+from broker.call import Call
+from broker.partitions import check_epoch, end_of_epoch, find_leader
+from broker.sure import Standing, answer_surely
+from logstore.log.log import Topic
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def handle(broker: "Broker", call: Call, request: OffsetForLeaderEpochRequest) -> None:
+    answer_surely(broker, call, partial(_answer, broker, call, request))
+
+
+def _answer(
+    broker: "Broker", call: Call, request: OffsetForLeaderEpochRequest, standing: Standing
+) -> bool:
+    topics = [_topic(broker, call, asked, standing) for asked in request.topics]
+    unknown = ErrorCode.UNKNOWN_LEADER_EPOCH
+    if standing is None and any(p.error_code == unknown for t in topics for p in t.partitions):
+        return False
+    call.answer(OffsetForLeaderEpochResponse(0, topics))
+    return True
+
+
+def _topic(
+    broker: "Broker", call: Call, asked: OffsetForLeaderTopic, standing: Standing
+) -> OffsetForLeaderTopicResult:
+    topic = broker.log.topics.get(asked.topic)
+    code = standing or (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else ErrorCode.NONE)
+    if not broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, asked.topic):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    answers = [
+        EpochEndOffset(code, wanted.partition)
+        if topic is None or code
+        else _partition(broker, topic, wanted)
+        for wanted in asked.partitions
+    ]
+    return OffsetForLeaderTopicResult(asked.topic, answers)
+
+
+def _partition(broker: "Broker", topic: Topic, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    leader, code = find_leader(broker, topic, wanted.partition)
+    if leader is not None:
+        code = check_epoch(leader, wanted.current_leader_epoch)
+    if leader is None or code:
+        return EpochEndOffset(code, wanted.partition)
+    epoch, end = end_of_epoch(leader, wanted.leader_epoch)
+    return EpochEndOffset(ErrorCode.NONE, wanted.partition, epoch, end)

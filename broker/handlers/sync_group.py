@@ -1,0 +1,48 @@
+"""SyncGroup, versions 0 to 5: get one's part; answered when the leader has handed in all parts."""
+
+from typing import TYPE_CHECKING
+
+from broker.authorizer import Operation
+from broker.call import Call
+from broker.groups.held import HeldCall
+from broker.groups.outcome import Synced
+from broker.groups.requests import coordinator_for
+from broker.groups.sync import SyncAsk
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+PROTOCOL_FROM = 5
+"""From this version on a member says which protocol it was told of."""
+
+
+def handle(broker: "Broker", call: Call, request: SyncGroupRequest) -> None:
+    group_id = request.group_id
+    if call.version >= PROTOCOL_FROM and not (request.protocol_type and request.protocol_name):
+        call.answer(_respond(Synced(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)))
+        return
+    coordinator = coordinator_for(broker, call, group_id, Operation.READ)
+    if isinstance(coordinator, ErrorCode):
+        # Until it is loaded nobody has a generation here: to join again is as good, and sooner.
+        is_loading = coordinator is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        code = ErrorCode.REBALANCE_IN_PROGRESS if is_loading else coordinator
+        call.answer(_respond(Synced(code)))
+        return
+    ask = SyncAsk(
+        token=HeldCall(call, coordinator, group_id, _respond, Synced),
+        member_id=request.member_id,
+        generation=request.generation_id,
+        instance_id=request.group_instance_id,
+        protocol_type=request.protocol_type,
+        protocol=request.protocol_name,
+        assignments={a.member_id: bytes(a.assignment) for a in request.assignments or ()},
+    )
+    coordinator.sync(group_id, ask)
+
+
+def _respond(answer: Synced) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        0, answer.code, answer.protocol_type, answer.protocol, answer.assignment
+    )

@@ -1,0 +1,53 @@
+"""Who leads a partition: told to a client that asked another broker, so it need not ask again.
+
+Produce from version 10 and Fetch from version 12 on name the leader, and where it is reached
+(KIP-951). What is told is what the registry's rows said last; a leader that is gone is not told.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.call import Call
+from logstore.log.log import Topic
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+class Hint(NamedTuple):
+    broker: int
+    leader_epoch: int
+    host: str
+    port: int
+    rack: str | None
+
+
+def own_hint(broker: "Broker", call: Call, leader_epoch: int) -> Hint:
+    host, port = call.connection.listener.address_for(call.connection)
+    return Hint(broker.node_id, leader_epoch, host, port, broker.rack)
+
+
+def hint_of(broker: "Broker", call: Call, topic: Topic, partition: int) -> Hint | None:
+    """The leader of a partition that is not led here; None while nobody is known to lead it."""
+    row = topic.rows[partition]
+    log = broker.log
+    known = log.brokers.get(row.broker)
+    if row.broker == broker.node_id or known is None or not log.liveness.is_alive(row.broker):
+        return None  # ours and not begun yet, or ended and not handed over yet; or gone
+    host, port = known.address(call.connection.listener.name)
+    return Hint(row.broker, row.leader_epoch, host, port, known.rack or None)
+
+
+def preferred_replica(broker: "Broker", topic: Topic, partition: int, rack: str) -> int:
+    """A live follower in the client's rack, -1 without one (KIP-392)."""
+    log = broker.log
+    if rack == log.me.rack:
+        return -1
+    near = [
+        replica
+        for replica in topic.rows[partition].replicas
+        if replica != broker.node_id
+        and log.liveness.is_alive(replica)
+        and replica in log.brokers
+        and log.brokers[replica].rack == rack
+    ]
+    return near[partition % len(near)] if near else -1

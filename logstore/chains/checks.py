@@ -1,0 +1,171 @@
+"""What must hold between a chain's bytes, its row and the rows of partitions: pure checks.
+
+`logstore fsck` runs them on a log as it is found, the simulator on what its brokers left behind.
+
+    S1  a place is bound once: every segment is the one its key says, and follows the one before
+    S2  segments are without a gap from the trim point to the end; what lies beyond exists for nobody
+    S4  every epoch drawn has its opening, every sealed chain its seal
+    S5  trim point and checkpoint are in order, and nothing below the trim point is needed
+    S8  checksums hold, and a checkpoint is what its chain replays to, byte for byte
+    take entries match their partition's row; its stretches meet
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from logstore.chains.checkpoint import Checkpoint, encode_checkpoint
+from logstore.chains.replay import ChainState, StretchKey
+from logstore.chains.trim import Needs, hold_of
+from logstore.rows import NO_SEAL, ChainRow, ChainStatus, PartitionRow
+
+
+class What(Enum):
+    """What is wrong; the value says what cures it."""
+
+    BAD_ROW = "put the registry back from a copy, or run: logstore restore"
+    OLD_REGISTRY = "stop every broker and run: logstore restore"
+    NO_OPENING = "put the file back from a copy"
+    NO_SEAL = "put the file back from a copy; objects never change"
+    MISSING = "put the files back from a copy; objects never change"
+    DAMAGED = "put the file back from a copy; objects never change"
+    FOREIGN = "put the right file back from a copy; find out who else writes here"
+    STRANGE_KEY = "move the file away; nothing reads it"
+    CHECKPOINT = "put the file back from a copy; objects never change"
+    OUT_OF_ORDER = "stop every broker and run: logstore restore"
+    TRIMMED_TOO_FAR = "stop trimming; before the grace is over nothing is lost: logstore restore"
+    STRETCHES = "put back registry and objects of one moment"
+    NO_TOPIC = "nothing: the next start of a broker clears it away"
+    NO_PARTITION = "nothing was ever promised of it if it is new; else: logstore restore"
+
+
+class Problem(NamedTuple):
+    """`where` is an object's key or a row; `chains` are the epochs to look at once more."""
+
+    what: What
+    where: str
+    detail: str
+    chains: tuple[int, ...]
+
+
+class Extent(NamedTuple):
+    """What one leadership wrote in a chain: offsets [start, end)."""
+
+    start: int
+    end: int
+    is_released: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenChain:
+    """A chain as its objects tell it.
+
+    `end` is the first seq that is not committed: the seal's, or the first gap's. `is_whole`: all
+    of it could be replayed, so that `stretches` are true.
+    """
+
+    epoch: int
+    broker: int | None
+    end: int
+    seal: int | None
+    stretches: Mapping[StretchKey, Extent]
+    is_whole: bool = True
+
+
+def extents_of(state: ChainState) -> dict[StretchKey, Extent]:
+    return {key: Extent(s.start, s.end, s.released) for key, s in state.stretches.items()}
+
+
+def checkpoint_of_replay(state: ChainState) -> bytes:
+    """The checkpoint that belongs at `state.next_seq`; the replay goes on from it."""
+    data = encode_checkpoint(state)
+    state.checkpoints.append(state.next_seq)
+    state.spans, state.places, state.entry_count = [], [], 0
+    for stretch in state.stretches.values():
+        stretch.rows = bytearray()
+    return data
+
+
+def chain_row_problems(row: ChainRow, chain: SeenChain) -> Iterator[Problem]:
+    """What the row of a chain says against what is there."""
+    where = f"row chain/{chain.epoch}"
+
+    def problem(what: What, detail: str) -> Problem:
+        return Problem(what, where, detail, (chain.epoch,))
+
+    if row.status is ChainStatus.SEALED and row.seal != chain.seal:
+        yield problem(What.NO_SEAL, f"row says seal={row.seal}, chain says {chain.seal}")
+    if chain.broker is not None and row.broker != chain.broker:
+        detail = f"row says broker={row.broker}, its opening says {chain.broker}"
+        yield problem(What.FOREIGN, detail)
+    if not row.deleted <= row.trim <= row.checkpoint:
+        detail = f"deleted={row.deleted} trim={row.trim} checkpoint={row.checkpoint}"
+        yield problem(What.OUT_OF_ORDER, f"trim point above the last checkpoint: {detail}")
+    if row.seal != NO_SEAL and row.checkpoint > row.seal:
+        detail = f"checkpoint={row.checkpoint} seal={row.seal}"
+        yield problem(What.OUT_OF_ORDER, f"checkpoint above the seal: {detail}")
+    if row.checkpoint > chain.end and chain.is_whole:
+        detail = f"checkpoint={row.checkpoint} end={chain.end}"
+        yield problem(What.MISSING, f"checkpoint above the end of its chain: {detail}")
+
+
+def trim_problem(checkpoint: Checkpoint, needs: Needs) -> Problem | None:
+    """S5 of the checkpoint at a trim point: nobody needs what is below it."""
+    hold = hold_of(checkpoint, needs)
+    if hold is None:
+        return None
+    return Problem(
+        What.TRIMMED_TOO_FAR,
+        f"row chain/{checkpoint.epoch}",
+        f"trim={checkpoint.seq} topic={hold.key.topic_id.hex()} partition={hold.key.partition}: "
+        f"{hold.why.value}",
+        (checkpoint.epoch,),
+    )
+
+
+def partition_problems(
+    topic_id: bytes, number: int, row: PartitionRow, chains: Mapping[int, SeenChain]
+) -> Iterator[Problem]:
+    """The stretches of a row against the chains it names; those not in `chains` are passed by."""
+    where = f"row partition/{topic_id.hex()}/{number}"
+    involved = tuple(sorted({ref.chain for ref in row.stretches}))
+    for place, ref in enumerate(row.stretches):
+        chain = chains.get(ref.chain)
+        if chain is None or not chain.is_whole:
+            continue
+        stretch = chain.stretches.get(StretchKey(topic_id, number, ref.leader_epoch))
+        following = row.end_of(place)
+        text = f"leader_epoch={ref.leader_epoch} chain={ref.chain} start={ref.start}"
+        if stretch is None:
+            if following is not None and following != ref.start:
+                detail = f"a stretch without a take entry is not empty: {text} end={following}"
+                yield Problem(What.STRETCHES, where, detail, involved)
+        elif stretch.start != ref.start:
+            detail = f"take entry at another offset: {text} found={stretch.start}"
+            yield Problem(What.STRETCHES, where, detail, involved)
+        elif following is not None and stretch.end != following:
+            detail = f"stretches do not meet: {text} end={stretch.end} next={following}"
+            yield Problem(What.STRETCHES, where, detail, involved)
+
+
+def take_problem(key: StretchKey, extent: Extent, epoch: int, row: PartitionRow) -> Problem | None:
+    """A committed take entry of chain `epoch` that the row, read later, does not account for.
+
+    Rows drop earlier stretches that have no offsets from log start on.
+    """
+    named = {ref.leader_epoch: ref.chain for ref in row.stretches}
+    if key.leader_epoch in named:
+        is_known = named[key.leader_epoch] == epoch
+    else:
+        has_offsets = extent.end > max(extent.start, row.log_start)
+        is_known = key.leader_epoch < row.leader_epoch and not has_offsets
+    if is_known:
+        return None
+    return Problem(
+        What.OLD_REGISTRY,
+        f"row partition/{key.topic_id.hex()}/{key.partition}",
+        f"take entry without its row: chain={epoch} leader_epoch={key.leader_epoch}, row has "
+        f"leader_epoch={row.leader_epoch} chain={row.chain}",
+        (epoch, *sorted(set(named.values()))),
+    )
