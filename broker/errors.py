@@ -6,7 +6,7 @@ producers, so nothing is mapped to it but what nobody foresaw.
 
 from logstore import errors
 from logstore.config.kinds import InvalidConfig
-from logstore.log.leader import ProducerRefused, Refusal
+from logstore.log.leader import NotLeading, ProducerRefused, Refusal
 from logstore.log.log import NotAlive
 from logstore.log.records_deletion import OffsetOutOfRange
 from logstore.log.topics import BadPartitionCount, BadTopicName, TopicExists, UnknownTopic
@@ -31,6 +31,7 @@ CODES: dict[type[errors.LogstoreError], ErrorCode] = {
     errors.AlreadyExists: ErrorCode.KAFKA_STORAGE_ERROR,
     errors.ConditionFailed: ErrorCode.KAFKA_STORAGE_ERROR,
     errors.Fenced: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    NotLeading: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     errors.Corrupt: ErrorCode.CORRUPT_MESSAGE,
     errors.Refused: ErrorCode.KAFKA_STORAGE_ERROR,
     errors.Invalid: ErrorCode.INVALID_REQUEST,

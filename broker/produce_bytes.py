@@ -17,9 +17,12 @@ from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
+from broker.leaders import Hint
 from logstore.wire.apis import APIS, encode_frame
 from logstore.wire.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
@@ -56,6 +59,8 @@ class Outcome(NamedTuple):
     log_start_offset: int
     message: str | None = None
     bad_records: Sequence[int] = ()
+    hint: Hint | None = None
+    """Who leads the partition, where this broker does not."""
 
 
 class TopicOutcome(NamedTuple):
@@ -82,7 +87,7 @@ def _encode_flexible(correlation_id: int, version: int, topics: Sequence[TopicOu
         name, topic_id, outcomes = topics[0]
         front = _topic_front(topic_id if by_id else name, len(outcomes))
         if len(outcomes) == 1:
-            index, code, base, time_ms, start, _, _ = outcomes[0]
+            index, code, base, time_ms, start, _, _, _ = outcomes[0]
             head = _HEAD_FLEXIBLE.pack(len(front) + _AROUND_ONE_BYTES, correlation_id)
             return b"%b%b%b%b%b" % (
                 head,
@@ -94,7 +99,7 @@ def _encode_flexible(correlation_id: int, version: int, topics: Sequence[TopicOu
     parts = [b"", encode_varint(len(topics) + 1)]
     for name, topic_id, outcomes in topics:
         parts.append(_topic_front(topic_id if by_id else name, len(outcomes)))
-        for index, code, base, time_ms, start, _, _ in outcomes:
+        for index, code, base, time_ms, start, _, _, _ in outcomes:
             parts.append(
                 _PARTITION_FLEXIBLE.pack(index, code, base, time_ms, start, _NO_RECORD_ERRORS)
             )
@@ -118,7 +123,7 @@ def _encode_legacy(correlation_id: int, version: int, topics: Sequence[TopicOutc
     for name, _, outcomes in topics:
         encoded = name.encode()
         parts += (len(encoded).to_bytes(2, "big"), encoded, _LEGACY_COUNT.pack(len(outcomes)))
-        for index, code, base, time_ms, start, _, _ in outcomes:
+        for index, code, base, time_ms, start, _, _, _ in outcomes:
             if version >= 8:
                 packed = _PARTITION_8.pack(index, code, base, time_ms, start, 0, _NULL_STRING)
             elif version >= 5:
@@ -132,17 +137,25 @@ def _encode_legacy(correlation_id: int, version: int, topics: Sequence[TopicOutc
 
 
 def _response(topics: Sequence[TopicOutcome]) -> ProduceResponse:
+    hints = [one.hint for topic in topics for one in topic.partitions if one.hint is not None]
+    leaders = {hint.broker: hint for hint in hints}
     return ProduceResponse(
         [
             TopicProduceResponse(
                 topic.name, topic.topic_id, [_partition(one) for one in topic.partitions]
             )
             for topic in topics
-        ]
+        ],
+        node_endpoints=[
+            NodeEndpoint(one.broker, one.host, one.port, one.rack) for one in leaders.values()
+        ],
     )
 
 
 def _partition(outcome: Outcome) -> PartitionProduceResponse:
-    index, code, base, time_ms, start, message, bad_records = outcome
+    index, code, base, time_ms, start, message, bad_records, hint = outcome
     errors = [BatchIndexAndErrorMessage(record, message) for record in bad_records]
-    return PartitionProduceResponse(index, code, base, time_ms, start, errors, message)
+    answer = PartitionProduceResponse(index, code, base, time_ms, start, errors, message)
+    if hint is not None:
+        answer.current_leader = LeaderIdAndEpoch(hint.broker, hint.leader_epoch)
+    return answer

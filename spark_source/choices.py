@@ -39,7 +39,7 @@ class TopicChoice:
     def means(self, topic: str) -> bool:
         if self.pattern is None:
             return topic in self.names
-        return topic not in INTERNAL and re.fullmatch(self.pattern, topic) is not None
+        return topic not in INTERNAL and re.search(self.pattern, topic) is not None
 
     def means_partition(self, topic: str, partition: int) -> bool:
         """Of a topic that is meant."""
@@ -101,7 +101,10 @@ def topics_of_list(option: str, text: str) -> TopicChoice:
 
 
 def topics_of_pattern(option: str, text: str) -> TopicChoice:
-    """Kafka's source takes Java's patterns; what Python reads as something else is refused."""
+    """Found anywhere in a name, as Spark's Kafka source does it, whose patterns are Java's.
+
+    What Python cannot read, or reads as something else, is refused.
+    """
     if not text.strip():
         raise Invalid(f'option {option} is empty; write a pattern such as "orders-.*"')
     try:

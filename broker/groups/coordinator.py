@@ -11,18 +11,18 @@ is recorded waits until all that was appended before it is committed; refusals d
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from broker.groups import deletion, expiry, key_compaction, offsets, retention
-from broker.groups.batches import decode_changes, encode_changes
+from broker.groups import deletion, expiry, offsets, retention
 from broker.groups.group import NO_DEADLINE, Group, Moment
 from broker.groups.heartbeat import heartbeat
 from broker.groups.join import JoinAsk, join
+from broker.groups.journal import Journal
 from broker.groups.key_compaction import LogShape
 from broker.groups.leave import Who, leave
 from broker.groups.limits import GroupLimits
+from broker.groups.loading import load_states
 from broker.groups.log_port import PartitionLog
 from broker.groups.membership import lost
 from broker.groups.offsets import Committer, Place, Wanted
@@ -35,16 +35,9 @@ from logstore.clock import Clock
 from logstore.errors import LogstoreError
 from logstore.wire.errors import ErrorCode
 
-LOAD_BYTES = 1 << 20
 LOAD_TIMEOUT_S = 30.0
 LOAD_AGAIN_S = 1.0
-LOAD_WAIT_S = 0.02
-REWRITE_AGAIN_MS = 30_000
-CHANGES_AT_ONCE = 500
 GROUPS_AT_ONCE = 200
-NOTHING_APPENDED = -1
-
-T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -71,16 +64,13 @@ class Coordinator:
         self.states = GroupStates()
         self.is_loaded = False
         self.is_retired = False
-        self.shape = LogShape()
         self._limits = limits
         self._timers = timers
         self._clock = clock
         self._start = start
+        self._journal = Journal(log, self.states, LogShape(), clock=clock, start=start)
         self._promises = Promises(log, timers, commit_timeout_s)
         self._alarms: dict[str, _Alarm] = {}
-        self._last_seq = NOTHING_APPENDED
-        self._next_shape: LogShape | None = None
-        self._rewrite_from_ms = 0
         self._unwatch = log.watch(self._look)
 
     # Coming and going
@@ -98,33 +88,15 @@ class Coordinator:
                 await self._clock.sleep_s(LOAD_AGAIN_S)
 
     async def _load(self) -> None:
-        states, shape, at = GroupStates(), LogShape(), self.log.start
-        skipped = batch_count = 0
-        while at < self.log.high_watermark or at < self.log.end:
-            chunk = await self.log.read(at, LOAD_BYTES)
-            for batch in chunk.batches:
-                count = 0
-                for change in decode_changes(batch):
-                    count += 1
-                    if change is None:
-                        skipped += 1
-                    else:
-                        states.apply(change)
-                # Not known which batches share a segment: at worst it is written anew too soon.
-                shape.appended(count, NOTHING_APPENDED - 1 - batch_count)
-                batch_count += 1
-            await self._clock.sleep_s(0 if chunk.batches else LOAD_WAIT_S)
-            at = chunk.end_offset
-        if skipped:
-            logger.warning(
-                "records passed over: partition=%d records=%d", self.log.partition, skipped
-            )
-        if not self.is_retired:
-            self.states, self.shape = states, shape
-            states.resume(self._now())
-            self.is_loaded = True
-            for group in states.groups.values():
-                self._arm(group)
+        states, shape = await load_states(self.log, self._clock)
+        if self.is_retired:
+            return
+        self.states = states
+        self._journal = Journal(self.log, states, shape, clock=self._clock, start=self._start)
+        states.resume(self._now())
+        for group in states.groups.values():
+            self._arm(group)
+        self.is_loaded = True
 
     def retire(self) -> None:
         """Another broker leads the partition: whoever waits here is to look for it."""
@@ -215,7 +187,7 @@ class Coordinator:
         if self.is_retired:
             done(ErrorCode.NOT_COORDINATOR)
         else:
-            self._promises.when_committed(self._last_seq, done)
+            self._promises.when_committed(self._journal.last_seq, done)
 
     # Time
 
@@ -274,69 +246,14 @@ class Coordinator:
         self.when_safe(done)
 
     def _append(self, changes: Sequence[Change]) -> None:
-        """Append, and apply: from here on it is so, unless this broker is fenced."""
+        """From here on it is so, unless this broker is fenced."""
         if not changes:
             return
         try:
-            for part in _parts(changes):
-                self._append_batch(part)
+            self._journal.append(changes)
         except LogstoreError as error:
             logger.warning("groups cannot be recorded: partition=%d %s", self.log.partition, error)
             self.retire()
-            return
-        for change in changes:
-            self.states.apply(change)
-        self._look_for_rewrite()
-
-    def _append_batch(self, changes: Sequence[Change]) -> None:
-        self._last_seq = self.log.append(encode_changes(changes, now_ms=self._clock.now_ms()))
-        self.shape.appended(len(changes), self._last_seq)
-        if self._next_shape is not None:
-            self._next_shape.appended(len(changes), self._last_seq)
-
-    # Writing live keys anew
-
-    def _look_for_rewrite(self) -> None:
-        if (
-            self._next_shape is None
-            and self._now().steady_ms >= self._rewrite_from_ms
-            and key_compaction.is_due(self.shape, self.states.live_count)
-        ):
-            self._next_shape = LogShape()
-            self._start(self._rewrite())
-
-    async def _rewrite(self) -> None:
-        """Values are looked up when they are written: what changes later is appended after."""
-        start = self.log.end
-        try:
-            for keys in _parts(self.states.keys()):
-                changes = [c for key in keys if (c := self.states.recorded(key)) is not None]
-                if self.is_retired:
-                    return
-                if changes:
-                    self._append_batch(changes)
-                await self._clock.sleep_s(0)
-            await self._committed(self._last_seq)
-            await self.log.raise_log_start(start)
-            assert self._next_shape is not None
-            self.shape = self._next_shape
-        except LogstoreError as error:
-            self._rewrite_from_ms = self._now().steady_ms + REWRITE_AGAIN_MS
-            logger.warning(
-                "log start stays where it is: partition=%d %s", self.log.partition, error
-            )
-        finally:
-            self._next_shape = None
-
-    async def _committed(self, seq: int) -> None:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(error: LogstoreError | None) -> None:
-            if not future.done():
-                future.set_exception(error) if error else future.set_result(None)
-
-        self.log.when_committed(seq, done)
-        await future
 
 
 class _Alarm:
@@ -362,9 +279,3 @@ def _send(token: object | None, answer: Answer) -> None:
 
 def _refused(answer: Answer, code: ErrorCode) -> Answer:
     return Joined(code, answer.member_id) if isinstance(answer, Joined) else Synced(code)
-
-
-def _parts(items: Iterable[T]) -> Iterator[list[T]]:
-    rest = iter(items)
-    while part := list(islice(rest, CHANGES_AT_ONCE)):
-        yield part

@@ -27,6 +27,11 @@ class LogShape:
             self.last_seq = seq
             self.segment_count += 1
 
+    def found(self, records: int) -> None:
+        """A batch that was there already: taken for a segment of its own, which it may not be."""
+        self.record_count += records
+        self.segment_count += 1
+
 
 def is_due(shape: LogShape, live_count: int) -> bool:
     dead = shape.record_count - live_count

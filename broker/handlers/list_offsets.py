@@ -7,7 +7,7 @@
     >=0 the first record at or after that time, found inside its batch
 
 Nothing found is offset -1 and no error. The leader epoch is that of the record (KIP-320). Look-ups
-by time read the store and run in a task.
+by time read the store and run in a task. Only the leader answers, when it is sure that it is one.
 """
 
 import asyncio
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from broker.authorizer import Kind, Operation
 from broker.call import Call
 from broker.errors import code_of
-from broker.partitions import check_epoch, epoch_at
+from broker.partitions import check_epoch, epoch_at, find_leader
+from broker.sure import Standing, answer_surely
 from logstore.errors import LogstoreError
 from logstore.log.leader import Leader
 from logstore.wire.errors import ErrorCode
@@ -42,8 +43,19 @@ _ByTime = tuple[Leader, ListOffsetsPartition, ListOffsetsPartitionResponse]
 
 
 def handle(broker: "Broker", call: Call, request: ListOffsetsRequest) -> None:
+    answer_surely(broker, call, partial(_answer, broker, call, request))
+
+
+def _answer(
+    broker: "Broker", call: Call, request: ListOffsetsRequest, standing: Standing
+) -> bool:
     by_time: list[_ByTime] = []
-    topics = [_list_topic(broker, call, request, topic, by_time) for topic in request.topics]
+    topics = [
+        _list_topic(broker, call, request, topic, by_time, standing) for topic in request.topics
+    ]
+    unknown = ErrorCode.UNKNOWN_LEADER_EPOCH
+    if standing is None and any(p.error_code == unknown for t in topics for p in t.partitions):
+        return False
     response = ListOffsetsResponse(0, topics)
     if by_time:
         committed_only = request.isolation_level == READ_COMMITTED
@@ -51,6 +63,7 @@ def handle(broker: "Broker", call: Call, request: ListOffsetsRequest) -> None:
         broker.start(call, work, broker.cold_reads)
     else:
         call.answer(response)
+    return True
 
 
 def _list_topic(
@@ -59,20 +72,23 @@ def _list_topic(
     request: ListOffsetsRequest,
     asked: ListOffsetsTopic,
     by_time: list[_ByTime],
+    standing: Standing,
 ) -> ListOffsetsTopicResponse:
     topic = broker.log.topics.get(asked.name)
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    refusal = standing or ErrorCode.NONE
+    if topic is None:
+        refusal = refusal or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, asked.name):
-        topic, unknown = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     answers = []
     for wanted in asked.partitions:
-        number = wanted.partition_index
-        answer = ListOffsetsPartitionResponse(number)
+        answer = ListOffsetsPartitionResponse(wanted.partition_index, refusal)
         answers.append(answer)
-        if topic is None or not 0 <= number < len(topic.leaders):
-            answer.error_code = unknown
+        if topic is None or refusal:
             continue
-        leader = topic.leaders[number]
+        leader, answer.error_code = find_leader(broker, topic, wanted.partition_index)
+        if leader is None:
+            continue
         answer.error_code = _check(call.version, leader, wanted)
         if answer.error_code:
             continue

@@ -10,9 +10,14 @@ REQUEST_TIMED_OUT; its batches may still be committed, which the producer's sequ
 
 acks=0 is never answered; an error closes the connection, as in Kafka.
 
+A partition that another broker leads is answered NOT_LEADER_OR_FOLLOWER with who does (KIP-951). A
+batch that breaks its producer's sequence is refused only after a look for a seal (`broker.sure`):
+a broker whose place was taken would know the sequence too, as it was.
+
 Not done: transactions (INVALID_TXN_STATE), recompression (`compression.type` other than producer).
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.authorizer import Kind, Operation
@@ -20,8 +25,11 @@ from broker.batch_checks import NO_BATCH, RefuseRecords, check_produced
 from broker.call import NO_ANSWER, Call
 from broker.commits import failed
 from broker.errors import Refuse, code_of
+from broker.leaders import hint_of
 from broker.produce_bytes import Outcome, TopicOutcome, encode_produce_frame
+from broker.sure import look_for_seal
 from logstore.errors import LogstoreError
+from logstore.log.leader import NotLeading, ProducerRefused
 from logstore.log.log import Topic
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.produce import ProduceRequest, TopicProduceData
@@ -34,11 +42,15 @@ NO_ACKS = 0
 ACKS = (-1, 0, 1)
 NOTHING_TO_WAIT_FOR = -1
 
+_Doubt = tuple[list[Outcome], int]
+"""The place of an outcome that may be wrong by now."""
+
 new = tuple.__new__
 
 
 def handle(broker: "Broker", call: Call, request: ProduceRequest) -> None:
     topics: list[TopicOutcome] = []
+    doubts: list[_Doubt] = []
     seq = NOTHING_TO_WAIT_FOR
     for asked in request.topic_data:
         topic, code = _find_topic(broker, call, request, asked)
@@ -47,15 +59,34 @@ def handle(broker: "Broker", call: Call, request: ProduceRequest) -> None:
         if topic is None:
             outcomes += [failed(data.index, code) for data in asked.partition_data]
         else:
-            last_seq = _append(broker, call.version, topic, asked, outcomes)
+            last_seq = _append(broker, call, topic, asked, outcomes, doubts)
             if last_seq > seq:
                 seq = last_seq
     if request.acks == NO_ACKS:
         _end_unanswered(call, topics)
+    elif doubts:
+        work = partial(_answer_surely, broker, call, topics, seq, request.timeout_ms, doubts)
+        broker.start(call, work, broker.cold_reads)
     elif seq < broker.log.writer.committed_end:
         call.answer_bytes(encode_produce_frame(call.correlation_id, call.version, topics))
     else:
         broker.commits.wait(call, topics, seq, request.timeout_ms)
+
+
+async def _answer_surely(
+    broker: "Broker",
+    call: Call,
+    topics: list[TopicOutcome],
+    seq: int,
+    timeout_ms: int,
+    doubts: "list[_Doubt]",
+) -> None:
+    """Refuse batches of idempotent producers only if nobody else had become the leader."""
+    error = await look_for_seal(broker.log)
+    if error is not None:
+        for outcomes, number in doubts:
+            outcomes[number] = _refused(outcomes[number].partition, error)
+    broker.commits.wait(call, topics, seq, timeout_ms)
 
 
 def _find_topic(
@@ -84,32 +115,49 @@ def _find_topic(
 
 
 def _append(
-    broker: "Broker", version: int, topic: Topic, asked: TopicProduceData, outcomes: list[Outcome]
+    broker: "Broker",
+    call: Call,
+    topic: Topic,
+    asked: TopicProduceData,
+    outcomes: list[Outcome],
+    doubts: "list[_Doubt]",
 ) -> int:
     """Append the batches of one topic and note what became of each; the seq to wait for."""
-    leaders, rules = topic.leaders, broker.rules(topic)
+    leaders, rules, version = topic.leaders, broker.rules(topic), call.version
     now_ms = broker.clock.now_ms()
     append_ms = now_ms if rules.stamps_append_time else None
     last_seq = NOTHING_TO_WAIT_FOR
     for data in asked.partition_data:
         index, records = data.index, data.records
-        if not 0 <= index < len(leaders):
-            outcomes.append(failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        leader = leaders.get(index)
+        if leader is None:
+            outcomes.append(_not_led(broker, call, topic, index))
             continue
-        leader = leaders[index]
         try:
             if not isinstance(records, memoryview):
                 raise Refuse(ErrorCode.INVALID_RECORD, NO_BATCH)
             header = check_produced(records, rules, version=version, now_ms=now_ms)
             base, time_ms, seq = leader.append(records, header, append_ms)
+        except NotLeading:
+            outcomes.append(_not_led(broker, call, topic, index))
+            continue
         except LogstoreError as error:
+            if isinstance(error, ProducerRefused):
+                doubts.append((outcomes, len(outcomes)))
             outcomes.append(_refused(index, error))
             continue
         # Outcome(...) by the tuple's own constructor: half the time.
-        outcomes.append(new(Outcome, (index, 0, base, time_ms, leader.log_start, None, ())))
+        outcomes.append(new(Outcome, (index, 0, base, time_ms, leader.log_start, None, (), None)))
         if seq > last_seq:
             last_seq = seq
     return last_seq
+
+
+def _not_led(broker: "Broker", call: Call, topic: Topic, index: int) -> Outcome:
+    if not 0 <= index < topic.partition_count:
+        return failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    hint = hint_of(broker, call, topic, index)
+    return failed(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)._replace(hint=hint)
 
 
 def _refused(index: int, error: LogstoreError) -> Outcome:

@@ -35,6 +35,7 @@ from broker.handlers.metadata import handle as metadata
 from broker.handlers.offset_commit import handle as offset_commit
 from broker.handlers.offset_delete import handle as offset_delete
 from broker.handlers.offset_fetch import handle as offset_fetch
+from broker.handlers.offset_for_leader_epoch import handle as offset_for_leader_epoch
 from broker.handlers.produce import handle as produce
 from broker.handlers.sync_group import handle as sync_group
 from logstore.wire.apis import APIS, Api
@@ -84,6 +85,7 @@ HANDLERS: dict[int, Handler] = dict(
         _handler(20, delete_topics),
         _handler(21, delete_records),
         _handler(22, init_producer_id),
+        _handler(23, offset_for_leader_epoch),
         _handler(32, describe_configs),
         _handler(37, create_partitions),
         _handler(42, delete_groups),

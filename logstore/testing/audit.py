@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from logstore.chains.checkpoint import decode_checkpoint
 from logstore.chains.checks import (
@@ -234,23 +235,24 @@ class _Auditor:
         for problem in partition_problems(*partition, row, chains):
             self._wrong(f"{partition}: {problem.detail}")
         records: list[StoredRecord] = []
-        for number, ref in enumerate(row.stretches):
+        for ref in row.stretches:
             if self._rows.get(CHAIN, chain_sk(ref.chain)) is None:
                 self._wrong(f"row names a chain without a row {partition} {ref}")
             chain = self._found.chains[ref.chain].state
             stretch = chain.stretches.get(StretchKey(*partition, ref.leader_epoch))
             if stretch is not None:
                 records += self._records(ref.chain, stretch)
-            elif row.end_of(number) is not None and any(
-                s.start > 0 for s in row.stretches[:number]
-            ):
-                self._found.seen["inherited across an empty stretch"] += 1
+        begun: dict[int, int] = {}
         for epoch, seen in chains.items():
             for key, extent in seen.stretches.items():
                 if (key.topic_id, key.partition) == partition:
+                    begun[key.leader_epoch] = extent.start
                     problem = take_problem(key, extent, epoch, row)
                     if problem is not None:
                         self._wrong(f"{partition}: {problem.detail}")
+        for earlier, later in pairwise(sorted(begun)):
+            if later > earlier + 1 and begun[later] > 0:
+                self._found.seen["inherited across an empty stretch"] += 1
         self._found.records[partition] = records
 
     def _records(self, epoch: int, stretch: Stretch) -> list[StoredRecord]:

@@ -65,7 +65,8 @@ def subscribe_pattern(reads: Reads) -> Seen:
     reads.add(f"{first}-later", 4)
     after = reads.stream(checkpoint, **grows)
     return {
-        "of whole names": reads.batch(subscribePattern="(orders|return)"),
+        "of a part of the name": reads.batch(subscribePattern="eturn|^order"),
+        "of the whole name": reads.batch(subscribePattern="^order$"),
         "that matches nothing": reads.batch(subscribePattern="nowhere.*"),
         "a topic that comes later": [[list(found.values()) for found in before + after]],
         "that nobody can read": reads.refused(lambda: reads.batch(subscribePattern="(")),
@@ -93,7 +94,7 @@ def starting_offsets(reads: Reads) -> Seen:
     growing = reads.topic()
     reads.add(growing, 3)
     latest = reads.running(
-        [lambda: reads.add(growing, 2) or 2],
+        [lambda: reads.add(growing, 2)],
         subscribe=growing,
         startingOffsets="latest",
     )
@@ -223,7 +224,7 @@ def max_trigger_delay(reads: Reads) -> Seen:
     growing = reads.topic()
     reads.add(growing, 5)
     slow = {"minOffsetsPerTrigger": "1000", "maxTriggerDelay": "500ms"}
-    steps = [lambda: 5, lambda: reads.add(growing, 2) or 2]
+    steps = [lambda: 5, lambda: reads.add(growing, 2)]
     batches = reads.running(steps, subscribe=growing, **EARLIEST, **slow)
     return {
         "few, after a while": [list(found.values()) for found in batches],
@@ -329,7 +330,10 @@ def reader_settings(reads: Reads) -> Seen:
 
 
 def max_bytes(reads: Reads) -> Seen:
-    batches = reads.stream(**ORDERS, **EARLIEST, maxBytesPerTrigger="2000")
+    topic = reads.topic()
+    for _ in range(10):
+        reads.add(topic, 10)
+    batches = reads.stream(subscribe=topic, **EARLIEST, maxBytesPerTrigger="1000")
     return {"several batches": len(batches) > 1}
 
 

@@ -26,7 +26,8 @@ CASES = (
         ("subscribePattern",),
         BOTH,
         "",
-        "a regular expression for whole names of topics; those that come later too",
+        "a regular expression that is found in a topic's name (`^orders$`: all of it); topics that "
+        "come later too",
         seen.subscribe_pattern,
         {
             "a class that only Java has": "refused: patterns are Python's, and what Java reads "
@@ -39,9 +40,7 @@ CASES = (
         "",
         'single partitions: `{"orders":[0,1]}`',
         seen.assign,
-        {
-            "a partition that is not there": "refused; Kafka's source reads nothing from it, silently"
-        },
+        {"a partition that is not there": "refused; Kafka's source reads nothing there"},
     ),
     Case(
         ("startingOffsets",),
@@ -88,6 +87,7 @@ CASES = (
         "none",
         "each partition ends before its first record at or after it. Wins over the next two",
         seen.ending_timestamp,
+        {"in a stream": "refused like the other endings; Kafka's source ignores it"},
     ),
     Case(
         ("endingOffsetsByTimestamp",),

@@ -103,9 +103,15 @@ class KafkaPlace:
     def group_offsets(self, group: str) -> dict[tuple[str, int], int]:
         """What is committed to a consumer group, by topic and partition."""
         wanted = [ConsumerGroupTopicPartitions(group)]
-        (future,) = self._admin.list_consumer_group_offsets(wanted).values()
-        found = future.result(WAIT_S).topic_partitions
-        return {(one.topic, one.partition): one.offset for one in found}
+        while True:
+            (future,) = self._admin.list_consumer_group_offsets(wanted).values()
+            try:
+                found = future.result(WAIT_S).topic_partitions
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    raise
+            else:
+                return {(one.topic, one.partition): one.offset for one in found}
 
 
 class LogstorePlace:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import spark_partition_id
@@ -18,6 +18,7 @@ from tests.spark_source.places import KafkaPlace, Place, Written
 WAIT_S = 60.0
 TIME_MS = 1_700_000_000_000
 REFUSED = "refused"
+_NUMBERS = itertools.count()
 
 Found = dict[str, str]
 """By "topic/partition", the offsets that came: "0-49", or each where there are holes."""
@@ -33,16 +34,17 @@ class Reads:
         self.groups = groups
         self.spark = spark
         self._directory = directory
-        self._numbers = itertools.count()
 
     def topic(self, partitions: int = 1) -> str:
         """A new, empty topic of this test alone."""
-        name = f"{self.place.format}-{next(self._numbers)}"
+        name = f"{self.place.format}-{next(_NUMBERS)}"
         self.place.create_topic(name, partitions)
         return name
 
-    def add(self, topic: str, count: int, partition: int = 0) -> None:
-        self.place.append(topic, partition, [Written(TIME_MS + n, b"v") for n in range(count)])
+    def add(self, topic: str, count: int) -> int:
+        """How many records there are in `topic` now more than before: `count`."""
+        self.place.append(topic, 0, [Written(TIME_MS + n, b"v") for n in range(count)])
+        return count
 
     def frame(self, *without: str, **options: str) -> DataFrame:
         reader = self.spark.read.format(self.place.format)
@@ -60,7 +62,7 @@ class Reads:
         return max(int(row["count"]) for row in rows)
 
     def checkpoint(self) -> str:
-        return str(self._directory / f"checkpoint-{next(self._numbers)}")
+        return str(self._directory / f"checkpoint-{next(_NUMBERS)}")
 
     def stream(self, checkpoint: str | None = None, **options: str) -> list[Found]:
         """What `availableNow` reads, batch by batch, empty ones left out."""

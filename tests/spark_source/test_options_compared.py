@@ -1,19 +1,15 @@
 """Each option on Spark's Kafka source with Apache Kafka, and on ours: the same but where said."""
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks.peers.kafka import start_kafka
-from benchmarks.peers.server import stop
-from tests.spark_source.kafka_source import kafka_source_jars
+from tests.spark_source.apache_kafka import apache_kafka, can_compare
 from tests.spark_source.log_on_disk import LogOnDisk
-from tests.spark_source.option_cases import write_topics
-from tests.spark_source.option_table import CASES, Case
+from tests.spark_source.option_cases import Case, write_topics
+from tests.spark_source.option_table import CASES
 from tests.spark_source.places import KafkaPlace, LogstorePlace
 from tests.spark_source.reads import Reads
 
@@ -21,18 +17,13 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[KafkaPlace]:
-    if not kafka_source_jars():
-        pytest.skip("Spark's Kafka source needs Maven, once")
-    directory = Path(tempfile.mkdtemp(prefix="logstore-kafka-"))
-    server = start_kafka(directory)
-    try:
-        place = KafkaPlace(server.bootstrap)
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaPlace]:
+    if not can_compare():
+        pytest.skip("Spark's Kafka source and Apache Kafka need Maven, once")
+    with apache_kafka(tmp_path_factory.mktemp("compared") / "kafka") as bootstrap:
+        place = KafkaPlace(bootstrap)
         write_topics(place)
         yield place
-    finally:
-        stop(server.process)
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,108 @@
+"""Appends records of groups; now and then all live keys anew, and raises log start to there.
+
+So the next coordinator has little to read, however many commits there were.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from broker.groups.batches import encode_changes
+from broker.groups.key_compaction import LogShape, is_due
+from broker.groups.log_port import PartitionLog
+from broker.groups.outcome import Change
+from broker.groups.state import GroupStates
+from logstore.clock import Clock
+from logstore.errors import LogstoreError
+
+RECORDS_PER_BATCH = 500
+AGAIN_S = 30.0
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class Journal:
+    """Everything that is appended goes through here, so that what lies there is known."""
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        states: GroupStates,
+        shape: LogShape,
+        *,
+        clock: Clock,
+        start: Callable[..., object],
+    ) -> None:
+        """`start` runs a coroutine in the background."""
+        self.last_seq = -1
+        """Of the segment that holds what was appended last."""
+        self.rewrite_count = 0
+        self._log = log
+        self._states = states
+        self._shape = shape
+        self._next_shape: LogShape | None = None
+        self._clock = clock
+        self._start = start
+        self._rewrite_from_s = 0.0
+
+    def append(self, changes: Sequence[Change]) -> None:
+        """Append and apply. Raises `LogstoreError` when this broker leads no longer."""
+        for part in _parts(changes):
+            self._append(part)
+        for change in changes:
+            self._states.apply(change)
+        if (
+            self._next_shape is None
+            and is_due(self._shape, self._states.live_count)
+            and self._clock.monotonic_s() >= self._rewrite_from_s
+        ):
+            self._next_shape = LogShape()
+            self._start(self._rewrite())
+
+    def _append(self, changes: Sequence[Change]) -> None:
+        seq = self._log.append(encode_changes(changes, now_ms=self._clock.now_ms()))
+        self.last_seq = seq
+        self._shape.appended(len(changes), seq)
+        if self._next_shape is not None:
+            self._next_shape.appended(len(changes), seq)
+
+    async def _rewrite(self) -> None:
+        """Values are looked up when they are written: what changes later is appended after."""
+        start = self._log.end
+        try:
+            for keys in _parts(self._states.keys()):
+                changes = [c for key in keys if (c := self._states.recorded(key)) is not None]
+                if changes:
+                    self._append(changes)
+                await self._clock.sleep_s(0)
+            await self._committed(self.last_seq)
+            await self._log.raise_log_start(start)
+            self.rewrite_count += 1
+        except LogstoreError as error:
+            self._rewrite_from_s = self._clock.monotonic_s() + AGAIN_S
+            logger.warning("log start stays: partition=%d %s", self._log.partition, error)
+        else:
+            assert self._next_shape is not None
+            self._shape = self._next_shape
+        finally:
+            self._next_shape = None
+
+    async def _committed(self, seq: int) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: LogstoreError | None) -> None:
+            if not future.done():
+                future.set_exception(error) if error else future.set_result(None)
+
+        self._log.when_committed(seq, done)
+        await future
+
+
+def _parts(items: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(items)
+    while part := list(islice(rest, RECORDS_PER_BATCH)):
+        yield part
