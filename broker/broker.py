@@ -7,7 +7,7 @@ import asyncio
 import base64
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from broker.alarms import Alarms
 from broker.authorizer import Authorizer, Kind, Operation, Resource
@@ -34,6 +34,13 @@ CHANGES_MAX = 32
 RULES_SPARE = 64
 
 Work = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Standing(Protocol):
+    """The controller of this process, as far as it says who is in charge."""
+
+    @property
+    def holder(self) -> int | None: ...
 
 
 class Broker:
@@ -68,6 +75,7 @@ class Broker:
         log.on_change(self._topic_changed)
         self.tasks = tasks
         self.groups = Coordinators(log, settings, timers=self.timers, clock=clock, tasks=tasks)
+        self.controller: Standing | None = None
         self._authorizer = authorizer
         self._rules: dict[bytes, TopicRules] = {}
 
@@ -89,8 +97,10 @@ class Broker:
 
     @property
     def controller_id(self) -> int:
-        """Who is shown as the controller: any broker does, since each takes every request."""
-        return self.node_id
+        """Who is the controller; where that is not known this broker is shown, which does as well:
+        every broker takes every request."""
+        holder = None if self.controller is None else self.controller.holder
+        return holder if holder in self.log.live_brokers() and holder is not None else self.node_id
 
     # Topics
 

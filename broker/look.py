@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker.authorizer import Kind, Operation
 from broker.call import Call
+from broker.leaders import Hint, hint_of, own_hint, preferred_replica
 from broker.partitions import check_epoch
-from logstore.log.leader import Leader
+from broker.sure import Standing
 from logstore.log.log import Topic
-from logstore.log.read import Chunk
+from logstore.log.read import Chunk, Readable
 from logstore.records.batch import read_header
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import (
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_FROM = 13
 ZSTD_FROM = 10
+FOLLOWERS_FROM = 11
 LEADER_TOLD_FROM = 12
+CONSUMER = -1
 READ_COMMITTED = 1
 UNKNOWN_OFFSET = -1
 
@@ -39,7 +42,7 @@ class Cold(NamedTuple):
 
     key: tuple[int, int]
     """Which topic and partition of the request, by position."""
-    leader: Leader
+    partition: Readable
     offset: int
     up_to: int
     bytes_max: int
@@ -51,41 +54,81 @@ Loaded = Mapping[tuple[int, int], Chunk | ErrorCode]
 class Look:
     """What one look found. `bytes_max` bounds the whole answer, softly."""
 
-    def __init__(self, broker: "Broker", call: Call, request: FetchRequest, loaded: Loaded) -> None:
+    def __init__(
+        self,
+        broker: "Broker",
+        call: Call,
+        request: FetchRequest,
+        loaded: Loaded,
+        standing: Standing = None,
+    ) -> None:
         self.topics: list[FetchableTopicResponse] = []
         self.byte_count = 0
-        self.has_error = False
-        self.tells_leader = False
+        self.is_final = False
+        """Whether there is an error, or another broker to ask: waiting would not help."""
+        self.is_doubtful = False
+        """Whether something is said that a successor of this broker might say otherwise."""
+        self.hints: dict[int, Hint] = {}
+        """Other leaders that are named, by broker."""
         self.cold: list[Cold] = []
-        self.waited_for: list[Leader] = []
+        self.waited_for: list[Readable] = []
         """Partitions of which everything there is was taken: more may come."""
         self._broker = broker
         self._call = call
         self._loaded = loaded
+        self._standing = standing
         self._is_fenced = broker.clients.is_fenced
         self._is_committed_only = request.isolation_level == READ_COMMITTED
+        self._may_follow = call.version >= FOLLOWERS_FROM and request.replica_id == CONSUMER
+        self._rack = request.rack_id if self._may_follow else ""
         self._left = min(request.max_bytes, broker.fetch_bytes_max)
         for place, asked in enumerate(request.topics):
             self._look_at_topic(place, asked)
 
     def _look_at_topic(self, place: int, asked: FetchTopic) -> None:
-        topic, code = None, ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if not self._is_fenced:
+        topic, code = None, self._standing or ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if not (self._is_fenced or self._standing):
             topic, code = self._find(asked)
         answers: list[PartitionData] = []
         self.topics.append(FetchableTopicResponse(asked.topic, asked.topic_id, answers))
         for number, wanted in enumerate(asked.partitions):
-            leader = None
-            if topic is not None:
-                leader, code = self._leader(topic, wanted)
-            if leader is None:
-                self.has_error = True
-                answers.append(PartitionData(wanted.partition, code, -1))
-            elif code:
-                self.has_error = True
-                answers.append(self._wrong_epoch(leader, wanted, code))
+            if topic is None:
+                answers.append(self._error(wanted, code))
             else:
-                answers.append(self._read(leader, wanted, (place, number)))
+                answers.append(self._look_at(topic, wanted, (place, number)))
+
+    def _look_at(self, topic: Topic, wanted: FetchPartition, key: tuple[int, int]) -> PartitionData:
+        number = wanted.partition
+        leader = topic.leaders.get(number)
+        if leader is not None and not leader.is_released:
+            code = check_epoch(leader, wanted.current_leader_epoch)
+            if code:
+                hint = own_hint(self._broker, self._call, leader.leader_epoch)
+                return self._error(wanted, code, hint)
+            return self._read(leader, topic, wanted, key)
+        if not 0 <= number < topic.partition_count:
+            return self._error(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        followed = topic.followers.get(number) if self._may_follow else None
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if followed is not None and followed.error is not None:
+            self._broker.alarms.cannot_serve(followed, followed.high_watermark, followed.error)
+        elif followed is not None and followed.is_ready:
+            code = check_epoch(followed, wanted.current_leader_epoch)
+            if not code:
+                return self._read(followed, None, wanted, key)
+        return self._error(wanted, code, hint_of(self._broker, self._call, topic, number))
+
+    def _error(
+        self, wanted: FetchPartition, code: ErrorCode, hint: Hint | None = None
+    ) -> PartitionData:
+        self.is_final = True
+        if code == ErrorCode.UNKNOWN_LEADER_EPOCH and self._standing is None:
+            self.is_doubtful = True
+        answer = PartitionData(wanted.partition, code, -1)
+        if hint is not None and self._call.version >= LEADER_TOLD_FROM:
+            answer.current_leader = LeaderIdAndEpoch(hint.broker, hint.leader_epoch)
+            self.hints[hint.broker] = hint
+        return answer
 
     def _find(self, asked: FetchTopic) -> tuple[Topic | None, ErrorCode]:
         """The topic, or why none of its partitions can be read."""
@@ -104,46 +147,43 @@ class Look:
             return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def _leader(self, topic: Topic, wanted: FetchPartition) -> tuple[Leader | None, ErrorCode]:
-        if not 0 <= wanted.partition < len(topic.leaders):
-            return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        leader = topic.leaders[wanted.partition]
-        return leader, check_epoch(leader, wanted.current_leader_epoch)
-
-    def _wrong_epoch(
-        self, leader: Leader, wanted: FetchPartition, code: ErrorCode
+    def _read(
+        self, partition: Readable, led: Topic | None, wanted: FetchPartition, key: tuple[int, int]
     ) -> PartitionData:
-        answer = PartitionData(wanted.partition, code, -1)
-        if self._call.version >= LEADER_TOLD_FROM:
-            answer.current_leader = LeaderIdAndEpoch(self._broker.node_id, leader.leader_epoch)
-            self.tells_leader = True
-        return answer
-
-    def _read(self, leader: Leader, wanted: FetchPartition, key: tuple[int, int]) -> PartitionData:
-        stable = leader.last_stable_offset
+        """Read a partition: of the topic `led` as its leader, else as one of its followers."""
+        stable = partition.last_stable_offset
         answer = PartitionData(
             wanted.partition,
             0,
-            leader.high_watermark,
+            partition.high_watermark,
             stable,
-            leader.log_start,
+            partition.log_start,
             [] if self._is_committed_only else None,
         )
         offset = wanted.fetch_offset
-        if not leader.log_start <= offset <= leader.log_end:
+        # A follower does not know where the log ends: who asks for more than it knows of waits.
+        is_beyond = led is not None and offset > partition.log_end
+        if offset < partition.log_start or is_beyond:
             answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-            self.has_error = True
+            self.is_final = True
+            self.is_doubtful = self.is_doubtful or (is_beyond and self._standing is None)
             return answer
-        up_to = stable if self._is_committed_only else leader.high_watermark
+        if led is not None and self._rack:
+            near = preferred_replica(self._broker, led, wanted.partition, self._rack)
+            if near >= 0:
+                answer.preferred_read_replica = near
+                self.is_final = True
+                return answer
+        up_to = stable if self._is_committed_only else partition.high_watermark
         if offset >= up_to:
-            self.waited_for.append(leader)
+            self.waited_for.append(partition)
         elif self._left > 0 or not self.byte_count:
-            self._take(leader, wanted, key, up_to, answer)
+            self._take(partition, wanted, key, up_to, answer)
         return answer
 
     def _take(
         self,
-        leader: Leader,
+        partition: Readable,
         wanted: FetchPartition,
         key: tuple[int, int],
         up_to: int,
@@ -154,14 +194,14 @@ class Look:
         found = self._loaded.get(key)
         if isinstance(found, ErrorCode):
             answer.error_code = found
-            self.has_error = True
+            self.is_final = True
             return
         offset = wanted.fetch_offset
         if found is None:
             log = self._broker.log
-            found = log.read_in_memory(leader, offset, up_to, bytes_max)
+            found = log.read_in_memory(partition, offset, up_to, bytes_max)
         if found is None:
-            self.cold.append(Cold(key, leader, offset, up_to, bytes_max))
+            self.cold.append(Cold(key, partition, offset, up_to, bytes_max))
             return
         if found.byte_count > self._left and self.byte_count:
             found = _first_batches(found, self._left)
@@ -169,7 +209,7 @@ class Look:
         self.byte_count += found.byte_count
         answer.records = list(found.buffers)
         if found.end_offset >= up_to:
-            self.waited_for.append(leader)
+            self.waited_for.append(partition)
 
 
 def _first_batches(chunk: Chunk, bytes_max: int) -> Chunk:

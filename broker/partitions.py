@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 NO_EPOCH = -1
 
 
-def find_leader(
-    broker: "Broker", topic: Topic, partition: int
-) -> tuple[Leader | None, ErrorCode]:
+def find_leader(broker: "Broker", topic: Topic, partition: int) -> tuple[Leader | None, ErrorCode]:
     """The leader of a partition, or why it cannot be asked here."""
     if not 0 <= partition < topic.partition_count:
         return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

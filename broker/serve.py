@@ -3,8 +3,11 @@
 One line on stdout when it accepts connections, one when it has ended; everything else is log lines
 on stderr. What stops a start is one line on stderr that says what to do.
 
+A broker that was fenced, because it hung or could not be reached, starts again in the same process
+as a new epoch; what it led is its successors' by then. Where it runs twice, one is refused.
+
     0    stopped by a signal, everything taken is committed and answered
-    1    refused to start, fenced, or could not commit what it had taken
+    1    refused to start, or could not commit what it had taken
     2    the arguments make no sense
     130  interrupted before it could stop in good order
 """
@@ -15,12 +18,18 @@ import os
 import random
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from broker.authorizer import AllowAll
 from broker.broker import Broker
+from broker.cluster.controller import Controller
+from broker.cluster.peers import TcpPeers
+from broker.cluster.placement import Heirs
+from broker.cluster.settings import ControllerSettings
 from broker.listeners import Listener, bind, plan_listeners
 from broker.log_lines import configure_log_lines
 from broker.server import Server
@@ -31,9 +40,13 @@ from logstore.errors import Invalid, LogstoreError
 from logstore.host_lock import HostLock
 from logstore.log.log import FlushSettings, Log, LogSettings, Self
 from logstore.open import OpenLog, open_log
+from logstore.rows import Address, BrokerStatus
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 STOP_TIMEOUT_S = 30.0
+DRAIN_TIMEOUT_S = 20.0
+GIVE_UP_TIMEOUT_S = 3.0
+AGAIN_FIRST_S, AGAIN_MAX_S = 0.1, 30.0
 GC_THRESHOLDS = (50_000, 20, 100)
 DIRECTORY_FLUSH_MS, BUCKET_FLUSH_MS = 10, 100
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -92,13 +105,42 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None) -> int:
 async def _serve_log(
     settings: ServeSettings, opened: OpenLog, listeners: Sequence[Listener], stop: asyncio.Event
 ) -> int:
-    """Hold the lock of this broker, and everything that runs in one task group."""
+    """Hold the lock of this broker, and live until somebody says stop, again after each fence."""
+    clock = opened.performer.clock
     lock = HostLock(opened.lock_directory / f"broker-{settings.broker}.lock")
-    code = FAILED
+    wait_s = AGAIN_FIRST_S
+    try:
+        while True:
+            began_s = clock.monotonic_s()
+            code = await _live(settings, opened, listeners, stop, lock.name)
+            if code is not None:
+                return code
+            if clock.monotonic_s() - began_s > AGAIN_MAX_S:
+                wait_s = AGAIN_FIRST_S
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await stop.wait()
+            if stop.is_set():
+                return OK
+            wait_s = min(2 * wait_s, AGAIN_MAX_S)
+    finally:
+        lock.release()
+
+
+async def _live(
+    settings: ServeSettings,
+    opened: OpenLog,
+    listeners: Sequence[Listener],
+    stop: asyncio.Event,
+    lock: str,
+) -> int | None:
+    """One epoch, in one task group; its exit code, None when it was fenced."""
+    code: int | None = FAILED
     try:
         async with asyncio.TaskGroup() as tasks:
             host, port = listeners[0].public_address
-            me = Self(settings.broker, host, port, settings.rack, lock.name)
+            places = {one.name: Address(*one.public_address) for one in listeners}
+            me = Self(settings.broker, host, port, settings.rack, lock, places)
             log = await Log.start(opened, me, _log_settings(settings.settings, opened), tasks)
             code = await _accept(settings, log, listeners, stop, tasks)
             raise _Ended
@@ -106,8 +148,6 @@ async def _serve_log(
         pass
     except* LogstoreError as group:
         raise _first(group) from None
-    finally:
-        lock.release()
     return code
 
 
@@ -117,27 +157,53 @@ async def _accept(
     listeners: Sequence[Listener],
     stop: asyncio.Event,
     tasks: asyncio.TaskGroup,
-) -> int:
-    """Serve until somebody says stop or the chain is fenced; the exit code."""
+) -> int | None:
+    """Serve until somebody says stop (the exit code), or the chain is fenced (None)."""
+    performer = log.performer
     broker = Broker(log, settings.settings, authorizer=AllowAll(), clock=SystemClock(), tasks=tasks)
+    peers = TcpPeers(performer.clock, performer.chance)
+    controller = Controller(log, ControllerSettings.of(settings.settings), peers)
+    broker.controller = controller
     server = Server(broker, listeners)
     await server.listen()
-    tasks.create_task(broker.groups.run())
+    running = tasks.create_task(controller.run())
     _collect_less()
     addresses = ", ".join(map(str, listeners))
     name = f"logstore: broker {settings.broker} epoch {log.epoch}"
     _say(f"{name} listening on {addresses} (log {settings.url}, cluster {broker.cluster_id})")
     ends = [tasks.create_task(stop.wait()), tasks.create_task(log.fenced.wait())]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    if stop.is_set() and not log.fenced.is_set():
+        await _hand_over(settings, log)
+    controller.stop()
+    await asyncio.wait([running], timeout=GIVE_UP_TIMEOUT_S)
+    if stop.is_set():
+        for listener in listeners:
+            listener.socket.close()
     is_committed = await server.stop(STOP_TIMEOUT_S)
     if log.fenced.is_set():
-        _say(f"{name} ended: another process took over its partitions; is it running twice?")
-        return FAILED
+        _say(f"{name} ended: another broker took over its partitions")
+        return OK if stop.is_set() else None
     if not is_committed:
         _say(f"{name} ended: not all that was taken could be committed; look at the store")
         return FAILED
     _say(f"{name} stopped")
     return OK
+
+
+async def _hand_over(settings: ServeSettings, log: Log) -> None:
+    """Let other brokers lead what is led here, where there are any."""
+    if not settings.settings.flag("controlled.shutdown.enable"):
+        return
+    others = [
+        broker
+        for broker, row in log.live_brokers().items()
+        if broker != log.me.broker and row.status is BrokerStatus.SERVING
+    ]
+    if others:
+        rows = [row for topic in log.topics.values() for row in topic.rows]
+        heirs = Heirs(others, Counter(row.broker for row in rows))
+        await log.drain(DRAIN_TIMEOUT_S, lambda topic, number: heirs.choose(topic.rows[number]))
 
 
 def _log_settings(settings: BrokerSettings, opened: OpenLog) -> LogSettings:

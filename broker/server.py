@@ -24,9 +24,10 @@ class Server:
     async def listen(self) -> None:
         for listener in self._listeners:
             listener.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # A copy, since the listener outlives this epoch of the broker.
             server = await self._broker.loop.create_server(
                 partial(Connection, self._broker.clients, listener),
-                sock=listener.socket,
+                sock=listener.socket.dup(),
                 backlog=BACKLOG,
             )
             self._servers.append(server)

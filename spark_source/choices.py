@@ -109,8 +109,9 @@ def topics_of_pattern(option: str, text: str) -> TopicChoice:
         raise Invalid(f'option {option} is empty; write a pattern such as "orders-.*"')
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # sets in sets and `&&`, which only Java has
+            warnings.simplefilter("error")
             re.compile(text)
+        _refuse_set_algebra(text)
     except (re.error, RecursionError, OverflowError, Warning) as error:
         raise Invalid(
             f"option {option} is not a pattern that Python reads: {text!r}: {error}; Java's "
@@ -151,6 +152,16 @@ def times_of(option: str, text: str, topics: TopicChoice) -> ByPartition:
     chosen = _by_partition(option, text, 0, 'write {"topic":{"0":1700000000000}}, in milliseconds')
     _check_topics(option, chosen, topics)
     return chosen
+
+
+def _refuse_set_algebra(pattern: str) -> None:
+    """Raises `re.error` for `[a[b]]` and `[a-z&&[^x]]`: Python takes the signs for characters."""
+    inside = False
+    for found in re.finditer(r"\\.|\[\^?\]?|\]|&&", pattern, re.DOTALL):
+        sign = found.group()
+        if inside and (sign == "&&" or sign[0] == "["):
+            raise re.error("sets of sets are Java's", pattern, found.start())
+        inside = sign[0] == "[" or (inside and sign != "]")
 
 
 def _by_partition(option: str, text: str, least: int, form: str) -> dict[str, dict[int, int]]:

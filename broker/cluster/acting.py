@@ -1,8 +1,7 @@
-"""Carries out what the controller decides: one call per kind of action, counted, each repeatable."""
+"""Carries out what the controller decides: one call per kind of action, each repeatable."""
 
-import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from broker.cluster.log_port import ClusterLog
@@ -19,7 +18,7 @@ from broker.cluster.view import (
 )
 from logstore.errors import LogstoreError
 from logstore.log.topics import UnknownTopic, delete_topic
-from logstore.rows import NOBODY, Change, ChainRow, ChainStatus, PartitionRow
+from logstore.rows import NOBODY, ChainRow, ChainStatus, Change, PartitionRow
 from logstore.steps import Steps, Together
 from logstore.takeover import Heir, Inheritance, take_over
 
@@ -37,7 +36,6 @@ class Counts:
     reminders: int = 0
     deletions: int = 0
     orphans: int = 0
-    failures: int = 0
 
 
 class Acting:
@@ -160,15 +158,3 @@ class Acting:
 def _together(steps: Sequence[Steps[bool]]) -> Steps[Sequence[bool | LogstoreError]]:
     results: Sequence[bool | LogstoreError] = yield Together(steps)
     return results
-
-
-async def wait_for(event: asyncio.Event, seconds: float) -> None:
-    """Until `event`, which is cleared, or for so long."""
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return
-    event.clear()
-
-

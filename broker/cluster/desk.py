@@ -1,4 +1,4 @@
-"""The controller's tasks under way: bounded, one per action, repeated no sooner than makes sense."""
+"""The controller's tasks under way: bounded, one per action, repeated no sooner than needed."""
 
 import asyncio
 import logging
@@ -20,9 +20,7 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 class Desk:
     """`may_act` is asked again when a task's turn comes."""
 
-    def __init__(
-        self, tasks: asyncio.TaskGroup, clock: Clock, may_act: Callable[[], bool]
-    ) -> None:
+    def __init__(self, tasks: asyncio.TaskGroup, clock: Clock, may_act: Callable[[], bool]) -> None:
         self.failures = 0
         self._tasks = tasks
         self._clock = clock

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from logstore.rows import NOBODY, PartitionRow
+from logstore.rows import PartitionRow
 
 Racks = Mapping[int, str]
 """Rack by broker; the empty text is no rack."""
@@ -113,15 +113,16 @@ class Heirs:
     def __init__(self, eligible: Iterable[int], led: Mapping[int, int]) -> None:
         self._led = Counter({broker: led.get(broker, 0) for broker in eligible})
 
-    def __bool__(self) -> bool:
-        return bool(self._led)
+    def restrict(self, eligible: Iterable[int], led: Mapping[int, int]) -> None:
+        """Other brokers are eligible now; what was counted since the start stays counted."""
+        self._led = Counter(
+            {broker: self._led.get(broker, led.get(broker, 0)) for broker in eligible}
+        )
 
-    def choose(self, row: PartitionRow, but_not: int = NOBODY) -> int | None:
+    def choose(self, row: PartitionRow) -> int | None:
         """Counts the partition as the chosen one's from now on; None: nobody is left."""
-        eligible = [broker for broker in self._led if broker != but_not]
-        wanted = row.reassigning or row.replicas
-        for among in ([row.target], wanted, row.replicas, eligible):
-            found = [broker for broker in among if broker in eligible]
+        for among in ([row.target], row.reassigning, row.replicas, list(self._led)):
+            found = [broker for broker in among if broker in self._led]
             if found:
                 heir = min(found, key=lambda broker: (self._led[broker], broker))
                 self._led[heir] += 1

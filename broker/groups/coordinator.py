@@ -35,6 +35,9 @@ from logstore.clock import Clock
 from logstore.errors import LogstoreError
 from logstore.wire.errors import ErrorCode
 
+GROUPS_MAX = 200_000
+"""Groups of one partition; more may commit offsets, none may get its first member."""
+
 LOAD_TIMEOUT_S = 30.0
 LOAD_AGAIN_S = 1.0
 GROUPS_AT_ONCE = 200
@@ -124,8 +127,12 @@ class Coordinator:
         if group is None and ask.member_id:
             _send(ask.token, Joined(ErrorCode.UNKNOWN_MEMBER_ID, ask.member_id))
             return
+        if group is None and len(self.states.groups) >= GROUPS_MAX:
+            _send(ask.token, Joined(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return
         group = self.states.get_or_new(group_id)
         self._carry_out(group, join(group, ask, self._limits, self._now()))
+        self.states.forget(group)
 
     def sync(self, group_id: str, ask: SyncAsk) -> None:
         group = self.states.get(group_id)

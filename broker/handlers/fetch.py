@@ -9,8 +9,13 @@ served, beginning with the one that holds the offset.
 
 What is in memory is answered by plain calls. The rest is read in a task, a bounded number at once.
 
+A follower serves consumers too (KIP-392), up to what it knows to be committed; who asks for more
+waits. A leader names a follower in the consumer's rack. While this broker cannot vouch for what it
+knows, and before it says that there is no such offset or leader epoch, it looks for a seal
+(`broker.sure`).
+
 Sessions (KIP-227) are declined: session id 0 and a full answer are always legal.
-Not done: transactions, so the list of aborted ones is empty; followers; throttling.
+Not done: transactions, so the list of aborted ones is empty; throttling.
 """
 
 import asyncio
@@ -20,15 +25,15 @@ from typing import TYPE_CHECKING
 from broker.call import Call, guard
 from broker.errors import code_of
 from broker.look import Cold, Look
+from broker.sure import Standing, standing_of
 from logstore.errors import LogstoreError
-from logstore.log.leader import Leader
-from logstore.log.read import Chunk
+from logstore.log.read import Chunk, Readable
 from logstore.perform import outcome_of
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import FetchRequest, FetchResponse, NodeEndpoint
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.broker import Broker, Work
 
 ENDPOINTS_FROM = 16
 LOADS_AT_ONCE = 8
@@ -68,19 +73,27 @@ class _Fetch:
         self._is_over = request.max_wait_ms <= 0
         """Whether the time to wait is."""
         self._is_due = False
-        self._watched: set[Leader] = set()
+        self._watched: set[Readable] = set()
         self._unwatch: list[Callable[[], None]] = []
         self.timer_bucket = 0
 
     def look(self) -> None:
-        look = Look(self._broker, self._call, self._request, {})
-        if look.cold:
-            self.drop()
-            broker = self._broker
-            broker.start(self._call, self._load, broker.cold_reads)
-        elif (
+        if not self._broker.log.vouches:
+            self._begin(self._look_surely)
+            return
+        look = self._look_with({})
+        if look.is_doubtful:
+            self._begin(self._look_surely)
+        elif look.cold:
+            self._begin(self._load)
+        else:
+            self._settle(look)
+
+    def _settle(self, look: Look) -> None:
+        """Answer with what was found, or wait for more."""
+        if (
             self._is_over
-            or look.has_error
+            or look.is_final
             or look.byte_count >= self._request.min_bytes
             or not look.waited_for  # nothing more can come
         ):
@@ -89,14 +102,27 @@ class _Fetch:
         else:
             self._wait(look)
 
+    def _begin(self, work: "Work") -> None:
+        self.drop()
+        self._broker.start(self._call, work, self._broker.cold_reads)
+
+    async def _look_surely(self) -> None:
+        """Look for a seal first; what is found after it may be said."""
+        standing = await standing_of(self._broker.log)
+        look = self._look_with({}, standing)
+        if look.cold:
+            await self._load(standing)
+        else:
+            self._settle(look)
+
     def _wait(self, look: Look) -> None:
         if self._call.held is None:
             self._call.held = self
             self._broker.timers.set(self, self._request.max_wait_ms / 1000)
-        for leader in look.waited_for:
-            if leader not in self._watched:
-                self._watched.add(leader)
-                self._unwatch.append(leader.watch(self._wake))
+        for partition in look.waited_for:
+            if partition not in self._watched:
+                self._watched.add(partition)
+                self._unwatch.append(partition.watch(self._wake))
 
     def _wake(self) -> None:
         """Something was committed, or a topic went: look, once all of this commit is known."""
@@ -125,19 +151,23 @@ class _Fetch:
         self._watched.clear()
         self._call.held = None
 
-    async def _load(self) -> None:
+    async def _load(self, standing: Standing = None) -> None:
         """Load what memory does not hold, partition by partition as long as there is room."""
         loaded: dict[tuple[int, int], Chunk | ErrorCode] = {}
         try:
             async with asyncio.timeout(COLD_TIMEOUT_S):
-                while cold := (look := self._look_with(loaded)).cold:
+                while cold := (look := self._look_with(loaded, standing)).cold:
                     await self._load_some(cold[:LOADS_AT_ONCE], loaded)
         except TimeoutError:
-            look = self._look_with(loaded)  # what there is; the consumer asks again
+            look = self._look_with(loaded, standing)  # what there is; the consumer asks again
+        if look.is_doubtful:
+            look = self._look_with(loaded, await standing_of(self._broker.log))
         self._answer(look)
 
-    def _look_with(self, loaded: dict[tuple[int, int], Chunk | ErrorCode]) -> Look:
-        return Look(self._broker, self._call, self._request, loaded)
+    def _look_with(
+        self, loaded: dict[tuple[int, int], Chunk | ErrorCode], standing: Standing = None
+    ) -> Look:
+        return Look(self._broker, self._call, self._request, loaded, standing)
 
     async def _load_some(
         self, cold: list[Cold], loaded: dict[tuple[int, int], Chunk | ErrorCode]
@@ -147,18 +177,19 @@ class _Fetch:
         for one, task in zip(cold, tasks, strict=True):
             outcome = task.result()
             if isinstance(outcome, LogstoreError):
-                self._broker.alarms.cannot_serve(one.leader, one.offset, outcome)
+                self._broker.alarms.cannot_serve(one.partition, one.offset, outcome)
                 loaded[one.key] = code_of(outcome)
             else:
                 loaded[one.key] = outcome
 
     async def _read(self, one: Cold) -> Chunk:
-        return await self._broker.log.read(one.leader, one.offset, one.up_to, one.bytes_max)
+        return await self._broker.log.read(one.partition, one.offset, one.up_to, one.bytes_max)
 
     def _answer(self, look: Look) -> None:
         response = FetchResponse(0, 0, 0, look.topics)
-        if look.tells_leader and self._call.version >= ENDPOINTS_FROM:
-            host, port = self._call.connection.listener.address_for(self._call.connection)
-            broker = self._broker
-            response.node_endpoints = [NodeEndpoint(broker.node_id, host, port, broker.rack)]
+        if look.hints and self._call.version >= ENDPOINTS_FROM:
+            response.node_endpoints = [
+                NodeEndpoint(one.broker, one.host, one.port, one.rack)
+                for one in look.hints.values()
+            ]
         self._call.answer(response)

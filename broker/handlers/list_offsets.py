@@ -46,9 +46,7 @@ def handle(broker: "Broker", call: Call, request: ListOffsetsRequest) -> None:
     answer_surely(broker, call, partial(_answer, broker, call, request))
 
 
-def _answer(
-    broker: "Broker", call: Call, request: ListOffsetsRequest, standing: Standing
-) -> bool:
+def _answer(broker: "Broker", call: Call, request: ListOffsetsRequest, standing: Standing) -> bool:
     by_time: list[_ByTime] = []
     topics = [
         _list_topic(broker, call, request, topic, by_time, standing) for topic in request.topics

@@ -3,7 +3,7 @@
 `logstore fsck` runs them on a log as it is found, the simulator on what its brokers left behind.
 
     S1  a place is bound once: every segment is the one its key says, and follows the one before
-    S2  segments are without a gap from the trim point to the end; what lies beyond exists for nobody
+    S2  segments have no gap from the trim point to the end; what lies beyond exists for nobody
     S4  every epoch drawn has its opening, every sealed chain its seal
     S5  trim point and checkpoint are in order, and nothing below the trim point is needed
     S8  checksums hold, and a checkpoint is what its chain replays to, byte for byte
@@ -22,22 +22,44 @@ from logstore.rows import NO_SEAL, ChainRow, ChainStatus, PartitionRow
 
 
 class What(Enum):
-    """What is wrong; the value says what cures it."""
+    """What is wrong."""
 
-    BAD_ROW = "put the registry back from a copy, or run: logstore restore"
-    OLD_REGISTRY = "stop every broker and run: logstore restore"
-    NO_OPENING = "put the file back from a copy"
-    NO_SEAL = "put the file back from a copy; objects never change"
-    MISSING = "put the files back from a copy; objects never change"
-    DAMAGED = "put the file back from a copy; objects never change"
-    FOREIGN = "put the right file back from a copy; find out who else writes here"
-    STRANGE_KEY = "move the file away; nothing reads it"
-    CHECKPOINT = "put the file back from a copy; objects never change"
-    OUT_OF_ORDER = "stop every broker and run: logstore restore"
-    TRIMMED_TOO_FAR = "stop trimming; before the grace is over nothing is lost: logstore restore"
-    STRETCHES = "put back registry and objects of one moment"
-    NO_TOPIC = "nothing: the next start of a broker clears it away"
-    NO_PARTITION = "nothing was ever promised of it if it is new; else: logstore restore"
+    BAD_ROW = "row cannot be read"
+    OLD_REGISTRY = "registry older than the log"
+    OUT_OF_ORDER = "registry contradicts itself"
+    STRETCHES = "stretches do not meet"
+    NO_TOPIC = "partition without a topic"
+    NO_PARTITION = "topic without a partition"
+    NO_OPENING = "opening missing"
+    NO_SEAL = "seal missing"
+    MISSING = "segment missing"
+    DAMAGED = "damaged"
+    FOREIGN = "foreign object"
+    STRANGE_KEY = "strange key"
+    CHECKPOINT = "checkpoint missing or false"
+    TRIMMED_TOO_FAR = "trimmed too far"
+
+
+_RESTORE = "stop every broker and run: logstore restore"
+_COPY = "put the file back from a copy of any age; objects never change"
+
+CURES = {
+    What.BAD_ROW: f"put the row back as it was; or {_RESTORE}",
+    What.OLD_REGISTRY: _RESTORE,
+    What.OUT_OF_ORDER: _RESTORE,
+    What.STRETCHES: f"put back objects and registry of one moment; or {_RESTORE}",
+    What.NO_TOPIC: "the next start of a broker clears it away",
+    What.NO_PARTITION: f"a creation that died is cleared away by the next start; else {_RESTORE}",
+    What.NO_OPENING: _COPY,
+    What.NO_SEAL: _COPY,
+    What.MISSING: _COPY,
+    What.DAMAGED: _COPY,
+    What.FOREIGN: f"{_COPY}; find out who else writes here",
+    What.STRANGE_KEY: "move it away; nothing reads it",
+    What.CHECKPOINT: _COPY,
+    What.TRIMMED_TOO_FAR: f"stop logstore gc, nothing is deleted before the grace; {_RESTORE}",
+}
+"""What to do about each."""
 
 
 class Problem(NamedTuple):
@@ -108,6 +130,16 @@ def chain_row_problems(row: ChainRow, chain: SeenChain) -> Iterator[Problem]:
     if row.checkpoint > chain.end and chain.is_whole:
         detail = f"checkpoint={row.checkpoint} end={chain.end}"
         yield problem(What.MISSING, f"checkpoint above the end of its chain: {detail}")
+
+
+def newest_taken(chains: Mapping[int, SeenChain]) -> dict[tuple[bytes, int], int]:
+    """By partition, the newest leader epoch with a committed take entry."""
+    taken: dict[tuple[bytes, int], int] = {}
+    for chain in chains.values():
+        for key in chain.stretches:
+            partition = (key.topic_id, key.partition)
+            taken[partition] = max(key.leader_epoch, taken.get(partition, -1))
+    return taken
 
 
 def trim_problem(checkpoint: Checkpoint, needs: Needs) -> Problem | None:

@@ -91,8 +91,11 @@ def _print_rich(
 
 
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Advance]:
-    """A bar on stderr while something long goes on; nothing unless that is a terminal."""
+def progress(what: str, total: int | None) -> Iterator[Advance]:
+    """A bar on stderr while something long goes on; nothing unless that is a terminal.
+
+    None: nobody knows how long; what has been done is counted.
+    """
     if total == 0 or not sys.stderr.isatty():
         yield lambda count: None
         return

@@ -17,6 +17,7 @@ from logstore.chains.checks import (
     chain_row_problems,
     checkpoint_of_replay,
     extents_of,
+    newest_taken,
     partition_problems,
     take_problem,
     trim_problem,
@@ -119,11 +120,10 @@ class _Auditor:
         partitions = dict(self._performer.run(read_partition_rows()))
         self._found.topics = self._performer.run(read_topics())
         topics = self._found.topics.values()
-        self._check_trims(
-            Needs({t.topic_id for t in topics if t.status is TopicStatus.LIVE}, partitions, {})
-        )
-        live = {topic.topic_id for topic in topics}
         chains = {epoch: chain.seen for epoch, chain in self._found.chains.items()}
+        wanted = {t.topic_id for t in topics if t.status is TopicStatus.LIVE}
+        self._check_trims(Needs(wanted, partitions, newest_taken(chains)))
+        live = {topic.topic_id for topic in topics}
         for (topic_id, number), partition in partitions.items():
             if topic_id in live:
                 self._check_partition(Partition(topic_id, number), partition, chains)
@@ -205,9 +205,9 @@ class _Auditor:
             if chain.base:
                 self._found.seen["chain trimmed"] += 1
                 front = self._performer.run(read_checkpoint(epoch, chain.base))
-                problem = trim_problem(front, needs)
-                if problem is not None:
-                    self._wrong(f"S5: {problem.where}: {problem.detail}")
+                found = trim_problem(front, needs)
+                if found is not None:
+                    self._wrong(f"S5: {found.where}: {found.detail}")
 
     def _check_checkpoints(self, epoch: int, chain: AuditedChain) -> None:
         for info in self._objects.list(f"{CHECKPOINTS}{epoch:020d}/"):
@@ -247,9 +247,9 @@ class _Auditor:
             for key, extent in seen.stretches.items():
                 if (key.topic_id, key.partition) == partition:
                     begun[key.leader_epoch] = extent.start
-                    problem = take_problem(key, extent, epoch, row)
-                    if problem is not None:
-                        self._wrong(f"{partition}: {problem.detail}")
+                    unknown = take_problem(key, extent, epoch, row)
+                    if unknown is not None:
+                        self._wrong(f"{partition}: {unknown.detail}")
         for earlier, later in pairwise(sorted(begun)):
             if later > earlier + 1 and begun[later] > 0:
                 self._found.seen["inherited across an empty stretch"] += 1

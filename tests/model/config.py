@@ -16,6 +16,7 @@ class Bug(Enum):
     NO_CONDITION = "4d: the row changes without any condition"
     NO_EPOCH_CONDITION = "4d: the row changes if the leader is still E, whatever the leader epoch"
     COPY_NOT_CHECKED = "4d: at a cold start no chain is compared with the row"
+    SEALED_UNCHECKED = "4d, e: at a cold start a chain's row is sealed without that comparison"
     OPENING_NOT_CHECKED = "3: an opening that is there is sealed and passed, segments or not"
     COLD_START_TRUSTS_ROW = "3, 4: what a cold start reads begins at the row's checkpoint"
     RELEASE_NOT_COMMITTED = "5: the row changes before the release entry is committed"

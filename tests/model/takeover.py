@@ -129,7 +129,7 @@ def _changes_row(state: State, number: int, config: Config) -> Iterator[Move]:
     seal = seal_of(chain, state.registry.chains[number], config)
     if not seal and config.bug is not Bug.REPLAY_BEFORE_SEAL:
         return
-    if state.phase == STARTED and _is_registry_older(state, config):
+    if _is_older_at_start(state, config):
         yield "taker: the registry is older than the log", (), state._replace(phase=STOPPED)
         return
     end = seal or committed_end(chain, state.registry.chains[number])
@@ -152,9 +152,9 @@ def _remembers(state: State, heir: int, config: Config) -> State:
     return with_broker(state, heir, state.brokers[heir]._replace(asked=what))
 
 
-def _is_registry_older(state: State, config: Config) -> bool:
+def _is_older_at_start(state: State, config: Config) -> bool:
     """A chain that its row does not call sealed holds a committed take entry above the row."""
-    if config.bug is Bug.COPY_NOT_CHECKED:
+    if state.phase != STARTED or config.bug is Bug.COPY_NOT_CHECKED:
         return False
     row = state.registry.row
     chains = range(config.chains)
@@ -188,10 +188,9 @@ def _marks_sealed(state: State, number: int, config: Config) -> Iterator[Move]:
     seal = seal_of(chain, row, config)
     if not seal:
         return
-    if config.checks_chain_by_chain and state.phase == STARTED:
-        if _is_registry_older(state, config):
-            yield "taker: the registry is older than the log", (), state._replace(phase=STOPPED)
-            return
+    if config.bug is not Bug.SEALED_UNCHECKED and _is_older_at_start(state, config):
+        yield "taker: the registry is older than the log", (), state._replace(phase=STOPPED)
+        return
     sealed = ChainRow(SEALED, row.trim, seal)
     after = with_chain_row(state, number, sealed)
     after = with_chain(after, number, chain._replace(checkpoint=max(chain.checkpoint, seal)))

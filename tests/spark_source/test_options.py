@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import Invalid
+from spark_source.choices import EARLIEST, LATEST, OffsetChoice, TimeChoice, TopicChoice
 from spark_source.options import (
-    EARLIEST,
-    LATEST,
+    KNOWN,
     Mode,
-    OffsetChoice,
     ReadOptions,
     includes_headers,
     parse_options,
@@ -46,6 +45,12 @@ def test_names_and_words_may_be_in_any_case(spell: object) -> None:
         "maxOffsetsPerTrigger": "10",
         "maxBytesPerTrigger": "20",
         "minPartitions": "3",
+        "minOffsetsPerTrigger": "5",
+        "maxTriggerDelay": "2 Min",
+        "maxRecordsPerPartition": "7",
+        "commitGroup": "Lag",
+        "Kafka.Bootstrap.Servers": "h:9092",
+        "kafka.fetch.max.bytes": "1",
         "Storage.Region": "eu-1",
     }
     found = parse_options({spell(name): text for name, text in options.items()}, Mode.STREAM)  # type: ignore[operator]
@@ -53,14 +58,20 @@ def test_names_and_words_may_be_in_any_case(spell: object) -> None:
     assert found == ReadOptions(
         url="/data/log",
         storage=(("storage.region", "eu-1"),),
-        topics=("a", "b"),
+        topics=TopicChoice("subscribe", ("a", "b")),
         starting=OffsetChoice(EARLIEST),
         ending=OffsetChoice(LATEST),
         include_headers=True,
         fail_on_data_loss=False,
         offsets_max=10,
         bytes_max=20,
+        offsets_min=5,
+        trigger_delay_s=120.0,
         partitions_min=3,
+        records_max=7,
+        commit_group="Lag",
+        bootstrap="h:9092",
+        without_effect=("kafka.fetch.max.bytes",),
     )
 
 
@@ -89,11 +100,28 @@ def test_a_relative_path_is_made_absolute_and_a_url_is_left() -> None:
     [
         (Mode.BATCH, {"startingOffset": "earliest"}, "did you mean startingOffsets"),
         (Mode.BATCH, {"checkpointlocation": "x"}, "unknown option: name=checkpointlocation; known"),
-        (Mode.BATCH, {"kafka.bootstrap.servers": "h:9092"}, "has no meaning here.*path"),
-        (Mode.STREAM, {"subscribePattern": "a.*"}, "subscribePattern is not there yet.*subscribe"),
-        (Mode.STREAM, {"assign": "{}"}, "assign is not there yet.*subscribe"),
-        (Mode.STREAM, {"startingTimestamp": "1"}, "startingTimestamp is not there yet$"),
-        (Mode.STREAM, {"subscribe": " , "}, "subscribe is missing"),
+        (Mode.BATCH, {"kafka.auto.offset.reset": "x"}, "not supported.*set startingOffsets"),
+        (Mode.BATCH, {"kafka.key.deserializer": "x"}, "as in Spark's Kafka source; keys are bin"),
+        (Mode.STREAM, {"subscribePattern": "a.*"}, "subscribe and subscribePattern exclude each"),
+        (Mode.STREAM, {"subscribe": " , "}, "subscribe names no topic"),
+        (Mode.STREAM, {"kafka.bootstrap.servers": "h:1", "path": ""}, "servers does not say it"),
+        (Mode.STREAM, {"minOffsetsPerTrigger": "2", "maxOffsetsPerTrigger": "1"}, ": 2 > 1; no"),
+        (Mode.STREAM, {"maxTriggerDelay": "-1s"}, "maxTriggerDelay is not a duration: -1s"),
+        (Mode.STREAM, {"maxTriggerDelay": "1 fortnight"}, "write 500ms, 30s, 15m or 1h"),
+        (Mode.STREAM, {"maxRecordsPerPartition": "0"}, "maxRecordsPerPartition is not a whole"),
+        (Mode.STREAM, {"commitGroup": " "}, "commitGroup is empty"),
+        (Mode.STREAM, {"startingTimestamp": "1.5"}, "startingTimestamp is not a time in milli"),
+        (Mode.STREAM, {"endingTimestamp": "1"}, "endingTimestamp is for batch reads only"),
+        (
+            Mode.STREAM,
+            {"startingOffsetsByTimestampStrategy": "x"},
+            "Strategy is neither error nor latest",
+        ),
+        (
+            Mode.STREAM,
+            {"startingOffsetsByTimestamp": '{"orders":{"0":-1}}'},
+            "ByTimestamp is not the JSON it should be",
+        ),
         (Mode.STREAM, {"path": ""}, "path is missing"),
         (Mode.STREAM, {"url": "/other"}, "path and url differ"),
         (Mode.STREAM, {"path": "ftp://host/log"}, "unknown kind of URL: scheme=ftp"),
@@ -120,6 +148,71 @@ def test_a_relative_path_is_made_absolute_and_a_url_is_left() -> None:
 def test_what_cannot_be_meant_is_refused(mode: Mode, options: dict[str, str], says: str) -> None:
     with pytest.raises(Invalid, match=says):
         parsed(mode, **options)
+
+
+def test_one_of_three_options_chooses_topics() -> None:
+    def topics(**options: str) -> TopicChoice:
+        return parse_options({"path": "/data/log", **options}, Mode.BATCH).topics
+
+    with pytest.raises(Invalid, match="subscribe is missing.*subscribePattern or assign"):
+        topics()
+    assert topics(subscribePattern="^a").pattern == "^a"
+    assert topics(assign='{"a":[1,0,1]}') == TopicChoice("assign", ("a",), None, {"a": (0, 1)})
+
+
+def test_of_several_places_to_start_the_one_by_time_for_all_is_the_strongest() -> None:
+    offsets = {"startingOffsets": "nonsense that nobody looks at"}
+    by_time = {**offsets, "startingOffsetsByTimestamp": '{"orders":{"1":7}}'}
+    strongest = parsed(startingTimestamp="5", **by_time).starting
+    weaker = parsed(startingOffsetsByTimestampStrategy="LATEST", **by_time).starting
+
+    assert strongest == TimeChoice("startingTimestamp", 5, {}, EARLIEST, None)
+    assert weaker == TimeChoice(
+        "startingOffsetsByTimestamp", None, {"orders": {1: 7}}, EARLIEST, LATEST
+    )
+    assert isinstance(weaker, TimeChoice)
+    assert (weaker.time_for("orders", 1), weaker.time_for("orders", 0)) == (7, None)
+    assert parsed(Mode.BATCH, endingTimestamp="5").ending == TimeChoice(
+        "endingTimestamp", 5, {}, LATEST, LATEST
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("15", 0.015), ("500ms", 0.5), ("3 s", 3), ("2m", 120), ("1h", 3600), ("1d", 86400)],
+)
+def test_durations_are_read_as_spark_reads_them(text: str, seconds: float) -> None:
+    assert parsed(maxTriggerDelay=text).trigger_delay_s == seconds
+
+
+def test_what_only_a_kafka_client_knows_is_taken_and_told() -> None:
+    client = {
+        "kafka.bootstrap.servers": "h:9092",
+        "kafka.group.id": "g",
+        "kafkaConsumer.pollTimeoutMs": "1",
+        "fetchOffset.numRetries": "1",
+        "groupIdPrefix": "p",
+    }
+    told = tuple(sorted(name.lower() for name in client if name != "groupIdPrefix"))
+
+    assert parsed(**client).without_effect == (told[0], "kafka.bootstrap.servers", *told[2:])
+    assert parsed(commitGroup="g", **client).bootstrap == "h:9092"
+    assert "kafka.bootstrap.servers" not in parsed(commitGroup="g", **client).without_effect
+
+
+def test_a_batch_takes_the_limits_of_a_stream_and_says_that_they_do_nothing() -> None:
+    found = parsed(Mode.BATCH, maxOffsetsPerTrigger="5", maxTriggerDelay="1s", commitGroup="g")
+
+    assert found.without_effect == ("commitGroup", "maxOffsetsPerTrigger", "maxTriggerDelay")
+    assert found.commit_group is None
+
+
+def test_every_option_is_found_by_a_near_miss() -> None:
+    for name in KNOWN:
+        if name.startswith("kafka."):
+            continue
+        with pytest.raises(Invalid, match=f"did you mean {name}"):
+            parsed(**{name + "s_": "x"})
 
 
 def test_headers_are_known_before_anything_else_is_checked() -> None:

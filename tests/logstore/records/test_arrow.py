@@ -18,6 +18,8 @@ from logstore.records.record import Record
 from tests.logstore.records.strategies import NOW_MS
 from tests.logstore.records.test_decode import DAMAGED
 
+pytestmark = pytest.mark.usefixtures("twin")
+
 ALL = (*KAFKA_COLUMNS, "headers", "timestamp_ms", "leader_epoch", "raw_batch")
 
 

@@ -13,6 +13,8 @@ from logstore.records.lookup import (
 )
 from logstore.records.record import Record
 
+pytestmark = pytest.mark.usefixtures("twin")
+
 BATCH = encode_batch(
     [Record(0, 50, b"a", b""), Record(3, 70, b"b", b""), Record(4, 60, b"c", b"")],
     base_offset=100,

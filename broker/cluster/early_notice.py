@@ -1,0 +1,55 @@
+"""Tells liveness of processes that died, before their leases run out.
+
+The controller watches every broker, and every broker the controller. A port that is closed on
+purpose, by a broker that stops, is not a death: the row says which it is.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from broker.cluster.log_port import ClusterLog
+from broker.cluster.peers import Peer, Peers
+from broker.cluster.row_steps import read_broker
+from logstore.errors import LogstoreError
+from logstore.perform import outcome_of
+from logstore.rows import BrokerStatus
+
+logger = logging.getLogger(__name__)
+
+
+class EarlyNotice:
+    def __init__(self, log: ClusterLog, peers: Peers, on_death: Callable[[], None]) -> None:
+        self._log = log
+        self._peers = peers
+        self._on_death = on_death
+        self._asked: set[tuple[int, int]] = set()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+
+            def seems_gone(broker: int, epoch: int) -> None:
+                if (broker, epoch) not in self._asked and self._log.liveness.is_alive(broker):
+                    self._asked.add((broker, epoch))
+                    tasks.create_task(self._confirm(broker, epoch))
+
+            await self._peers.run(seems_gone)
+
+    def watch(self, holder: int | None, *, is_active: bool) -> None:
+        """Watch whom the controller watches (`is_active`: that is us), or else its `holder`."""
+        found = {}
+        for broker, row in self._log.brokers.items():
+            is_wanted = is_active or broker == holder
+            is_there = row.status is BrokerStatus.SERVING and self._log.liveness.is_alive(broker)
+            if broker != self._log.me.broker and is_wanted and is_there:
+                found[broker] = Peer(broker, row.epoch, row.host, row.port)
+        self._peers.watch(found)
+
+    async def _confirm(self, broker: int, epoch: int) -> None:
+        row = await outcome_of(self._log.performer.run(read_broker(broker)))
+        self._asked.discard((broker, epoch))
+        if row is None or isinstance(row, LogstoreError) or row.epoch != epoch:
+            return
+        if row.status is BrokerStatus.SERVING and self._log.liveness.mark_dead(broker, epoch):
+            logger.warning("process is gone: broker=%d epoch=%d", broker, epoch)
+            self._on_death()

@@ -1,0 +1,94 @@
+"""Keeps the controller lease, or watches who does: the runner of `logstore.leases.lease`."""
+
+import asyncio
+import logging
+
+from broker.cluster.log_port import ClusterLog
+from broker.cluster.waiting import wait_for
+from logstore.errors import LogstoreError
+from logstore.leases.lease import Lease
+from logstore.perform import outcome_of
+from logstore.rows import NOBODY, BrokerStatus
+
+CONTROLLER = "controller"
+STEPS_PER_LEASE = 3
+GIVE_UP_S = 2.0
+
+logger = logging.getLogger(__name__)
+
+
+class LeaseKeeper:
+    """`on_active` is set whenever this broker becomes the controller."""
+
+    def __init__(self, log: ClusterLog, lease_s: float, on_active: asyncio.Event) -> None:
+        self._log = log
+        self._me = log.me.broker
+        self._performer = log.performer
+        self._clock = log.performer.clock
+        self._lease = Lease(CONTROLLER, owner=self._me, owner_epoch=log.epoch, lease_s=lease_s)
+        self._lock = asyncio.Lock()
+        self._step_now = asyncio.Event()
+        self._on_active = on_active
+        self._abstains_until_s = 0.0
+
+    @property
+    def is_active(self) -> bool:
+        return self._lease.holds(self._clock.monotonic_s())
+
+    @property
+    def holder(self) -> int | None:
+        seen = self._lease.seen
+        return None if seen is None or seen.owner == NOBODY else seen.owner
+
+    @property
+    def acquired(self) -> int:
+        return self._lease.acquired
+
+    async def run(self) -> None:
+        wait_s = self._lease.lease_s / STEPS_PER_LEASE
+        while True:
+            was_active = self.is_active
+            if self._lease.is_mine or self._may_apply():
+                await self._step()
+            if self.is_active and not was_active:
+                logger.warning("this broker is the controller now: broker=%d", self._me)
+                self._on_active.set()
+            # Watchers that look at the same time would race for it at the same time.
+            spread = 1.0 if self.is_active else 0.8 + self._performer.chance.random() / 5
+            await wait_for(self._step_now, wait_s * spread)
+
+    def hurry_if_orphaned(self) -> None:
+        """Where the holder is known to be dead, do not wait for our turn to look."""
+        seen = self._lease.seen
+        if seen is None or self._lease.is_mine or seen.owner == NOBODY:
+            return
+        if self._is_dead(seen.owner, seen.owner_epoch):
+            self._step_now.set()
+
+    async def give_up(self, *, abstain_s: float = 0.0) -> None:
+        """Let another have it, and do not ask for it for a while."""
+        self._abstains_until_s = self._clock.monotonic_s() + abstain_s
+        try:
+            async with asyncio.timeout(GIVE_UP_S), self._lock:
+                await outcome_of(self._performer.run(self._lease.give_up()))
+        except TimeoutError:
+            return  # it runs out by itself
+
+    def _may_apply(self) -> bool:
+        row = self._log.brokers.get(self._me)
+        is_leaving = row is not None and row.status is not BrokerStatus.SERVING
+        return not is_leaving and self._clock.monotonic_s() >= self._abstains_until_s
+
+    async def _step(self) -> None:
+        try:
+            async with asyncio.timeout(self._lease.lease_s), self._lock:
+                now_s = self._clock.monotonic_s()
+                await self._performer.run(self._lease.step(now_s, self._is_dead))
+        except (LogstoreError, TimeoutError) as error:
+            logger.debug("the lease can be neither renewed nor watched: %s", error)
+
+    def _is_dead(self, broker: int, epoch: int) -> bool:
+        if not self._log.brokers:
+            return False  # nothing is known yet
+        row = self._log.brokers.get(broker)
+        return row is None or row.epoch > epoch or not self._log.liveness.is_alive(broker)

@@ -1,0 +1,30 @@
+"""What the controller goes by, from the broker's settings."""
+
+from dataclasses import dataclass
+
+from broker.cluster.balance import BalanceRules
+from broker.cluster.decide import Rules
+from broker.cluster.fencing import FencingRules
+from logstore.config.broker import BrokerSettings
+from logstore.log.start import LEASE_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSettings:
+    rules: Rules
+    balance_every_s: float
+    lease_s: float = LEASE_S
+
+    @staticmethod
+    def of(settings: BrokerSettings) -> "ControllerSettings":
+        return ControllerSettings(
+            rules=Rules(
+                FencingRules(settings.number("logstore.put.age.max.ms")),
+                BalanceRules(
+                    settings.flag("auto.leader.rebalance.enable"),
+                    settings.number("leader.imbalance.per.broker.percentage"),
+                ),
+                settings.number("logstore.broker.gone.ms") / 1000,
+            ),
+            balance_every_s=settings.number("leader.imbalance.check.interval.seconds"),
+        )

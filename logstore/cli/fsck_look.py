@@ -1,0 +1,301 @@
+"""A whole log held against its registry, also while it is written: the runner of `logstore fsck`.
+
+Chain rows are read first, then objects, then rows of partitions and topics: what a chain tells of
+must be known to rows that are read later. A log that changes meanwhile may still look wrong for a
+moment, so what looks wrong is looked at again, rows first; only what is found every time counts.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from logstore.chains.checks import (
+    Problem,
+    SeenChain,
+    What,
+    newest_taken,
+    partition_problems,
+    take_problem,
+    trim_problem,
+)
+from logstore.chains.keys import (
+    CHAINS,
+    CHECKPOINTS,
+    chain_prefix,
+    checkpoint_key,
+    segment_key,
+)
+from logstore.chains.opening import OLD_REGISTRY, read_cluster
+from logstore.chains.trim import Needs
+from logstore.chains.walk import read_checkpoint
+from logstore.cli.chain_view import parsed_key
+from logstore.cli.fsck_chain import Counts, look_at_chain
+from logstore.cli.output import Advance
+from logstore.cli.registry_view import query_all
+from logstore.errors import Corrupt, LogstoreError
+from logstore.objects.store import ObjectInfo
+from logstore.open import ReadableLog
+from logstore.rows import (
+    BROKER,
+    CHAIN,
+    TOPIC,
+    BrokerRow,
+    ChainRow,
+    PartitionRow,
+    TopicRow,
+    TopicStatus,
+    partition_pks,
+    topic_partition_of,
+)
+
+LOOKS = 3
+TopicPartition = tuple[bytes, int]
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What `logstore fsck` found. `counts` are of the first look."""
+
+    counts: Counts
+    problems: Sequence[Problem]
+
+
+@dataclass(slots=True)
+class _Found:
+    counts: Counts = field(default_factory=Counts)
+    problems: list[Problem] = field(default_factory=list)
+    chains: dict[int, SeenChain] = field(default_factory=dict)
+
+
+def check_log(log: ReadableLog, advance: Advance, *, bodies: bool = False) -> Verdict:
+    """Raises `Refused` when the registry belongs to another cluster or is not there at all."""
+    first = _Look(log, advance, bodies).everything()
+    problems = first.problems
+    for _ in range(LOOKS - 1):
+        if not problems:
+            break
+        suspects = {epoch for problem in problems for epoch in problem.chains}
+        again = {(p.what, p.where) for p in _Look(log, advance, bodies).only(suspects).problems}
+        problems = [p for p in problems if (p.what, p.where) in again]
+    return Verdict(first.counts, problems)
+
+
+class _Look:
+    """One look, at everything or at some chains and the partitions that lie in them."""
+
+    def __init__(self, log: ReadableLog, advance: Advance, bodies: bool) -> None:
+        self._log, self._advance, self._bodies = log, advance, bodies
+        self._found = _Found()
+        self._rows: dict[int, ChainRow] = {}
+        self._is_partial = False
+
+    def everything(self) -> _Found:
+        self._read_chain_rows()
+        listed = self._log.performer.store.list(CHAINS)
+        for epoch, objects in _by_chain(listed, self._found.problems):
+            self._look_at(epoch, objects)
+        return self._finish()
+
+    def only(self, epochs: Collection[int]) -> _Found:
+        self._is_partial = True
+        self._read_chain_rows()
+        for epoch in sorted(epochs):
+            listed = self._log.performer.store.list(chain_prefix(epoch))
+            for found, objects in _by_chain(listed, self._found.problems):
+                self._look_at(found, objects)
+        # Keys that fit no chain are looked for in the list of all, without reading anything.
+        self._note_strange_keys()
+        return self._finish()
+
+    def _finish(self) -> _Found:
+        self._check_epochs()
+        self._check_checkpoint_keys()
+        self._check_partitions()
+        return self._found
+
+    # Chains
+
+    def _read_chain_rows(self) -> None:
+        for sk, row in query_all(self._log, CHAIN):
+            try:
+                self._rows[int(sk)] = ChainRow.of(row)
+            except (Corrupt, ValueError) as error:
+                self._problem(What.BAD_ROW, f"row chain/{sk}", str(error))
+
+    def _look_at(self, epoch: int, objects: Iterable[tuple[int, ObjectInfo]]) -> None:
+        look = look_at_chain(
+            self._log.performer,
+            self._log.identity.cluster_id,
+            epoch,
+            self._rows.get(epoch),
+            self._counted(objects),
+            self._found.counts,
+            bodies=self._bodies,
+        )
+        self._found.problems += look.problems
+        self._found.chains[epoch] = look.seen
+
+    def _counted(
+        self, objects: Iterable[tuple[int, ObjectInfo]]
+    ) -> Iterator[tuple[int, ObjectInfo]]:
+        for item in objects:
+            yield item
+            self._advance(1)
+
+    def _note_strange_keys(self) -> None:
+        for _, objects in _by_chain(self._log.performer.store.list(CHAINS), self._found.problems):
+            for _ in objects:
+                pass
+
+    def _check_epochs(self) -> None:
+        """Every epoch drawn has an opening; none is in use that was not drawn."""
+        found = self._found
+        drawn = self._log.performer.run(read_cluster(self._log.identity.cluster_id)).next_epoch
+        known = {*found.chains} if not self._is_partial else {*found.chains, *range(drawn)}
+        for epoch in sorted(({*range(1, drawn)} | set(self._rows)) - known):
+            detail = f"chain {epoch} has no opening"
+            self._problem(What.NO_OPENING, segment_key(epoch, 0), detail, epoch)
+        if self._is_partial:
+            self._check_rows_without_objects(drawn)
+        for epoch, chain in found.chains.items():
+            if epoch > drawn or (epoch == drawn and chain.end > 1):
+                detail = f"chain {epoch} is in use, next_epoch={drawn}: {OLD_REGISTRY}"
+                self._problem(What.OLD_REGISTRY, "row cluster", detail, epoch)
+        for sk, row in query_all(self._log, BROKER):
+            try:
+                epoch = BrokerRow.of(row).epoch
+            except Corrupt as error:
+                self._problem(What.BAD_ROW, f"row broker/{sk}", str(error))
+                continue
+            if epoch >= drawn:
+                detail = f"broker {sk} has epoch={epoch}, next_epoch={drawn}: {OLD_REGISTRY}"
+                self._problem(What.OLD_REGISTRY, "row cluster", detail, epoch)
+
+    def _check_rows_without_objects(self, drawn: int) -> None:
+        """At a second look: suspects that were looked for and have no object at all."""
+        store = self._log.performer.store
+        for epoch in {*range(1, drawn), *self._rows} - set(self._found.chains):
+            if next(iter(store.list(chain_prefix(epoch))), None) is None:
+                detail = f"chain {epoch} has no opening"
+                self._problem(What.NO_OPENING, segment_key(epoch, 0), detail, epoch)
+
+    def _check_checkpoint_keys(self) -> None:
+        """Count the checkpoints that no row leads to. Those that one does have been compared."""
+        named: dict[int, frozenset[int]] = {}
+        for info in self._log.performer.store.list(CHECKPOINTS):
+            place = parsed_key(info.key)
+            if place is None or checkpoint_key(*place) != info.key:
+                self._problem(What.STRANGE_KEY, info.key, "no checkpoint has this key")
+                continue
+            epoch, seq = place
+            if epoch not in named:
+                named = {epoch: self._named_checkpoints(epoch)}  # keys come sorted by epoch
+            self._found.counts.unused_checkpoints += seq not in named[epoch]
+
+    def _named_checkpoints(self, epoch: int) -> frozenset[int]:
+        row = self._rows.get(epoch)
+        if row is None or not row.checkpoint:
+            return frozenset()
+        try:
+            front = self._log.performer.run(read_checkpoint(epoch, row.checkpoint))
+        except LogstoreError:
+            return frozenset((row.checkpoint,))
+        return frozenset((*front.earlier, front.seq))
+
+    # Partitions and topics
+
+    def _check_partitions(self) -> None:
+        rows = self._partition_rows()
+        topics = self._topics()
+        chains = self._found.chains
+        known = {topic.topic_id for topic in topics.values()}
+        live = {t.topic_id for t in topics.values() if t.status is TopicStatus.LIVE}
+        self._found.counts.partitions = len(rows)
+        for (topic_id, number), row in rows.items():
+            self._found.problems += partition_problems(topic_id, number, row, chains)
+            if topic_id not in known:
+                where = f"row partition/{topic_id.hex()}/{number}"
+                self._problem(What.NO_TOPIC, where, "no topic has this id", row.chain)
+        for epoch, chain in chains.items():
+            for key, extent in chain.stretches.items():
+                taken = rows.get((key.topic_id, key.partition))
+                if taken is not None:
+                    self._note(take_problem(key, extent, epoch, taken))
+        self._check_topics(topics, rows)
+        self._check_trims(Needs(live, rows, newest_taken(chains)))
+
+    def _check_topics(
+        self, topics: Mapping[str, TopicRow], rows: Mapping[TopicPartition, PartitionRow]
+    ) -> None:
+        for name, topic in topics.items():
+            if topic.status is not TopicStatus.LIVE:
+                continue
+            lacking = [n for n in range(topic.partitions) if (topic.topic_id, n) not in rows]
+            if lacking:
+                detail = f"no row of partitions {lacking[:10]} (of {topic.partitions})"
+                self._problem(What.NO_PARTITION, f"row topic/{name}", detail)
+
+    def _check_trims(self, needs: Needs) -> None:
+        for epoch in self._found.chains:
+            row = self._rows.get(epoch)
+            if row is None or not row.trim:
+                continue
+            try:
+                front = self._log.performer.run(read_checkpoint(epoch, row.trim))
+            except LogstoreError:
+                continue  # named already, when the chain was entered there
+            self._note(trim_problem(front, needs))
+
+    def _partition_rows(self) -> dict[TopicPartition, PartitionRow]:
+        rows = {}
+        for pk in partition_pks():
+            for sk, row in query_all(self._log, pk):
+                try:
+                    rows[topic_partition_of(sk)] = PartitionRow.of(row)
+                except Corrupt as error:
+                    self._problem(What.BAD_ROW, f"row {pk}/{sk}", str(error))
+        return rows
+
+    def _topics(self) -> dict[str, TopicRow]:
+        """Those that were deleted too."""
+        topics = {}
+        for name, row in query_all(self._log, TOPIC):
+            try:
+                topics[name] = TopicRow.of(row)
+            except Corrupt as error:
+                self._problem(What.BAD_ROW, f"row topic/{name}", str(error))
+        return topics
+
+    def _problem(self, what: What, where: str, detail: str, *epochs: int) -> None:
+        self._found.problems.append(Problem(what, where, detail, epochs))
+
+    def _note(self, problem: Problem | None) -> None:
+        if problem is not None:
+            self._found.problems.append(problem)
+
+
+def _by_chain(
+    infos: Iterable[ObjectInfo], problems: list[Problem]
+) -> Iterator[tuple[int, Iterator[tuple[int, ObjectInfo]]]]:
+    """Segments as they are listed, chain by chain, and what lies there under no segment's key."""
+    for epoch, some in groupby(_segments(infos, problems), key=lambda item: item[0]):
+        yield epoch, ((seq, info) for _, seq, info in some)
+
+
+def _segments(
+    infos: Iterable[ObjectInfo], problems: list[Problem]
+) -> Iterator[tuple[int, int, ObjectInfo]]:
+    for info in infos:
+        place = parsed_key(info.key)
+        if place is None or segment_key(*place) != info.key:
+            problems.append(Problem(What.STRANGE_KEY, info.key, "no segment has this key", ()))
+        else:
+            yield *place, info
+
+
+def by_cause(problems: Sequence[Problem]) -> dict[What, list[Problem]]:
+    sorted_ones: dict[What, list[Problem]] = defaultdict(list)
+    for problem in problems:
+        sorted_ones[problem.what].append(problem)
+    return sorted_ones

@@ -1,0 +1,124 @@
+"""Static members (KIP-345): known by their instance id, whatever member id they have."""
+
+from broker.groups.group import Phase
+from logstore.wire.errors import ErrorCode
+from tests.broker.groups.played import SESSION_MS, Play
+
+
+def test_a_static_member_needs_no_second_join() -> None:
+    play = Play()
+    joined = play.joined(play.ask_join(instance_id="one", needs_id=True))
+
+    assert joined.code == 0
+    assert joined.members[0].instance_id == "one"
+
+
+def test_a_follower_that_starts_again_changes_its_id_and_nothing_else() -> None:
+    play = Play()
+    leader, follower = play.form("one", "two")
+    again = play.joined(play.ask_join(instance_id="two"))
+
+    assert again.member_id != follower.member_id
+    assert (again.generation, again.leader) == (leader.generation, leader.member_id)
+    assert (again.members, again.skips_assignment) == ((), False)
+    assert play.group.phase is Phase.STABLE
+    part = play.synced(play.ask_sync(again.member_id, again.generation, instance_id="two"))
+    assert part.assignment == f"part of {follower.member_id}".encode()
+
+
+def test_the_old_id_is_fenced_everywhere() -> None:
+    play = Play()
+    leader, follower = play.form("one", "two")
+    play.ask_join(instance_id="two")
+    old, generation = follower.member_id, leader.generation
+
+    assert play.beat(old, generation, "two") == ErrorCode.FENCED_INSTANCE_ID
+    synced = play.synced(play.ask_sync(old, generation, instance_id="two"))
+    assert synced.code == ErrorCode.FENCED_INSTANCE_ID
+    joined = play.joined(play.ask_join(old, instance_id="two"))
+    assert joined.code == ErrorCode.FENCED_INSTANCE_ID
+    assert play.leave((old, "two")) == [ErrorCode.FENCED_INSTANCE_ID]
+    assert play.beat(old, generation) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_leader_that_starts_again_leads_on_without_assigning() -> None:
+    play = Play()
+    leader, _ = play.form("one", "two")
+    again = play.joined(play.ask_join(instance_id="one"))
+
+    assert again.leader == again.member_id
+    assert again.skips_assignment
+    assert len(again.members) == 2
+    assert again.generation == leader.generation
+    assert play.group.leader == again.member_id
+
+
+def test_an_old_client_that_led_takes_itself_for_a_follower() -> None:
+    play = Play()
+    leader, _ = play.form("one", "two")
+    again = play.joined(play.ask_join(instance_id="one", can_skip=False))
+
+    assert again.leader == leader.member_id != again.member_id
+    assert (again.members, again.skips_assignment) == ((), False)
+
+
+def test_a_change_of_the_chosen_protocol_begins_a_rebalance() -> None:
+    both = (("range", b"r"), ("sticky", b"s"))
+    play = Play()
+    first = play.joined(play.ask_join(instance_id="one", protocols=both))
+    play.ask_sync(first.member_id, 1)
+    play.ask_join(instance_id="one", protocols=(("sticky", b"s"), ("range", b"r")))
+
+    assert play.group.generation == 2
+    assert play.group.protocol == "sticky"
+
+
+def test_a_start_during_the_assignment_begins_again() -> None:
+    play = Play()
+    first = play.joined(play.ask_join(instance_id="one"))
+    again = play.joined(play.ask_join(instance_id="one"))
+
+    assert again.generation == first.generation + 1
+    assert play.group.leader == again.member_id
+
+
+def test_what_the_old_self_waits_for_is_answered_that_it_is_fenced() -> None:
+    play = Play()
+    leader, follower = play.form("one", "two")
+    waiting = play.ask_join(leader.member_id, instance_id="one")
+    again = play.ask_join(instance_id="one")
+
+    assert play.joined(waiting).code == ErrorCode.FENCED_INSTANCE_ID
+    play.ask_join(follower.member_id, instance_id="two")
+    assert play.joined(again).code == 0
+
+
+def test_a_static_member_is_away_for_a_session_before_it_is_missed() -> None:
+    play = Play()
+    leader, follower = play.form("one", "two")
+    play.wait(SESSION_MS - 1)
+    play.beat(leader.member_id, leader.generation, "one")
+    assert play.group.phase is Phase.STABLE
+    play.wait(2)
+
+    assert follower.member_id not in play.group.members
+    assert play.group.phase is Phase.PREPARING
+
+
+def test_a_tool_removes_a_static_member_by_its_instance_id() -> None:
+    play = Play()
+    leader, _ = play.form("one", "two")
+
+    assert play.leave(("", "two"), ("", "three")) == [0, ErrorCode.UNKNOWN_MEMBER_ID]
+    assert set(play.group.members) == {leader.member_id}
+
+
+def test_static_members_survive_a_restart_with_their_parts() -> None:
+    play = Play()
+    leader, follower = play.form("one", "two")
+    play.restart()
+    again = play.joined(play.ask_join(instance_id="two"))
+
+    assert again.generation == leader.generation
+    part = play.synced(play.ask_sync(again.member_id, again.generation, instance_id="two"))
+    assert part.assignment == f"part of {follower.member_id}".encode()

@@ -1,0 +1,1 @@
+"""Seeded attacks on the native codec, which its twin in Python judges: `make fuzz`."""
