@@ -82,7 +82,8 @@ def _print(verdict: "Verdict") -> None:
         if len(problems) > SHOWN_MAX:
             print(f"  and {len(problems) - SHOWN_MAX} more; --json shows all")
         print(f"  repair: {CURES[what]}")
-    print("\nnothing is wrong" if not verdict.problems else "")
+    if not verdict.problems:
+        print("\nnothing is wrong")
 
 
 COMMAND = Command("check that store, registry and chains agree; change nothing", configure, run)

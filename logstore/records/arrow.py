@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KAFKA_COLUMNS", "arrow_schema", "decode_to_arrow"]
 
+_OFFSET_MAX = 2**63 - 1
 _LARGE_BYTES = 1 << 30  # so that no sum of lengths leaves Arrow's 32 bits
 
 
@@ -46,6 +47,7 @@ def decode_to_arrow(
     if min(rows_max, bytes_max) < 1 or max(bytes_max, payload_bytes_max) > _LARGE_BYTES:
         raise Invalid(f"limits out of range: {rows_max=} {bytes_max=} {payload_bytes_max=}")
     decode = decode_purely if native.codec is None else decode_natively
+    start, end = (min(max(offset, 0), _OFFSET_MAX) for offset in (start, end))
     yield from decode(
         batches, start, end, arrow_schema(columns), rows_max, bytes_max, payload_bytes_max
     )

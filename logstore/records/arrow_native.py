@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _INT32_MAX = 2**31 - 1
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 def decode_natively(
@@ -62,8 +61,8 @@ class _Group:
         self.limits = limits
         self._codec = codec
         self._decoder = codec.Decoder(
-            start=min(max(start, _INT64_MIN), _INT64_MAX),
-            end=min(max(end, _INT64_MIN), _INT64_MAX),
+            start=start,
+            end=end,
             rows_max=min(rows_max, _INT32_MAX),
             bytes_max=bytes_max,
             payload_bytes_max=self._payload_bytes_max,

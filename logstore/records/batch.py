@@ -41,6 +41,7 @@ CRC_FROM = 21
 MAGIC = 2
 RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two lengths, header count
 SEQUENCE_MAX = 2**31 - 1
+_OFFSET_MAX = 2**63 - 1
 
 CODEC_BITS = 0x07
 LOG_APPEND_TIME_BIT = 0x08
@@ -200,6 +201,8 @@ def read_header(buf: Buffer, at: int, length: int) -> BatchHeader:
     if not 0 <= header.record_count <= header.last_offset_delta + 1:
         detail = f"records={header.record_count} last_offset_delta={header.last_offset_delta}"
         raise CorruptBatch(Reason.BAD_COUNT, at, detail)
+    if header.next_offset > _OFFSET_MAX:
+        raise CorruptBatch(Reason.BAD_COUNT, at, f"offsets end at {header.next_offset}")
     return header
 
 

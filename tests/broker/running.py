@@ -95,6 +95,11 @@ class LockedRows(MemoryRows):
         super().__init__()
         self._lock = threading.Lock()
 
+    def peek(self, pk: str, sk: str) -> Row:
+        """A row that is there, for any thread."""
+        with self._lock:
+            return self._rows[pk, sk]
+
     async def query(
         self, pk: str, prefix: str = "", *, after: str | None = None, limit: int = 1000
     ) -> Sequence[tuple[str, Row]]:
@@ -140,7 +145,7 @@ class Running:
     ) -> None:
         self.node_id = broker
         self._rack = rack
-        self._shared = shared or Shared()
+        self.shared = shared or Shared()
         self.authorizer = Chosen(AllowAll())
         self.store: HeldStore
         self.log: Log
@@ -167,9 +172,9 @@ class Running:
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         clock, chance = SystemClock(), random.Random(self.node_id)
-        self.store = HeldStore(self._shared.objects)
+        self.store = HeldStore(self.shared.objects)
         registry = RetryingRegistry(
-            self._shared.rows, lambda: f"{chance.getrandbits(64)}", clock, chance
+            self.shared.rows, lambda: f"{chance.getrandbits(64)}", clock, chance
         )
         performer = Performer(self.store, registry, clock, chance, lambda: chance.randbytes(16))
         identity = await performer.run(ensure_identity("memory:"))
@@ -195,6 +200,8 @@ class Running:
                 raise _Ended
         except* _Ended:
             pass
+        finally:
+            self.listener.socket.close()
 
     async def _accept(self, tasks: asyncio.TaskGroup) -> None:
         self.broker = Broker(

@@ -25,9 +25,7 @@ def running_cluster(
     with ExitStack() as stack:
         for number in range(1, count + 1):
             rack = RACKS[(number - 1) % len(RACKS)]
-            one = Running(
-                settings or {}, CACHE_BYTES_MAX, broker=number, rack=rack, shared=shared
-            )
+            one = Running(settings or {}, CACHE_BYTES_MAX, broker=number, rack=rack, shared=shared)
             one.start()
             stack.callback(one.stop)
             brokers[number] = one

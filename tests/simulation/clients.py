@@ -19,6 +19,8 @@ from logstore.log.log import Log, Topic
 from logstore.log.topics import UnknownTopic
 from logstore.records.batch import check_batch
 from logstore.records.encode import encode_batch, records_of
+from logstore.registry.store import Condition
+from logstore.rows import BrokerStatus, Change, partition_pk, partition_sk
 from logstore.testing.audit import records_of_batches
 from logstore.testing.history import History, Partition, Sent
 from logstore.testing.simulated_broker import SimulatedBroker
@@ -303,8 +305,17 @@ class Admin(Client):
                 continue
 
     async def create(self, name: str, partitions: int) -> None:
+        spread = self.world.chance.randrange(1 << 20)
+
         async def handler(log: Log) -> bytes:
-            return (await log.create_topic(name, partitions, {})).topic_id
+            brokers = sorted(
+                one for one, row in log.live_brokers().items() if row.status is BrokerStatus.SERVING
+            )
+            assigned = [
+                (brokers[(spread + number) % len(brokers)],) for number in range(partitions)
+            ]
+            topic = await log.create_topic(name, partitions, {}, assignments=assigned)
+            return topic.topic_id
 
         topic_id = await self.call(handler, 20.0)
         self.world.live_topics[topic_id] = (name, partitions)
@@ -321,6 +332,45 @@ class Admin(Client):
 
         await self.call(handler, 20.0)
         self.world.seen["topics deleted"] += 1
+
+
+class Mover(Client):
+    """Asks for partitions to be led elsewhere, all the time."""
+
+    async def run(self) -> None:
+        chance, world = self.world.chance, self.world
+        while not world.is_healed:
+            await world.clock.sleep_s(chance.uniform(0, 4))
+            if not world.live_topics:
+                continue
+            topic_id = chance.choice(list(world.live_topics))
+            name, partitions = world.live_topics[topic_id]
+            partition = Partition(topic_id, chance.randrange(partitions))
+            target = chance.choice(world.brokers)
+
+            async def handler(
+                log: Log, name: str = name, one: Partition = partition, to: int = target
+            ) -> None:
+                await move(log, name, one, to)
+
+            with suppress(LogstoreError, TimeoutError):
+                await self.call(handler, 10.0, partition)
+                world.seen["moves asked for"] += 1
+
+
+async def move(log: Log, name: str, partition: Partition, target: int) -> None:
+    """Name the broker that is to lead next, as ElectLeaders does."""
+    topic = log.topics_by_id.get(partition.topic_id)
+    if topic is None:
+        raise UnknownTopic("no such topic")
+    row = topic.rows[partition.number]
+    await log.performer.registry.update_if(
+        partition_pk(*partition),
+        partition_sk(*partition),
+        {"target": target},
+        Condition("leader_epoch", "=", row.leader_epoch),
+    )
+    await log.publish([Change(name, *partition)])
 
 
 async def crowd_in(client: Client, partition: Partition, count: int) -> None:

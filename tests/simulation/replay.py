@@ -1,16 +1,22 @@
-"""Plays one seed again and tells what happened: python -m tests.simulation.replay SEED [WORD…]
+"""Plays one seed again and tells what happened.
+
+    python -m tests.simulation.replay [--cluster] SEED [WORD…]
 
 Prints the trace (only lines with one of the words, if any are given), then what was violated.
 """
 
+import random
 import sys
 
+from tests.simulation.plan import draw_cluster_plan
 from tests.simulation.story import play
 
 
 def main(arguments: list[str]) -> int:
-    seed, *words = arguments
-    world = play(int(seed))
+    is_cluster = arguments[0] == "--cluster"
+    seed, *words = arguments[is_cluster:]
+    plan = draw_cluster_plan(random.Random(int(seed))) if is_cluster else None
+    world = play(int(seed), plan)
     for line in world.lines:
         if not words or any(word in line for word in words):
             sys.stdout.write(f"{line}\n")

@@ -1,17 +1,21 @@
-"""The story of one seed: clients at work, harm done to the broker, then everything healed."""
+"""The story of one seed: clients at work, harm done to brokers, then everything healed."""
 
 import asyncio
 from dataclasses import replace
 
+from broker.cluster.controller import Controller
+from broker.cluster.settings import ControllerSettings
+from logstore.config.broker import BrokerSettings
 from logstore.errors import LogstoreError
+from logstore.log.log import Log
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import simulate
 from logstore.testing.simulated_broker import SimulatedBroker
 from logstore.testing.simulated_rows import RowFaults
 from logstore.testing.simulated_store import StoreFaults
-from tests.simulation.clients import Admin, Client, Producer, Reader, crowd_in
+from tests.simulation.clients import Admin, Client, Mover, Producer, Reader, crowd_in
 from tests.simulation.plan import Plan
-from tests.simulation.world import BROKER_ID, LIMIT_S, LIVENESS_S, World, is_gone
+from tests.simulation.world import LIMIT_S, LIVENESS_S, World, is_gone
 
 HARMS = {
     "kill": 5,
@@ -22,6 +26,13 @@ HARMS = {
     "twin": 1,
     "clean stop": 2,
     "fall ill": 1,
+}
+CLUSTER_HARMS = {
+    **HARMS,
+    "cut off from the registry": 2,
+    "cut off from the store": 1,
+    "rolling restart": 1,
+    "kill all": 1,
 }
 
 
@@ -34,7 +45,9 @@ def play(seed: int, plan: Plan | None = None) -> World:
 
 async def _play(world: World) -> None:
     await world.create()
-    await world.start()
+    if len(world.brokers) > 1:
+        world.attach = attach_controller
+    await _start_all(world)
     admin = Admin(world)
     while not world.live_topics:
         try:
@@ -51,12 +64,23 @@ async def _play(world: World) -> None:
     async with asyncio.TaskGroup() as tasks:
         for client in (*producers, Reader(world), Reader(world), admin):
             tasks.create_task(client.run())
+        if world.plan.moves:
+            tasks.create_task(Mover(world).run())
         if world.plan.crowd:
             tasks.create_task(_crowds(world))
         await _do_harm(world)
         await heal(world, producers)
     await read_everything(world)
     world.check()
+
+
+async def _start_all(world: World) -> None:
+    await asyncio.gather(*(world.start(broker) for broker in world.brokers))
+
+
+def attach_controller(log: Log, tasks: asyncio.TaskGroup) -> None:
+    """Every broker runs one; there are no sockets here, so the lease alone tells of deaths."""
+    tasks.create_task(Controller(log, ControllerSettings.of(BrokerSettings())).run())
 
 
 async def _exists_already(world: World) -> bool:
@@ -80,27 +104,29 @@ async def _crowds(world: World) -> None:
 async def _do_harm(world: World) -> None:
     chance = world.chance
     until_s = world.clock.monotonic_s() + world.plan.faults_s
+    harms = CLUSTER_HARMS if len(world.brokers) > 1 else HARMS
     while world.clock.monotonic_s() < until_s:
         await world.clock.sleep_s(chance.choice((0.0, 0.3, 3.0)) * chance.random())
-        primary = world.primary
+        broker = chance.choice(world.brokers)
+        primary = world.primaries[broker]
         if primary is None or is_gone(primary):
             if primary is not None:
                 world.judge_end(primary)
-            await world.start()
+            if len(world.brokers) == 1 or chance.random() < 0.5:
+                await world.start(broker)
             continue
-        harm = chance.choices(list(HARMS), list(HARMS.values()))[0]
-        world.trace(f"harm: {harm}")
+        harm = chance.choices(list(harms), list(harms.values()))[0]
+        world.trace(f"harm: {harm} broker={broker}")
         world.seen[harm] += 1
-        await _harm(world, harm)
+        await _harm(world, harm, primary)
 
 
-async def _harm(world: World, harm: str) -> None:
-    chance, primary = world.chance, world.primary
-    assert primary is not None
+async def _harm(world: World, harm: str, primary: SimulatedBroker) -> None:
+    chance, broker = world.chance, primary.broker
     match harm:
         case "kill":
             primary.process.kill()
-            await world.start()
+            await _start_or_leave(world, broker)
         case "kill at a step":
             primary.process.dies_at_step = primary.process.step_count + chance.randrange(1, 200)
             await world.until(lambda: is_gone(primary), 5.0)
@@ -110,19 +136,53 @@ async def _harm(world: World, harm: str) -> None:
             primary.process.stop_for(chance.uniform(0.1, 2.5))
         case "pause and twin":
             primary.process.stop_for(chance.uniform(3.0, 12.0))
-            await world.start(new_lock=True)
+            await _start_or_leave(world, broker, new_lock=True)
         case "twin":
-            await world.start()
+            await world.start(broker)
         case "clean stop":
-            primary.stop()
-            if not await world.until(lambda: is_gone(primary), 60.0):
-                primary.process.kill()
-            world.judge_end(primary)
-            world.seen["closed cleanly"] += primary.closed_cleanly
+            await _stop(world, primary)
         case "fall ill":
-            await _ill_for(world, chance.uniform(0.5, 8.0))
+            await _ill_for(world, chance.uniform(0.5, 8.0), broker)
+        case _:
+            await _harm_cluster(world, harm, broker)
+
+
+async def _harm_cluster(world: World, harm: str, broker: int) -> None:
+    chance = world.chance
+    match harm:
+        case "cut off from the registry":
+            await _without_registry(world, chance.uniform(1.0, 10.0), broker)
+        case "cut off from the store":
+            await _without_store(world, chance.uniform(1.0, 10.0), broker)
+        case "rolling restart":
+            for one in world.brokers:
+                primary = world.primaries[one]
+                if primary is not None and not is_gone(primary):
+                    await _stop(world, primary)
+                await world.start(one)
+        case "kill all":
+            for life in world.lives:
+                life.process.kill()
+            await _start_all(world)
         case _:
             raise AssertionError(harm)
+
+
+async def _start_or_leave(world: World, broker: int, *, new_lock: bool = False) -> None:
+    """In a cluster the others are left alone with it, now and then."""
+    if len(world.brokers) == 1 or world.chance.random() < 0.6:
+        await world.start(broker, new_lock=new_lock)
+    else:
+        await world.clock.sleep_s(world.chance.uniform(0, 8.0))
+
+
+async def _stop(world: World, primary: SimulatedBroker) -> None:
+    primary.stop()
+    if not await world.until(lambda: is_gone(primary), 60.0):
+        primary.process.kill()
+    world.judge_end(primary)
+    world.seen["closed cleanly"] += primary.closed_cleanly
+    world.seen["drained"] += primary.drained
 
 
 async def _kill_while_a_put_is_late(world: World, primary: SimulatedBroker) -> None:
@@ -133,22 +193,30 @@ async def _kill_while_a_put_is_late(world: World, primary: SimulatedBroker) -> N
     await world.clock.sleep_s(world.chance.choice((0.0, 0.2)))
     primary.process.kill()
     store.faults = usual
-    await world.start()
+    await _start_or_leave(world, primary.broker)
 
 
-async def _ill_for(world: World, seconds: float) -> None:
-    """Store or registry go away altogether for a while."""
-    store, rows = world.stores[BROKER_ID], world.registries[BROKER_ID]
+async def _ill_for(world: World, seconds: float, broker: int) -> None:
+    """Store or registry go away altogether for a while, for one broker."""
     if world.chance.random() < 0.5:
-        away = StoreFaults(put_lost=0.6, throttled=0.4, get_failed=0.6)
-        healthy, store.faults = store.faults, away
-        await world.clock.sleep_s(seconds)
-        store.faults = healthy
+        await _without_store(world, seconds, broker)
     else:
-        rows_away = RowFaults(throttled=0.5, lost=0.5)
-        rows_healthy, rows.faults = rows.faults, rows_away
-        await world.clock.sleep_s(seconds)
-        rows.faults = rows_healthy
+        await _without_registry(world, seconds, broker)
+
+
+async def _without_store(world: World, seconds: float, broker: int) -> None:
+    store = world.stores[broker]
+    away = StoreFaults(put_lost=0.6, throttled=0.4, get_failed=0.6)
+    healthy, store.faults = store.faults, away
+    await world.clock.sleep_s(seconds)
+    store.faults = healthy
+
+
+async def _without_registry(world: World, seconds: float, broker: int) -> None:
+    rows = world.registries[broker]
+    healthy, rows.faults = rows.faults, RowFaults(throttled=0.5, lost=0.5)
+    await world.clock.sleep_s(seconds)
+    rows.faults = healthy
 
 
 async def heal(world: World, producers: list[Producer]) -> None:
@@ -158,7 +226,7 @@ async def heal(world: World, producers: list[Producer]) -> None:
     for life in world.lives:
         world.judge_end(life)
         life.process.kill()
-    await world.start()
+    await _start_all(world)
     if not await world.until(lambda: all(p.is_done for p in producers), LIVENESS_S):
         left = [p.name for p in producers if not p.is_done]
         world.violate(f"liveness: producers do not finish: {left}")

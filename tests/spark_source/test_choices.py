@@ -58,7 +58,7 @@ def test_a_pattern_is_found_anywhere_in_a_name_but_never_in_topics_of_the_broker
     ],
 )
 def test_a_pattern_that_python_reads_not_or_otherwise_is_refused(pattern: str) -> None:
-    with pytest.raises(Invalid, match="subscribePattern is not a pattern that Python reads.*Java"):
+    with pytest.raises(Invalid, match=r"subscribePattern is not a pattern that Python reads.*Java"):
         topics_of_pattern("subscribePattern", pattern)
 
 

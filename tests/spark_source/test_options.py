@@ -154,7 +154,7 @@ def test_one_of_three_options_chooses_topics() -> None:
     def topics(**options: str) -> TopicChoice:
         return parse_options({"path": "/data/log", **options}, Mode.BATCH).topics
 
-    with pytest.raises(Invalid, match="subscribe is missing.*subscribePattern or assign"):
+    with pytest.raises(Invalid, match=r"subscribe is missing.*subscribePattern or assign"):
         topics()
     assert topics(subscribePattern="^a").pattern == "^a"
     assert topics(assign='{"a":[1,0,1]}') == TopicChoice("assign", ("a",), None, {"a": (0, 1)})
@@ -163,8 +163,8 @@ def test_one_of_three_options_chooses_topics() -> None:
 def test_of_several_places_to_start_the_one_by_time_for_all_is_the_strongest() -> None:
     offsets = {"startingOffsets": "nonsense that nobody looks at"}
     by_time = {**offsets, "startingOffsetsByTimestamp": '{"orders":{"1":7}}'}
-    strongest = parsed(startingTimestamp="5", **by_time).starting
-    weaker = parsed(startingOffsetsByTimestampStrategy="LATEST", **by_time).starting
+    strongest = parsed(Mode.STREAM, startingTimestamp="5", **by_time).starting
+    weaker = parsed(Mode.STREAM, startingOffsetsByTimestampStrategy="LATEST", **by_time).starting
 
     assert strongest == TimeChoice("startingTimestamp", 5, {}, EARLIEST, None)
     assert weaker == TimeChoice(
@@ -195,9 +195,16 @@ def test_what_only_a_kafka_client_knows_is_taken_and_told() -> None:
     }
     told = tuple(sorted(name.lower() for name in client if name != "groupIdPrefix"))
 
-    assert parsed(**client).without_effect == (told[0], "kafka.bootstrap.servers", *told[2:])
-    assert parsed(commitGroup="g", **client).bootstrap == "h:9092"
-    assert "kafka.bootstrap.servers" not in parsed(commitGroup="g", **client).without_effect
+    assert parsed(Mode.STREAM, **client).without_effect == (
+        told[0],
+        "kafka.bootstrap.servers",
+        *told[2:],
+    )
+    assert parsed(Mode.STREAM, commitGroup="g", **client).bootstrap == "h:9092"
+    assert (
+        "kafka.bootstrap.servers"
+        not in parsed(Mode.STREAM, commitGroup="g", **client).without_effect
+    )
 
 
 def test_a_batch_takes_the_limits_of_a_stream_and_says_that_they_do_nothing() -> None:
@@ -212,7 +219,7 @@ def test_every_option_is_found_by_a_near_miss() -> None:
         if name.startswith("kafka."):
             continue
         with pytest.raises(Invalid, match=f"did you mean {name}"):
-            parsed(**{name + "s_": "x"})
+            parsed(Mode.STREAM, **{name + "s_": "x"})
 
 
 def test_headers_are_known_before_anything_else_is_checked() -> None:

@@ -1,6 +1,6 @@
 """A stream's offsets over its life, as Spark asks for them, without Spark."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from spark_source.progress import Progress
 from spark_source.rows import read_rows
 from spark_source.survey import PATIENCE_S, Survey
 from tests.spark_source.log_on_disk import LogOnDisk
+from tests.spark_source.stepped_time import SteppedTime
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def progress_of(
     log: LogOnDisk,
     mode: Mode = Mode.STREAM,
     *,
-    time: "SteppedTime | None" = None,
+    time: SteppedTime | None = None,
     faults: list[LogstoreError] | None = None,
     **options: str,
 ) -> Progress:
@@ -299,33 +300,6 @@ def test_a_batch_reads_from_and_up_to_what_it_is_told(log: LogOnDisk) -> None:
 
     expected = [(0, 4), (0, 5), *((1, n) for n in range(3)), *((2, n) for n in range(10))]
     assert sorted(read(log, progress.batch())) == [("orders", p, n) for p, n in expected]
-
-
-class SteppedTime:
-    """A clock that moves only while somebody sleeps by it."""
-
-    def __init__(self) -> None:
-        self.passed_s = 0.0
-        self.sleeps: list[float] = []
-        self._events: list[tuple[float, Callable[[], None]]] = []
-
-    def monotonic_s(self) -> float:
-        return self.passed_s
-
-    def now_ms(self) -> int:
-        return int(self.passed_s * 1000)
-
-    async def sleep_s(self, seconds: float) -> None:
-        self.pass_s(seconds)
-
-    def at(self, when_s: float, event: Callable[[], None]) -> None:
-        self._events.append((when_s, event))
-
-    def pass_s(self, seconds: float) -> None:
-        self.sleeps.append(seconds)
-        self.passed_s += seconds
-        while self._events and self._events[0][0] <= self.passed_s:
-            self._events.pop(0)[1]()
 
 
 class FaultyReads:

@@ -24,7 +24,7 @@ static void put_big(uint8_t *p, uint64_t value, int bytes)
     }
 }
 
-/* The checks of `read_header` in batch.py, and that no offset of the batch leaves 64 bits. */
+/* The checks of `read_header` in batch.py. */
 int read_batch_header(const uint8_t *data, Py_ssize_t size, BatchHeader *header)
 {
     if (size < BATCH_HEADER_BYTES || data[16] != MAGIC)
@@ -44,7 +44,7 @@ int read_batch_header(const uint8_t *data, Py_ssize_t size, BatchHeader *header)
         return ODD;
     if (header->record_count < 0 || header->record_count > (int64_t)header->last_offset_delta + 1)
         return ODD;
-    if (header->base_offset > INT64_MAX - 1 - (int64_t)UINT32_MAX)
+    if (header->base_offset > INT64_MAX - 1 - (int64_t)header->last_offset_delta)
         return ODD;
     return OK;
 }

@@ -17,10 +17,22 @@ from logstore.registry.retrying import RetryingRegistry
 from logstore.rows import LEASE, NOBODY, LeaseRow
 from logstore.steps import GetRow, UpdateRow
 from logstore.testing.simulated_rows import at_once
-from logstore.testing.virtual_loop import VirtualClock
 
 LEASE_S = 3.0
 WHAT = "controller"
+
+
+class _StandingClock:
+    """For calls that never wait."""
+
+    def monotonic_s(self) -> float:
+        return 0.0
+
+    def now_ms(self) -> int:
+        return 0
+
+    async def sleep_s(self, seconds: float) -> None:
+        raise AssertionError("nothing here waits")
 
 
 @dataclass
@@ -32,7 +44,7 @@ class World:
     dead: set[tuple[int, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        clock, ids = VirtualClock(), itertools.count()
+        clock, ids = _StandingClock(), itertools.count()
         self.performer = Performer(
             MemoryStore(MemoryObjects(clock)),
             RetryingRegistry(self.rows, lambda: str(next(ids)), clock, random.Random(0)),

@@ -143,9 +143,8 @@ def test_a_broker_that_beats_within_every_lease_is_never_dead(
     beats: list[int], periods: list[float]
 ) -> None:
     """`beats`: for how many looks its row stands still each time; five take less than a lease."""
-    liveness, now_s, heartbeat = Liveness(LEASE_S), 0.0, 0
-    for silent, period in zip(beats, periods, strict=False):
-        heartbeat += 1
+    liveness, now_s = Liveness(LEASE_S), 0.0
+    for heartbeat, (silent, period) in enumerate(zip(beats, periods, strict=False)):
         for _ in range(silent):
             liveness.observe({1: beating(heartbeat)}, now_s)
             now_s += period / 2

@@ -1,0 +1,270 @@
+"""`logstore fsck`: what does not agree is named, with what cures it; a whole log passes."""
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from logstore.chains.checks import CURES, What
+from logstore.chains.keys import checkpoint_key, segment_key
+from logstore.cli.command import FAILED, OK
+from tests.logstore.cli.conftest import Answer, Command
+
+Harm = Callable[[Path], None]
+
+
+def row_of(log: Path, pk: str, sk: str) -> dict[str, object]:
+    with sqlite3.connect(log / "registry.db") as rows:
+        ((text,),) = rows.execute("SELECT attributes FROM rows WHERE pk = ? AND sk = ?", (pk, sk))
+    rows.close()
+    found: dict[str, object] = json.loads(text)
+    return found
+
+
+def rows_of(log: Path, prefix: str) -> list[tuple[str, str]]:
+    with sqlite3.connect(log / "registry.db") as rows:
+        found = list(rows.execute("SELECT pk, sk FROM rows WHERE pk LIKE ?", (prefix + "%",)))
+    rows.close()
+    return found
+
+
+def change_row(log: Path, pk: str, sk: str, **values: object) -> None:
+    text = json.dumps({**row_of(log, pk, sk), **values})
+    with sqlite3.connect(log / "registry.db") as rows:
+        rows.execute("UPDATE rows SET attributes = ? WHERE pk = ? AND sk = ?", (text, pk, sk))
+    rows.close()
+
+
+def drop_row(log: Path, pk: str, sk: str) -> None:
+    with sqlite3.connect(log / "registry.db") as rows:
+        rows.execute("DELETE FROM rows WHERE pk = ? AND sk = ?", (pk, sk))
+    rows.close()
+
+
+def chain(epoch: int) -> tuple[str, str]:
+    return "chain", f"{epoch:020d}"
+
+
+def seal_of(log: Path) -> int:
+    seal = row_of(log, *chain(1))["seal"]
+    assert isinstance(seal, int)
+    return seal
+
+
+def spoil(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0xFF
+    path.chmod(0o644)
+    path.write_bytes(data)
+
+
+def fsck(logstore: Command, log: Path, *more: str) -> Answer:
+    return logstore("fsck", "--url", log, "--json", *more)
+
+
+def found(answer: Answer) -> set[tuple[str, str]]:
+    assert answer.code == FAILED, answer
+    return {(one["what"], one["where"]) for one in answer.json["problems"]}
+
+
+def test_a_log_that_is_whole_passes_and_what_was_looked_at_is_counted(
+    logstore: Command, written: Path
+) -> None:
+    answer = fsck(logstore, written, "--data")
+
+    assert answer.code == OK
+    assert answer.json["problems"] == []
+    counts = answer.json["counts"]
+    assert (counts["chains"], counts["partitions"], counts["checkpoints"]) == (2, 3, 1)
+    assert counts["segments"] == len(list((written / "chains").rglob("0000*/0000*")))
+
+
+def test_people_are_told_that_nothing_is_wrong(logstore: Command, written: Path) -> None:
+    answer = logstore("fsck", "--url", written)
+
+    assert answer.code == OK
+    assert answer.out.endswith("nothing is wrong\n")
+
+
+def lose(key: str) -> Harm:
+    return lambda log: (log / key).unlink()
+
+
+def lose_seal(log: Path) -> None:
+    (log / segment_key(1, seal_of(log))).unlink()
+
+
+def lose_checkpoint(log: Path) -> None:
+    (log / checkpoint_key(1, seal_of(log))).unlink()
+
+
+def change_checkpoint(log: Path) -> None:
+    path = log / checkpoint_key(1, seal_of(log))
+    spoil(path, path.stat().st_size - 1)
+
+
+def swap(log: Path) -> None:
+    path = log / segment_key(1, 2)
+    path.chmod(0o644)
+    shutil.copy(log / segment_key(1, 1), path)
+
+
+def stray(key: str) -> Harm:
+    def harm(log: Path) -> None:
+        (log / key).write_bytes(b"?")
+
+    return harm
+
+
+def spoil_front(log: Path) -> None:
+    spoil(log / segment_key(1, 2), 120)
+
+
+def cut(log: Path) -> None:
+    path = log / segment_key(1, 3)
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:-5])
+
+
+def raise_checkpoint(log: Path) -> None:
+    change_row(log, *chain(2), trim=90, checkpoint=80)
+
+
+def lower_next_epoch(log: Path) -> None:
+    change_row(log, "cluster", "cluster", next_epoch=2)
+
+
+def lose_topic(log: Path) -> None:
+    drop_row(log, "topic", "notes")
+
+
+def partition_of(log: Path, topic: str, number: int) -> tuple[str, str]:
+    topic_id = row_of(log, "topic", topic)["topic_id"]
+    place = [(pk, sk) for pk, sk in rows_of(log, "partition/") if sk == f"{topic_id}/{number:06d}"]
+    return place[0]
+
+
+def lose_partition(log: Path) -> None:
+    drop_row(log, *partition_of(log, "orders", 1))
+
+
+def move_stretch(log: Path) -> None:
+    place = partition_of(log, "orders", 0)
+    change_row(log, *place, stretches="[[0,1,0],[1,2,1]]")
+
+
+def old_row(log: Path) -> None:
+    place = partition_of(log, "orders", 0)
+    change_row(log, *place, chain=1, leader_epoch=0, stretches="[[0,1,0]]")
+
+
+def trim_needed(log: Path) -> None:
+    change_row(log, *chain(1), trim=seal_of(log))
+
+
+def break_row(log: Path) -> None:
+    change_row(log, "topic", "orders", status="sleeping")
+
+
+@pytest.mark.parametrize(
+    ("harm", "what", "where"),
+    [
+        (lose(segment_key(1, 0)), What.NO_OPENING, segment_key(1, 0)),
+        (lose(segment_key(1, 2)), What.MISSING, segment_key(1, 2)),
+        (lose_seal, What.NO_SEAL, "row chain/1"),
+        (spoil_front, What.DAMAGED, segment_key(1, 2)),
+        (cut, What.DAMAGED, segment_key(1, 3)),
+        (swap, What.FOREIGN, segment_key(1, 2)),
+        (lose_checkpoint, What.CHECKPOINT, ""),
+        (change_checkpoint, What.CHECKPOINT, ""),
+        (stray("chains/odd"), What.STRANGE_KEY, "chains/odd"),
+        (stray("checkpoints/odd"), What.STRANGE_KEY, "checkpoints/odd"),
+        (lambda log: drop_row(log, *chain(1)), What.OLD_REGISTRY, segment_key(1, 0)),
+        (raise_checkpoint, What.OUT_OF_ORDER, "row chain/2"),
+        (lower_next_epoch, What.OLD_REGISTRY, "row cluster"),
+        (lose_topic, What.NO_TOPIC, ""),
+        (lose_partition, What.NO_PARTITION, "row topic/orders"),
+        (move_stretch, What.STRETCHES, ""),
+        (old_row, What.OLD_REGISTRY, ""),
+        (trim_needed, What.TRIMMED_TOO_FAR, "row chain/1"),
+        (break_row, What.BAD_ROW, "row topic/orders"),
+    ],
+    ids=lambda value: value.name if isinstance(value, What) else "",
+)
+def test_what_does_not_agree_is_named(
+    logstore: Command, written: Path, harm: Harm, what: What, where: str
+) -> None:
+    harm(written)
+
+    answer = fsck(logstore, written)
+
+    assert any(
+        kind == what.value and (place == where or not where) for kind, place in found(answer)
+    ), answer.json["problems"]
+    assert all(one["repair"] for one in answer.json["problems"])
+
+
+def test_bytes_of_batches_are_checked_on_demand(logstore: Command, written: Path) -> None:
+    path = written / segment_key(1, 3)
+    spoil(path, path.stat().st_size - 3)
+
+    assert fsck(logstore, written).code == OK
+    assert found(fsck(logstore, written, "--data")) == {(What.DAMAGED.value, segment_key(1, 3))}
+
+
+def test_behind_damage_the_next_checkpoint_is_where_it_goes_on(
+    logstore: Command, written: Path
+) -> None:
+    spoil_front(written)
+
+    assert found(fsck(logstore, written)) == {(What.DAMAGED.value, segment_key(1, 2))}
+
+
+def test_what_lies_beyond_an_end_is_counted_and_harmless(logstore: Command, written: Path) -> None:
+    (written / segment_key(2, 99)).write_bytes(b"a put that came late")
+
+    answer = fsck(logstore, written)
+
+    assert answer.code == OK
+    assert answer.json["counts"]["beyond"] == 1
+
+
+def test_a_broker_that_died_while_it_started_is_counted_and_harmless(
+    logstore: Command, written: Path
+) -> None:
+    path = written / segment_key(3, 0)
+    path.parent.mkdir(parents=True)
+    data = (written / segment_key(2, 0)).read_bytes()
+    path.write_bytes(data)
+
+    answer = fsck(logstore, written)
+
+    assert found(answer) == {(What.FOREIGN.value, segment_key(3, 0))}, "it says that it is chain 2"
+    assert answer.json["counts"]["bare_openings"] == 1
+
+
+def test_people_are_told_what_cures_it(logstore: Command, written: Path) -> None:
+    lower_next_epoch(written)
+
+    answer = logstore("fsck", "--url", written)
+
+    assert answer.code == FAILED
+    assert f"repair: {CURES[What.OLD_REGISTRY]}" in answer.out
+
+
+def test_it_changes_nothing(logstore: Command, written: Path) -> None:
+    before = {path: path.read_bytes() for path in written.rglob("*") if path.is_file()}
+    fsck(logstore, written)
+
+    assert {p: p.read_bytes() for p in written.rglob("*") if p.name in {x.name for x in before}
+            and p.is_file() and p in before} == before
+
+
+def test_where_there_is_no_log_it_says_so(logstore: Command, tmp_path: Path) -> None:
+    answer = logstore("fsck", "--url", tmp_path)
+
+    assert answer.code == FAILED
+    assert "no log here" in answer.err

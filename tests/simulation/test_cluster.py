@@ -1,0 +1,68 @@
+"""Brokers of one log that die, stall, lose the registry or the store, restart and hand over.
+
+As `test_one_broker`, for two to four brokers with their controllers, while partitions move. A
+failing seed is played again by
+
+    python -m tests.simulation.replay --cluster SEED
+"""
+
+import random
+from collections import Counter
+
+import pytest
+
+from tests.simulation.plan import draw_cluster_plan
+from tests.simulation.story import play
+from tests.simulation.world import World
+
+MUST_BE_SEEN = (
+    "put late",
+    "own put met again",
+    "late put landed",
+    "segment met a seal",
+    "seal met a segment",
+    "seal met a seal",
+    "segments beyond a seal",
+    "state in pieces",
+    "inherited across an empty stretch",
+    "moves asked for",
+    "releases",
+    "taken back after a release",
+    "led by one broker after the other",
+    "kill",
+    "kill all",
+    "pause and twin",
+    "cut off from the registry",
+    "cut off from the store",
+    "rolling restart",
+    "drained",
+)
+
+
+def play_cluster(seed: int) -> World:
+    return play(seed, draw_cluster_plan(random.Random(seed)))
+
+
+@pytest.mark.seeds(60)
+def test_nothing_is_lost_doubled_moved_or_made_up(seed: int) -> None:
+    world = play_cluster(seed)
+    assert not world.violations, (
+        f"play it again: python -m tests.simulation.replay --cluster {seed}"
+    )
+
+
+@pytest.mark.slow
+def test_the_seeds_see_everything_that_matters() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(5_000, 5_080):
+        world = play_cluster(seed)
+        assert not world.violations, seed
+        seen.update(world.seen)
+        if all(seen[what] for what in MUST_BE_SEEN):
+            break
+    assert not [what for what in MUST_BE_SEEN if not seen[what]]
+
+
+@pytest.mark.parametrize("number", [2, 11])
+def test_a_number_plays_the_same_twice(number: int) -> None:
+    assert play_cluster(number).lines == play_cluster(number).lines
