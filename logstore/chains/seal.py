@@ -48,7 +48,7 @@ def seal_chain(cluster_id: bytes, epoch: int, sealer: int) -> Steps[SealedChain]
     for _ in range(ROUNDS_MAX):
         row = yield from read_chain_row(epoch)
         chain = yield from read_chain_at(cluster_id, epoch, row.checkpoint)
-        yield from _seal_at_end(chain, sealer)
+        yield from seal_at_end(chain, sealer)
         row = yield from read_chain_row(epoch)
         if chain.next_seq >= row.trim:
             return SealedChain(chain)
@@ -75,7 +75,7 @@ def _fence(epoch: int) -> Steps[None]:
         )
 
 
-def _seal_at_end(chain: ChainState, sealer: int) -> Steps[None]:
+def seal_at_end(chain: ChainState, sealer: int) -> Steps[None]:
     """Read on to the seal; where there is none, put it at the first free seq."""
     while True:
         found: Gap | Sealed = yield from read_on(chain)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _INT32_MAX = 2**31 - 1
+_INT64_MAX = 2**63 - 1
 _OFFSET_MAX = 1 << 62
 _LARGE_BYTES = 1 << 30
 _PURE_ROWS = 1024  # turned into objects at a time
@@ -160,6 +161,8 @@ def _records(rows: pa.RecordBatch, base_offset: int) -> Iterator[tuple[int, Reco
             offset = row["offset"] if has_offsets else base_offset + start + i
             if offset <= last:
                 raise Invalid(f"offsets do not rise: {last} then {offset}")
+            if offset >= _INT64_MAX:  # there must be one behind it
+                raise Invalid(f"offset does not fit: {offset}")
             last = offset
             headers = [_header(item) for item in row["headers"] or ()]
             yield offset, Record(0, row["timestamp_ms"], row["key"], row["value"], headers)

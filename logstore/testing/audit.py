@@ -242,6 +242,12 @@ class _Auditor:
             stretch = chain.stretches.get(StretchKey(*partition, ref.leader_epoch))
             if stretch is not None:
                 records += self._records(ref.chain, stretch)
+        self._check_takes(partition, row, chains)
+        self._found.records[partition] = records
+
+    def _check_takes(
+        self, partition: Partition, row: PartitionRow, chains: Mapping[int, SeenChain]
+    ) -> None:
         begun: dict[int, int] = {}
         for epoch, seen in chains.items():
             for key, extent in seen.stretches.items():
@@ -253,7 +259,6 @@ class _Auditor:
         for earlier, later in pairwise(sorted(begun)):
             if later > earlier + 1 and begun[later] > 0:
                 self._found.seen["inherited across an empty stretch"] += 1
-        self._found.records[partition] = records
 
     def _records(self, epoch: int, stretch: Stretch) -> list[StoredRecord]:
         records = []
@@ -264,12 +269,6 @@ class _Auditor:
             data = self._objects.get_range(segment_key(epoch, row.seq), at, row.length)
             records += records_of_batches(data)
         return records
-
-
-def _is_left_out(stretch: Stretch, leader_epoch: int, row: PartitionRow) -> bool:
-    """Rows need not list what holds no offset that can be read, once it is over."""
-    is_over = leader_epoch < row.leader_epoch
-    return is_over and (stretch.start == stretch.end or stretch.end <= row.log_start)
 
 
 def records_of_batches(data: bytes) -> list[StoredRecord]:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.leaders import Hint
 from broker.produce_bytes import API, Outcome, TopicOutcome, _response, encode_produce_frame
 from logstore.wire.apis import encode_frame
 
@@ -17,6 +18,15 @@ outcomes = st.builds(
     INT64,
     st.none(),
     st.just(()),
+    st.none(),
+)
+hints = st.builds(
+    Hint,
+    st.integers(0, 9),
+    st.integers(0, 9),
+    st.text(max_size=9),
+    st.integers(0, 65_535),
+    st.none() | st.text(max_size=9),
 )
 failures = st.builds(
     Outcome,
@@ -27,6 +37,7 @@ failures = st.builds(
     st.just(-1),
     st.none() | st.text(max_size=20),
     st.lists(st.integers(0, 9), max_size=3).map(tuple),
+    st.none() | hints,
 )
 names = st.text("abcdefghijklmnopqrstuvwxyz._-", min_size=1, max_size=249)
 

@@ -68,7 +68,8 @@ class Config:
 
     @property
     def keeps_what_is_beyond(self) -> bool:
-        return self.beyond_seals or self.late_answers or self.bug is not None
+        looks_beyond = self.bug in (Bug.SEAL_TAKEN_AS_STORED, Bug.SEAL_DELETED)
+        return self.beyond_seals or self.late_answers or looks_beyond
 
     def with_bug(self, bug: Bug) -> "Config":
         return replace(self, bug=bug)

@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 IN_FLIGHT_MAX = 5
 READ_BYTES_MAX = 20_000
+READ_ALL_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,10 +283,17 @@ class Reader(Client):
         world.seen["times looked up"] += 1
 
     async def read_all(self, partition: Partition) -> None:
-        """From the start to the end, whatever it takes."""
+        """From the start to the end, from whoever leads; raises what goes on for a minute."""
         self._positions[partition] = 0
-        while await self.read_once(partition):
-            pass
+        until_s = self.world.clock.monotonic_s() + READ_ALL_S
+        while True:
+            try:
+                if not await self.read_once(partition):
+                    return
+            except (LogstoreError, TimeoutError):
+                if self.world.clock.monotonic_s() > until_s:
+                    raise
+                await self.world.clock.sleep_s(0.1)
 
 
 class Admin(Client):

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stub does not re-export
     AdminClient,
     NewTopic,
@@ -23,6 +29,11 @@ from logstore.rows import partition_pk, partition_sk
 from tests.spark_source.log_on_disk import LogOnDisk
 
 WAIT_S = 30.0
+COORDINATOR_IS_BUSY = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 CLOCK = SystemClock()
 
 
@@ -108,7 +119,7 @@ class KafkaPlace:
             try:
                 found = future.result(WAIT_S).topic_partitions
             except KafkaException as error:
-                if not error.args[0].retriable():
+                if error.args[0].code() not in COORDINATOR_IS_BUSY:
                     raise
             else:
                 return {(one.topic, one.partition): one.offset for one in found}

@@ -37,7 +37,7 @@ def some_batches(rng: random.Random) -> list[bytes]:
         batch = _sound_batch(rng, offset)
         offset = min(offset + rng.randrange(1, 40), INT64_MAX - 3)
         if rng.random() < damage_odds:
-            batch = _damaged(rng, batch)
+            batch = damaged(rng, batch)
         batches.append(_packed(rng, batch))
     return batches
 
@@ -48,7 +48,11 @@ def _sound_batch(rng: random.Random, base_offset: int) -> bytes:
     value_bytes_max = rng.choice([0, 30, 70, 300])
     for _ in range(rng.choice([0, 1, 2, 3, 8, 30])):
         delta += rng.choice([1, 1, 1, 2, 70])
-        time = NOW_MS if is_append_time else rng.choice([NOW_MS, -1, 0, NOW_MS + delta, INT64_MAX // 2])
+        time = (
+            NOW_MS
+            if is_append_time
+            else rng.choice([NOW_MS, -1, 0, NOW_MS + delta, INT64_MAX // 2])
+        )
         key = rng.choice([None, b"", rng.randbytes(rng.randrange(40))])
         value = rng.choice([None, rng.randbytes(rng.randrange(value_bytes_max + 1))])
         records.append(Record(delta, time, key, value, _headers(rng)))
@@ -71,7 +75,8 @@ def _headers(rng: random.Random) -> list[tuple[str, bytes | None]]:
     ]
 
 
-def _damaged(rng: random.Random, batch: bytes) -> bytes:
+def damaged(rng: random.Random, batch: bytes) -> bytes:
+    """With its length and CRC right again, nearly always."""
     changed = bytearray(batch)
     for _ in range(rng.choice([1, 1, 1, 2, 5])):
         rng.choice(_DAMAGES)(rng, changed)

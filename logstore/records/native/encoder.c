@@ -81,7 +81,7 @@ static enum fit place(const Source *source, Plan *plan, int64_t row, Measured *m
     int64_t timestamp = item_i64(&source->timestamps, row);
     int64_t offset = source->offsets.is_absent ? plan->base_offset + (row - source->first)
                                                : item_i64(&source->offsets, row);
-    if (timestamp < -1 || offset < source->base_offset)
+    if (timestamp < -1 || offset < source->base_offset || offset == INT64_MAX)
         return WRONG;
     if (!plan->count) {
         plan->base_offset = offset;

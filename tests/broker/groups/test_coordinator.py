@@ -1,0 +1,282 @@
+"""The runner of one partition: loads, answers after commits, keeps time, keeps its log short."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from broker.groups.coordinator import LOAD_AGAIN_S, Coordinator
+from broker.groups.join import JoinAsk
+from broker.groups.key_compaction import RECORDS_FLOOR, SEGMENTS_FLOOR, LogShape, is_due
+from broker.groups.limits import GroupLimits
+from broker.groups.offsets import Wanted
+from broker.groups.outcome import Joined, Synced
+from broker.groups.sync import SyncAsk
+from logstore.testing.virtual_loop import VirtualClock, run
+from logstore.wire.errors import ErrorCode
+from tests.broker.groups.running_coordinator import (
+    COMMIT_TIMEOUT_S,
+    Bench,
+    Box,
+    MemoryPartition,
+)
+
+SESSION_S = 10.0
+Story = Callable[[Bench], Awaitable[None]]
+
+
+def play(story: Story) -> None:
+    async def main() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            await story(Bench(MemoryPartition(), tasks, GroupLimits(initial_delay_ms=0)))
+
+    run(main())
+
+
+def ask_join(coordinator: Coordinator, member_id: str = "", group: str = "g") -> Box:
+    box = Box()
+    ask = JoinAsk(
+        token=box,
+        member_id=member_id,
+        session_timeout_ms=int(SESSION_S * 1000),
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=(("range", b"topics"),),
+        new_member_id="m1",
+        needs_member_id=False,
+    )
+    coordinator.join(group, ask)
+    return box
+
+
+def ask_sync(coordinator: Coordinator, generation: int) -> Box:
+    box = Box()
+    ask = SyncAsk(token=box, member_id="m1", generation=generation, assignments={"m1": b"part"})
+    coordinator.sync("g", ask)
+    return box
+
+
+def put(coordinator: Coordinator, offset: int, partition: int = 0, group: str = "g") -> None:
+    coordinator.commit(group, [Wanted(("t", partition), b"1" * 16, offset, -1, "")], -1)
+
+
+def codes(coordinator: Coordinator) -> list[ErrorCode]:
+    """What is told of a commit, once something is."""
+    told: list[ErrorCode] = []
+    coordinator.when_safe(told.append)
+    return told
+
+
+def only(box: Box) -> Joined | Synced:
+    (answer,) = box.answers
+    return answer
+
+
+def test_nothing_is_answered_before_it_is_committed() -> None:
+    async def story(bench: Bench) -> None:
+        coordinator = await bench.loaded()
+        bench.log.commits_at_once = False
+        join = ask_join(coordinator)
+        assert join.answers == []
+        bench.log.commit()
+        assert only(join).code == 0
+        sync = ask_sync(coordinator, 1)
+        assert sync.answers == []
+        bench.log.commit()
+        assert only(sync).code == 0
+        put(coordinator, 5)
+        told = codes(coordinator)
+        assert told == []
+        bench.log.commit()
+        assert told == [ErrorCode.NONE]
+        assert codes(coordinator) == [ErrorCode.NONE], "nothing is on its way"
+
+    play(story)
+
+
+def test_a_commit_that_takes_too_long_is_told_so() -> None:
+    async def story(bench: Bench) -> None:
+        coordinator = await bench.loaded()
+        bench.log.commits_at_once = False
+        put(coordinator, 5)
+        told = codes(coordinator)
+        await VirtualClock().sleep_s(COMMIT_TIMEOUT_S + 0.1)
+        assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        bench.log.commit()
+        assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+    play(story)
+
+
+def test_a_coordinator_that_starts_knows_what_was_committed() -> None:
+    async def story(bench: Bench) -> None:
+        first = await bench.loaded()
+        ask_join(first)
+        ask_sync(first, 1)
+        put(first, 7)
+        second = await bench.loaded()
+        group = second.states.get("g")
+        assert group is not None
+        assert group.generation == 1
+        assert group.members["m1"].assignment == b"part"
+        assert group.offsets["t", 0].offset == 7
+        assert second.heartbeat("g", "m1", None, 1) == 0
+
+    play(story)
+
+
+def test_a_member_that_never_comes_back_is_missed_after_its_session() -> None:
+    async def story(bench: Bench) -> None:
+        first = await bench.loaded()
+        ask_join(first)
+        ask_sync(first, 1)
+        first.retire()
+        second = await bench.loaded()
+        await VirtualClock().sleep_s(SESSION_S - 0.1)
+        assert second.heartbeat("g", "m1", None, 1) == 0
+        await VirtualClock().sleep_s(SESSION_S + 0.1)
+        assert second.heartbeat("g", "m1", None, 1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+    play(story)
+
+
+def test_a_load_that_fails_is_tried_again() -> None:
+    async def story(bench: Bench) -> None:
+        put(await bench.loaded(), 7)
+        bench.log.fails_to_read = 2
+        coordinator = bench.new()
+        loading = asyncio.get_running_loop().time()
+        await coordinator.load()
+        assert asyncio.get_running_loop().time() - loading >= 2 * LOAD_AGAIN_S
+        assert coordinator.states.live_count == 1
+
+    play(story)
+
+
+def test_a_partition_that_is_lost_answers_everybody_who_waits() -> None:
+    async def story(bench: Bench) -> None:
+        coordinator = await bench.loaded()
+        ask_join(coordinator)
+        waiting = Box()
+        ask = JoinAsk(
+            token=waiting,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=60_000,
+            protocol_type="consumer",
+            protocols=(("range", b""),),
+            new_member_id="m2",
+            needs_member_id=False,
+        )
+        coordinator.join("g", ask)
+        bench.log.commits_at_once = False
+        put(coordinator, 5, group="other")
+        told = codes(coordinator)
+        bench.log.lose()
+        assert only(waiting).code == ErrorCode.NOT_COORDINATOR
+        assert told == [ErrorCode.NOT_COORDINATOR]
+        assert codes(coordinator) == [ErrorCode.NOT_COORDINATOR]
+
+    play(story)
+
+
+def test_an_append_that_is_refused_ends_the_coordinator() -> None:
+    async def story(bench: Bench) -> None:
+        coordinator = await bench.loaded()
+        bench.log.is_led = False  # and nobody has told yet
+        join = ask_join(coordinator)
+        assert only(join).code == ErrorCode.NOT_COORDINATOR
+        assert coordinator.is_retired
+
+    play(story)
+
+
+def test_many_commits_leave_little_to_load() -> None:
+    async def story(bench: Bench) -> None:
+        coordinator = await bench.loaded()
+        for number in range(3 * RECORDS_FLOOR):
+            put(coordinator, number, partition=number % 10)
+            if number % 100 == 0:
+                await VirtualClock().sleep_s(0)
+        await VirtualClock().sleep_s(1)
+        left = bench.log.end - bench.log.start
+        assert left < RECORDS_FLOOR
+        second = await bench.loaded()
+        group = second.states.get("g")
+        assert group is not None
+        assert len(group.offsets) == second.states.live_count == 10
+        assert {offset.offset for offset in group.offsets.values()} == set(
+            range(3 * RECORDS_FLOOR - 10, 3 * RECORDS_FLOOR)
+        )
+
+    play(story)
+
+
+def test_what_changes_while_keys_are_written_anew_prevails() -> None:
+    async def story(bench: Bench) -> None:
+        coordinator = await bench.loaded()
+        partitions = 1200  # more than one batch
+        for number in range(partitions):
+            put(coordinator, 1, partition=number)
+        await VirtualClock().sleep_s(1)
+        for number in range(2 * RECORDS_FLOOR):
+            put(coordinator, 2, partition=number % partitions)
+            if bench.log.start == 0 and number > RECORDS_FLOOR:
+                await VirtualClock().sleep_s(0)
+                put(coordinator, 3, partition=partitions - 1)
+        coordinator.delete_offsets("g", [("t", 5)])
+        await VirtualClock().sleep_s(1)
+        assert bench.log.start > 0
+        second = await bench.loaded()
+        ours, theirs = coordinator.states.get("g"), second.states.get("g")
+        assert ours is not None
+        assert theirs is not None
+        assert ours.offsets == theirs.offsets
+        assert ("t", 5) not in theirs.offsets
+
+    play(story)
+
+
+def test_a_log_start_that_cannot_be_raised_loses_nothing() -> None:
+    async def story(bench: Bench) -> None:
+        bench.log.fails_to_raise = True
+        coordinator = await bench.loaded()
+        for number in range(2 * RECORDS_FLOOR):
+            put(coordinator, number)
+            if number % 100 == 0:
+                await VirtualClock().sleep_s(0)
+        await VirtualClock().sleep_s(1)
+        assert bench.log.start == 0
+        second = await bench.loaded()
+        group = second.states.get("g")
+        assert group is not None
+        assert group.offsets["t", 0].offset == 2 * RECORDS_FLOOR - 1
+
+    play(story)
+
+
+def test_old_offsets_are_swept_away() -> None:
+    async def story(bench: Bench) -> None:
+        coordinator = await bench.loaded()
+        put(coordinator, 5)
+        await VirtualClock().sleep_s(bench.limits.retention_ms / 1000)
+        await coordinator.sweep()
+        assert coordinator.states.groups == {}
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("records", "segments", "live", "is_wanted"),
+    [
+        (RECORDS_FLOOR, 1, 0, False),
+        (RECORDS_FLOOR + 1, 1, 0, True),
+        (3 * RECORDS_FLOOR, 1, 2 * RECORDS_FLOOR, False),
+        (5 * RECORDS_FLOOR, 1, 2 * RECORDS_FLOOR, True),
+        (SEGMENTS_FLOOR + 1, SEGMENTS_FLOOR + 1, 1, True),
+        (SEGMENTS_FLOOR + 1, SEGMENTS_FLOOR + 1, SEGMENTS_FLOOR + 1, False),
+    ],
+)
+def test_keys_are_written_anew_when_the_dead_outnumber_them(
+    records: int, segments: int, live: int, is_wanted: bool
+) -> None:
+    assert is_due(LogShape(records, segments), live) is is_wanted
