@@ -16,14 +16,14 @@ RECORDS ?= 100000
 MINUTES ?= 30
 LIFE ?= 60
 
-.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations kills kills-s3 fmt lock clean java
+.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations model kills kills-s3 fuzz fmt lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
 venv: $(STAMP) ## set-up: Python environment in .venv, from the lock file
 
-$(STAMP): requirements.lock requirements-build.lock pyproject.toml
+$(STAMP): requirements.lock requirements-build.lock pyproject.toml setup.py $(wildcard logstore/records/native/*.[ch])
 	@tools/bootstrap.sh
 
 check: format lint types imports fast ## format, lint, types, import contracts and fast tests: before every push
@@ -62,11 +62,14 @@ demo-s3: $(STAMP) ## the same in a bucket of versitygw, with DynamoDB Local; on 
 bench: $(STAMP) java ## measure, beside Apache Kafka in the same run; ARGS="fetch --rounds 5" for some
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-campaign: simulations kills kills-s3 ## the long runs: many seeds, kill -9, clients among each other, S3 on a bad day
+campaign: simulations model kills kills-s3 ## the long runs: many seeds, kill -9, clients among each other, S3 on a bad day
 
 simulations: $(STAMP) ## the simulations over many seeds: SEEDS=2000 FIRST_SEED=0
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m "" --timeout=0 tests/simulation \
 	  --hypothesis-profile=campaign --seeds $(SEEDS) --first-seed $(FIRST_SEED)
+
+model: $(STAMP) ## every reachable state of the safety rules within large bounds, and every planted bug; prints a table
+	@$(BIN)/python -m tests.model --large --planted
 
 kills: $(STAMP) ## real brokers killed, real clients compared: KILLS=50 SEED=0 RECORDS=100000
 	@KILLS=$(KILLS) SEED=$(SEED) RECORDS=$(RECORDS) $(BIN)/python -m pytest -q -m clients \
@@ -76,6 +79,9 @@ kills-s3: $(STAMP) ## brokers killed with the log in a bucket behind faults: MIN
 	@MINUTES=$(MINUTES) LIFE=$(LIFE) SEED=$(SEED) $(BIN)/python -m pytest -q -m clients \
 	  --timeout=0 tests/scenarios/test_kill_series_s3.py
 
+fuzz: $(STAMP) ## the native codec, built with sanitizers, attacked beside its twin in Python: MINUTES=30 SEED=0
+	@$(BIN)/python -m tools.fuzz --minutes $(MINUTES) --seed $(SEED)
+
 fmt: $(STAMP) ## format the code, and repair what the linter can
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
@@ -84,5 +90,5 @@ lock: ## write requirements*.lock again from pyproject.toml; ARGS=--upgrade to m
 	@tools/bootstrap.sh lock $(ARGS)
 
 clean: ## remove what was built, measured and installed, .venv too
-	rm -rf .venv .uv .bootstrap.lock build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .uv .bootstrap.lock build dist logstore/records/native/*.so *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

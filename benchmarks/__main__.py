@@ -1,7 +1,8 @@
 """Runs cases: `python -m benchmarks [CASE ...] [--rounds N] [--no-peer] [--json FILE]`.
 
 Each round starts a fresh server of each kind in turn, so that what the machine does meanwhile hits
-both; a figure is the median over the rounds. CPU-second figures are the ones to compare.
+both; a figure is the median over the rounds. CPU-second figures are the ones to compare. A case
+with TWINS needs no server: it compares two ways to do the same in this process.
 """
 
 import argparse
@@ -12,12 +13,13 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 from benchmarks.peers.kafka import start_kafka
 from benchmarks.peers.logstore_broker import start_logstore
 from benchmarks.peers.server import Start, running
 
-CASES = ("start", "tiny_requests", "acknowledge", "fetch", "produce")
+CASES = ("decode", "start", "tiny_requests", "acknowledge", "fetch", "produce")
 STARTS: Mapping[str, Start] = {"logstore": start_logstore, "kafka": start_kafka}
 Figures = dict[str, dict[str, list[float]]]
 """By figure, by server: one value a round."""
@@ -28,15 +30,29 @@ def main() -> int:
     peers = ["logstore"] if arguments.no_peer else list(STARTS)
     results: dict[str, Figures] = {}
     for name in arguments.cases or CASES:
-        results[name] = _run_case(name, peers, arguments.rounds)
-        _show(name, results[name], peers)
+        case = importlib.import_module(f"benchmarks.cases.{name}")
+        if hasattr(case, "TWINS"):
+            results[name] = _run_twins(case, arguments.rounds)
+            _show(name, results[name], case.TWINS)
+        else:
+            results[name] = _run_case(case, peers, arguments.rounds)
+            _show(name, results[name], peers)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(results, indent=1) + "\n")
     return 0
 
 
-def _run_case(name: str, peers: Sequence[str], rounds: int) -> Figures:
-    case = importlib.import_module(f"benchmarks.cases.{name}")
+def _run_twins(case: ModuleType, rounds: int) -> Figures:
+    figures: Figures = {}
+    for _ in range(rounds):
+        for twin in case.TWINS:
+            for figure, value in case.run(twin).items():
+                figures.setdefault(figure, {}).setdefault(twin, []).append(value)
+    return figures
+
+
+def _run_case(case: ModuleType, peers: Sequence[str], rounds: int) -> Figures:
+    name = case.__name__.rpartition(".")[2]
     figures: Figures = {}
     for number in range(rounds):
         for peer in peers:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.cluster.placement import Load, place
 from broker.errors import Refuse
+from broker.groups.placement import OFFSETS_TOPIC
 from logstore.errors import LogstoreError, Retryable
 from logstore.log.log import Log
 from logstore.log.topics import TopicExists, check_topic_name
@@ -97,7 +98,9 @@ async def begin_and_wait(
 
 def auto_create(broker: "Broker", name: str) -> None:
     """Begin to create a topic that a client asked for, once however many ask."""
-    if name not in broker.being_created:
+    if name == OFFSETS_TOPIC:
+        broker.groups.create_topic()
+    elif name not in broker.being_created:
         broker.being_created.add(name)
         broker.tasks.create_task(_auto_create(broker, name))
 

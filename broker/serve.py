@@ -34,6 +34,7 @@ from broker.listeners import Listener, bind, plan_listeners
 from broker.log_lines import configure_log_lines
 from broker.server import Server
 from broker.store_watch import watch_store
+from broker.trimming import Trimming
 from logstore.clock import SystemClock
 from logstore.config.broker import BrokerSettings
 from logstore.errors import Invalid, LogstoreError
@@ -166,7 +167,10 @@ async def _accept(
     broker.controller = controller
     server = Server(broker, listeners)
     await server.listen()
+    tasks.create_task(broker.groups.run())
     running = tasks.create_task(controller.run())
+    trimming = Trimming(log, settings.settings, lambda: controller.is_active)
+    tasks.create_task(trimming.run())
     _collect_less()
     addresses = ", ".join(map(str, listeners))
     name = f"logstore: broker {settings.broker} epoch {log.epoch}"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker.authorizer import Kind, Resource
+from broker.groups.placement import OFFSETS_TOPIC
 from logstore.config.topics import topic_value
 
 
@@ -18,6 +19,8 @@ class TopicRules:
     before_ms_max: int
     after_ms_max: int
     is_zstd: bool
+    is_internal: bool
+    """Whether only brokers write to it."""
 
     @staticmethod
     def of(name: str, configs: Mapping[str, str], defaults: Mapping[str, str]) -> "TopicRules":
@@ -39,4 +42,5 @@ class TopicRules:
             before_ms_max=number("message.timestamp.before.max.ms"),
             after_ms_max=number("message.timestamp.after.max.ms"),
             is_zstd=topic_value("compression.type", configs, defaults) == "zstd",
+            is_internal=name == OFFSETS_TOPIC,
         )

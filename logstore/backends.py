@@ -88,6 +88,14 @@ class Backends:
         assert isinstance(self.location, DirectoryLocation)
         return SqliteRows(self.location.directory / registry.removeprefix(_SQLITE), mode)
 
+    def is_lost(self, registry: str) -> bool:
+        """Whether the registry is a file, and is gone."""
+        return (
+            isinstance(self.location, DirectoryLocation)
+            and registry.startswith(_SQLITE)
+            and not (self.location.directory / registry.removeprefix(_SQLITE)).exists()
+        )
+
     def check_registry(self, registry: str) -> None:
         """Raises `Invalid` unless it is the URL of a registry that a log here can have."""
         if is_table_url(registry):

@@ -45,13 +45,6 @@ def read_partition_rows() -> Steps[list[tuple[tuple[bytes, int], PartitionRow]]]
     return sorted(rows, key=lambda item: item[0])
 
 
-def read_broker_addresses() -> Steps[list[tuple[str, int]]]:
-    """Host and port of every broker that has a row, whether it lives or not."""
-    rows = yield QueryRows(BROKER)
-    brokers = [BrokerRow.of(row) for _, row in rows]
-    return [(broker.host, broker.port) for broker in brokers]
-
-
 def read_partition_row(topic_id: bytes, partition: int) -> Steps[PartitionRow | None]:
     row = yield GetRow(partition_pk(topic_id, partition), partition_sk(topic_id, partition))
     return None if row is None else PartitionRow.of(row)

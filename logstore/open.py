@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from logstore.backends import EMBEDDED_REGISTRY, Backends, state_directory
 from logstore.chains.identity import Identity, ensure_identity, read_identity
@@ -28,9 +29,10 @@ from logstore.objects.hedging import HedgingStore
 from logstore.objects.metered import MeteredBlockingStore, MeteredStore, StoreCounts
 from logstore.objects.store import BlockingObjectStore, ObjectStore
 from logstore.perform import BlockingPerformer, Performer
+from logstore.registry.memory import MemoryRows
 from logstore.registry.reads import PatientReads
 from logstore.registry.retrying import RetryingRegistry
-from logstore.registry.store import BlockingRowStore
+from logstore.registry.store import BlockingRowStore, RowStore
 
 READ_THREADS = 8
 
@@ -121,9 +123,12 @@ async def open_existing(
     clock: Clock,
     chance: random.Random,
     storage: Mapping[str, str] | None = None,
-    registry_may_be_lost: bool = False,
+    lost_registry: Literal["refuse", "create", "imagine"] = "refuse",
 ) -> OpenLog:
-    """For tools that change a log. It must be there; nothing is created but a lost registry file.
+    """For tools that change a log. It must be there; nothing is created.
+
+    `lost_registry` says what to do where the registry's file is gone; to imagine one is to go on
+    with an empty one in memory.
 
     Raises `Refused` where there is no log, `Retryable` and the like as its stores do.
     """
@@ -133,7 +138,11 @@ async def open_existing(
     if identity is None:
         raise Refused(f"no log here: url={url} has no {CLUSTER_KEY}; check the URL")
     counts = StoreCounts()
-    rows = backends.rows(identity.registry, "create" if registry_may_be_lost else "write")
+    rows: RowStore = backends.rows(
+        identity.registry, "create" if lost_registry == "create" else "write"
+    )
+    if lost_registry == "imagine" and backends.is_lost(identity.registry):
+        rows = MemoryRows()
     registry = RetryingRegistry(rows, lambda: secrets.token_hex(8), clock, chance)
     store = MeteredStore(backends.store(clock), counts)
     performer = Performer(store, registry, clock, chance, lambda: secrets.token_bytes(16))

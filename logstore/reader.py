@@ -20,9 +20,9 @@ from logstore.clock import blocking_sleep_s
 from logstore.errors import Corrupt, Denied, NotFound, OutcomeUnknown, Refused, Retryable
 from logstore.index.lookup import IndexCache, rows_for_offset, rows_for_time
 from logstore.index.partition import ChainCheckpoints
-from logstore.index.rows import first_row_for_offset, first_row_for_time, row_at, row_count
+from logstore.index.rows import first_row_for_offset, row_at, row_count, row_for_time
 from logstore.metadata import (
-    read_broker_addresses,
+    read_brokers,
     read_partition_row,
     read_partition_rows,
     read_topics,
@@ -32,7 +32,7 @@ from logstore.open import ReadableLog
 from logstore.perform import back_off_seconds
 from logstore.pieces import Piece, TopicPartition
 from logstore.records.lookup import first_record_at_or_after
-from logstore.rows import ChainStatus, PartitionRow, StretchRef, TopicRow, TopicStatus
+from logstore.rows import BrokerStatus, ChainStatus, PartitionRow, StretchRef, TopicRow, TopicStatus
 from logstore.segments.format import Entry, EntryKind, decode_front, decode_header
 from logstore.steps import Steps
 
@@ -48,6 +48,8 @@ __all__ = [
 
 PREFETCH_SEGMENTS = 2
 GET_ATTEMPTS_MAX = 8
+IDLE_READS_PER_LOOK = 32
+"""After so many reads of a chain that found nothing new, its row is looked at."""
 
 
 class SegmentGone(Retryable):
@@ -91,6 +93,7 @@ class LogReader:
     def __init__(self, log: ReadableLog) -> None:
         self._log = log
         self._followers: dict[int, Follower] = {}
+        self._idle: dict[int, int] = {}
         self._sealed: set[int] = set()
         self._checkpoints = ChainCheckpoints(IndexCache())
 
@@ -104,8 +107,12 @@ class LogReader:
         return {name: row for name, row in rows.items() if row.status is TopicStatus.LIVE}
 
     def brokers(self) -> list[tuple[str, int]]:
-        """Host and port of every broker, alive or not."""
-        return self._log.performer.run(read_broker_addresses())
+        """Host and port of every broker, alive or not; those that say they serve come first."""
+        brokers = sorted(
+            self._log.performer.run(read_brokers()).values(),
+            key=lambda broker: broker.status is not BrokerStatus.SERVING,
+        )
+        return [(broker.host, broker.port) for broker in brokers]
 
     def partition_row(self, key: TopicPartition) -> PartitionRow | None:
         """As the registry has it now; None when the topic's life is over."""
@@ -121,9 +128,10 @@ class LogReader:
         }
         chains = {row.chain for row in rows.values()}
         for chain in chains:
-            self._log.performer.run(self._follower(chain).advance())
+            self._advance(chain, look_every=1)
         for chain in set(self._followers) - chains:
             del self._followers[chain]
+            self._idle.pop(chain, None)
         return {key: PartitionView(row, self._end(key, row)) for key, row in rows.items()}
 
     def follow(
@@ -135,9 +143,8 @@ class LogReader:
         """
         news = 0
         for chain in {view.row.chain for view in views.values()}:
-            follower = self._follower(chain)
-            news += self._log.performer.run(follower.advance())
-            if follower.is_sealed:
+            news += self._advance(chain, look_every=IDLE_READS_PER_LOOK)
+            if self._follower(chain).is_sealed:
                 return None
         if not news:
             return views
@@ -158,6 +165,19 @@ class LogReader:
     ) -> int | None:
         """Offset of the first committed record at or after `timestamp` (ms); None without one."""
         return self._log.performer.run(self._offset_for_time(key, view, timestamp))
+
+    def _advance(self, chain: int, *, look_every: int) -> int:
+        """How many segments of a chain are new; or 1 when it was entered anew.
+
+        Where nothing is new for long, its row tells whether what follows was trimmed (rule 6).
+        """
+        follower = self._follower(chain)
+        news = self._log.performer.run(follower.advance())
+        self._idle[chain] = 0 if news else self._idle.get(chain, 0) + 1
+        if self._idle[chain] < look_every:
+            return news
+        self._idle[chain] = 0
+        return int(self._log.performer.run(follower.look_at_row()))
 
     def _follower(self, chain: int) -> Follower:
         if chain not in self._followers:
@@ -250,13 +270,18 @@ class LogReader:
             stretch_key = StretchKey(key.topic_id, key.partition, ref.leader_epoch)
             checkpoints = yield from self._known_checkpoints(ref.chain)
             found = yield from rows_for_time(
-                self._checkpoints.cache, ref.chain, checkpoints, stretch_key, timestamp
+                self._checkpoints.cache,
+                ref.chain,
+                checkpoints,
+                stretch_key,
+                timestamp,
+                view.log_start,
             )
             row = None if found is None else row_at(found.rows, found.number)
             if row is None and ref.chain in self._followers:
                 stretch = self._followers[ref.chain].state.stretches.get(stretch_key)
                 rows = bytearray() if stretch is None else stretch.rows
-                number = first_row_for_time(rows, timestamp)
+                number = row_for_time(rows, timestamp, view.log_start)
                 row = row_at(rows, number) if number < row_count(rows) else None
             if row is not None:
                 data = yield from _read_body_range(ref.chain, row.seq, row.position, row.length)

@@ -65,6 +65,8 @@ class BrokerStatus(StrEnum):
     """Hands its partitions over and wants no more of them."""
     STOPPED = "stopped"
     """Ended in good order: nobody needs to wait for its lease."""
+    FENCED = "fenced"
+    """Taken for dead by the controller: it can renew no more, and finds out when it tries."""
 
 
 class Address(NamedTuple):
@@ -262,6 +264,10 @@ class PartitionRow:
             "reassigning": json.dumps(self.reassigning, separators=(",", ":")),
             "target": self.target,
         }
+
+    def leadership(self) -> Row:
+        """What a change of leader writes: log start stays out, since it may go up meanwhile."""
+        return {name: value for name, value in self.row().items() if name != "log_start"}
 
     @staticmethod
     def of(row: Row) -> "PartitionRow":

@@ -159,7 +159,7 @@ def _take_partition(
     ]
     pk, sk = partition_pk(topic_id, partition), partition_sk(topic_id, partition)
     try:
-        yield UpdateRow(pk, sk, taken.row(), terms)
+        yield UpdateRow(pk, sk, taken.leadership(), terms)
     except ConditionFailed as failed:
         now = None if failed.current is None else PartitionRow.of(failed.current)
         if now is None or now.stretches[-1] != taken.stretches[-1]:

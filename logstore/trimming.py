@@ -25,6 +25,7 @@ from logstore.chains.trim import (
     TopicPartition,
     Why,
     above_its_row,
+    has_more,
     hold_of,
     is_trim_point,
     next_of,
@@ -95,7 +96,7 @@ class Trimmer:
 
     def steps(self, wanted: Wanted = every) -> Steps[Trimmed]:
         rows = [(int(sk), ChainRow.of(row)) for sk, row in (yield QueryRows(CHAIN))]
-        chains = [(e, row) for e, row in rows if wanted(e, row) and row.checkpoint > row.deleted]
+        chains = [(epoch, row) for epoch, row in rows if wanted(epoch, row) and has_more(row)]
         done = Trimmed()
         if not chains:
             return done

@@ -1,1 +1,32 @@
-"""Spark on logstore: `format("logstore")`, read from the log's objects."""
+"""Spark on logstore: `format("logstore")`, read from the log's objects.
+
+    from spark_source import LagListener, configure, read_topic
+
+Spark finds the format without an import of this; these are for convenience.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spark_source.lag import LagListener, PartitionLag
+    from spark_source.reading import read_topic
+    from spark_source.settings import advice, configure
+
+__all__ = ["LagListener", "PartitionLag", "advice", "configure", "read_topic"]
+
+_HOMES = {
+    "LagListener": "lag",
+    "PartitionLag": "lag",
+    "advice": "settings",
+    "configure": "settings",
+    "read_topic": "reading",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Found when first asked for: whenever Spark looks for sources, it imports this package."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -28,6 +28,9 @@ BATCHED_FROM = 4
 
 GROUP = 0
 TIMEOUT_S = 3.0
+BROKERS_ASKED_MAX = 3
+"""At one go: a batch waits meanwhile. The next go asks others."""
+
 PAUSE_S = 10.0
 """After a failure: how long nothing is tried. Batches do not wait for a group."""
 
@@ -53,6 +56,7 @@ class GroupCommits:
         self._told: Position | None = None
         self._paused_until_s = -math.inf
         self._has_warned = False
+        self._asked = 0
 
     def tell(self, position: Position) -> None:
         """Everything below `position` has been processed. Never raises what `logstore` raises."""
@@ -90,11 +94,14 @@ class GroupCommits:
 
     def _find_coordinator(self) -> Address:
         failure: LogstoreError = Retryable("the registry names no broker; is one running?")
-        for address in self._find_brokers():
+        brokers = self._find_brokers()
+        for _ in brokers[:BROKERS_ASKED_MAX]:
+            address = brokers[self._asked % len(brokers)]
             try:
                 return self._ask_for_coordinator(address)
             except LogstoreError as error:
                 failure = error
+                self._asked += 1
         raise failure
 
     def _ask_for_coordinator(self, address: Address) -> Address:

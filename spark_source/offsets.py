@@ -194,11 +194,15 @@ def _lost_offsets(name: str, topic: TopicPosition, now: TopicExtent) -> list[str
     losses = []
     for number, offset in sorted(topic.next.items()):
         extent = now.partitions.get(number)
-        if extent is None or not extent.start <= offset <= extent.end:
-            there = "nothing" if extent is None else f"[{extent.start}, {extent.end})"
+        if extent is None:
+            losses.append(
+                f"partition is gone, or is no longer assigned: topic={name} partition={number} "
+                f"offset={offset}"
+            )
+        elif not extent.start <= offset <= extent.end:
             losses.append(
                 f"offset is not in the log: topic={name} partition={number} "
-                f"offset={offset} there={there}"
+                f"offset={offset} there=[{extent.start}, {extent.end})"
             )
     return losses
 

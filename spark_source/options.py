@@ -127,6 +127,12 @@ class ReadOptions:
 def parse_options(options: Mapping[str, str], mode: Mode) -> ReadOptions:
     """Raises `Invalid`, naming the option and what it may be."""
     given = _lower(options)
+    if not given:
+        raise Invalid(
+            "no options at all: option path names the log and subscribe its topics. Spark 4.2 "
+            "drops the options of CREATE TABLE when it reads a Python source: read the table WITH "
+            "(path='…', subscribe='…'), or make it a temporary view, which keeps them"
+        )
     _check_names(given)
     topics = _topics(given)
     if mode is Mode.STREAM and (endings := [name for name in ENDINGS if name.lower() in given]):

@@ -29,6 +29,11 @@ def ddl_of(columns: Iterable[str]) -> str:
     return ", ".join(f"{name} {TYPES[name]}" for name in columns)
 
 
+def types_of(columns: Iterable[str]) -> list[tuple[str, str]]:
+    """(name, type) of columns; an unknown one keeps its name, for `check_columns` to refuse."""
+    return [(name, TYPES.get(name, "")) for name in columns]
+
+
 def check_columns(asked: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Names of a given schema's columns, from (name, Spark's simple string of the type).
 
@@ -39,8 +44,10 @@ def check_columns(asked: Iterable[tuple[str, str]]) -> tuple[str, ...]:
         if TYPES.get(name) != kind:
             raise Invalid(
                 f"the source has no column: {name} {kind}; a schema may choose among: "
-                f"{ddl_of(TYPES)}"
+                f"{ddl_of(TYPES)}; other types come by a cast in the query"
             )
+        if name in names:
+            raise Invalid(f"a schema names a column twice: {name}")
         names.append(name)
     if not names:
         raise Invalid(f"a schema without columns; choose among: {ddl_of(TYPES)}")

@@ -2,9 +2,9 @@
 # Sets up .venv on a fresh machine: a Python, uv, what requirements.lock names, and this project.
 # `bootstrap.sh lock` resolves the lock files again; pins stay unless `--upgrade` is given.
 #
-# Needs Python 3.11 or newer and a package index; no compiler, no home directory, no cache. PYTHON
-# names another interpreter. uv takes its index from the environment; what pip is told there counts
-# for it too. Two set-ups at once wait for each other.
+# Needs Python 3.11 or newer and a package index; no home directory, no cache. A C compiler, where
+# there is one, builds the native codec. PYTHON names another interpreter. uv takes its index from
+# the environment; what pip is told there counts for it too. Two set-ups at once wait for each other.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,8 +36,11 @@ set_up() {
   [ -t 2 ] || quiet=(--quiet)  # progress is for people
   echo "set-up: installing requirements.lock, 1.3 GB unpacked" >&2
   "$uv" pip sync "${quiet[@]}" --python .venv/bin/python --require-hashes requirements.lock
+  rm -f logstore/records/native/*.so  # what is there now may be of other sources
   "$uv" pip install --quiet --python .venv/bin/python --no-deps \
     --build-constraints "$BUILD_LOCK" --editable .
+  .venv/bin/python -c 'from logstore.records.native import codec; raise SystemExit(not codec)' ||
+    echo "set-up: the native codec is not built (no C compiler, or no Python.h): Python does it" >&2
   touch "$STAMP"
   echo "set-up: done in $SECONDS s" >&2
 }
@@ -59,7 +62,8 @@ take_turns() {
 
 up_to_date() {
   [ -f "$STAMP" ] && [ "$STAMP" -nt requirements.lock ] && [ "$STAMP" -nt pyproject.toml ] &&
-    [ "$STAMP" -nt "$BUILD_LOCK" ] && usable .venv/bin/python
+    [ "$STAMP" -nt "$BUILD_LOCK" ] && [ "$STAMP" -nt setup.py ] && usable .venv/bin/python &&
+    [ -z "$(find logstore/records/native -name '*.[ch]' -newer "$STAMP")" ]
 }
 
 # Runs it, since a version manager's shim may be on PATH without a Python behind it.

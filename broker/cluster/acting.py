@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from broker.cluster.log_port import ClusterLog
 from broker.cluster.placement import Heirs
-from broker.cluster.row_steps import reassign, remove_orphan
+from broker.cluster.row_steps import fence_broker, reassign, remove_orphan
 from broker.cluster.view import (
     Action,
     DeleteTopic,
@@ -36,6 +36,7 @@ class Counts:
     reminders: int = 0
     deletions: int = 0
     orphans: int = 0
+    failures: int = 0
 
 
 class Acting:
@@ -88,6 +89,8 @@ class Acting:
         )
         clock = self._performer.clock
         began_s = clock.monotonic_s()
+        if not await self._fence(action):
+            return
         row = self.chains.get(chain) or ChainRow(broker=action.broker, status=ChainStatus.OPEN)
         if row.status is ChainStatus.OPEN:
             self.chains[chain] = replace(row, status=ChainStatus.FENCED)
@@ -101,6 +104,22 @@ class Acting:
         await log.publish(self._changes(taken))
         took_ms = int((clock.monotonic_s() - began_s) * 1000)
         logger.warning("took over: chain=%d partitions=%d ms=%d", chain, len(taken), took_ms)
+
+    async def _fence(self, action: TakeOver) -> bool:
+        """Whether the chain's broker can renew no more, so that nobody answers in its name."""
+        log, row = self._log, self._log.brokers.get(action.broker)
+        if row is None or row.epoch != action.chain:
+            return True  # a later start, or none, has its row
+        is_silent = log.liveness.is_silent(action.broker)
+        heartbeat = row.heartbeat if is_silent else None
+        steps = fence_broker(action.broker, row.epoch, heartbeat)
+        if not await self._performer.run(steps):
+            logger.warning("alive after all: broker=%d epoch=%d", action.broker, row.epoch)
+            return False
+        if action.probe:
+            # It has renewed until now, and may answer fetches until that runs out.
+            await self._performer.clock.sleep_s(log.liveness.lease_s)
+        return True
 
     def _heir_of(self, topic_id: bytes, partition: int, row: PartitionRow) -> Heir:
         """Whoever it is, that broker was alive when we last looked; failing all others, we are."""

@@ -31,14 +31,12 @@ def balance(view: View, members: Members, memory: Memory, rules: BalanceRules) -
     """A few moves, those under way counted; none when all is in balance."""
     if not rules.is_enabled:
         return []
-    room = MOVES_MAX - len(view.places.moving)
-    movable = [
-        place for place in view.places.all if not place.is_moving and place.row.broker in view.alive
-    ]
+    room = MOVES_MAX - view.places.under_way
+    movable = [place for place in view.places.all if not place.is_moving and view.is_led(place.row)]
     back = _give_back(movable, members, memory, rules)
     if back:
         return list(back[: max(0, room)])
-    if view.places.moving:
+    if view.places.under_way:
         return []  # level what is at rest
     return list(_level(view, movable, members, memory, rules))
 

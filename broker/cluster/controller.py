@@ -83,6 +83,8 @@ class Controller:
         self._acting = Acting(log)
         self._term: _Term | None = None
         self._places: Places | None = None
+        self._told = ""
+        """The last trouble that was logged."""
         log.on_change(self._rows_changed)
 
     @property
@@ -110,11 +112,15 @@ class Controller:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._keeper.run())
                 tasks.create_task(self._notice.run())
-                await self._look_on(Desk(tasks, self._clock, lambda: self.is_active))
+                desk = Desk(tasks, self._clock, lambda: self.is_active, self._count_failure)
+                await self._look_on(desk)
                 raise _Ended
         except* _Ended:
             pass
         await self._keeper.give_up()
+
+    def _count_failure(self) -> None:
+        self.counts.failures += 1
 
     def stop(self) -> None:
         self._stopping.set()
@@ -130,7 +136,9 @@ class Controller:
             try:
                 await self._look(desk)
             except LogstoreError as error:
-                logger.warning("the controller cannot look: %s", error)
+                if self.is_active and str(error) != self._told:
+                    self._told = str(error)
+                    logger.warning("the controller cannot look: %s", error)
             await wait_for(self._look_now, LOOK_S)
 
     async def _look(self, desk: Desk) -> None:

@@ -27,7 +27,7 @@ def decide(view: View, memory: Memory, rules: Rules) -> list[Action]:
     members = find_members(view, memory.sightings, rules.gone_after_s)
     actions = find_chains_to_take(view, memory, rules.fencing)
     is_calm = not actions
-    actions += unstick_moves(view, memory)
+    actions += unstick_moves(view, members, memory)
     if is_calm and memory.replicas.is_due(view.now_s):
         completed = complete_replicas(view, members)
         memory.replicas.end(view.now_s, found=bool(completed))
@@ -35,7 +35,7 @@ def decide(view: View, memory: Memory, rules: Rules) -> list[Action]:
         is_calm = not completed
     if is_calm and memory.balance.is_due(view.now_s):
         moves = balance(view, members, memory, rules.balance)
-        is_busy = bool(moves or view.places.moving)
+        is_busy = bool(moves or view.places.under_way)
         memory.balance.end(view.now_s, found=is_busy and rules.balance.is_enabled)
         actions += moves
     memory.sightings.end_look()

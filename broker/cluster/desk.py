@@ -18,13 +18,19 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Desk:
-    """`may_act` is asked again when a task's turn comes."""
+    """`may_act` is asked again when a task's turn comes; `on_failure` counts."""
 
-    def __init__(self, tasks: asyncio.TaskGroup, clock: Clock, may_act: Callable[[], bool]) -> None:
-        self.failures = 0
+    def __init__(
+        self,
+        tasks: asyncio.TaskGroup,
+        clock: Clock,
+        may_act: Callable[[], bool],
+        on_failure: Callable[[], None],
+    ) -> None:
         self._tasks = tasks
         self._clock = clock
         self._may_act = may_act
+        self._on_failure = on_failure
         self._turns = asyncio.Semaphore(TASKS_MAX)
         self._under_way: set[Hashable] = set()
         self._failed: dict[Hashable, int] = {}
@@ -55,7 +61,7 @@ class Desk:
                 if self._may_act():
                     await work()
         except (LogstoreError, TimeoutError) as error:
-            self.failures += 1
+            self._on_failure()
             count = self._failed[key] = self._failed.get(key, 0) + 1
             again_s = min(AGAIN_FIRST_S * 2.0 ** min(count - 1, 16), AGAIN_MAX_S)
             logger.warning("%s failed, again in %g s: %s", key, again_s, error or "time is up")

@@ -80,9 +80,11 @@ def _stuck(view: View, memory: Memory, rules: FencingRules) -> list[Action]:
     """A broker whose puts stay unanswered while another's are answered; one at a time."""
     bound_s = rules.put_age_ms_max / 1000
     stuck = {
-        broker: view.brokers[broker].put_age_ms
-        for broker in view.alive & view.brokers.keys()
-        if view.brokers[broker].put_age_ms > rules.put_age_ms_max
+        broker: row.put_age_ms
+        for broker, row in view.brokers.items()
+        if broker in view.alive
+        and row.put_age_ms > rules.put_age_ms_max
+        and view.is_open(row.epoch)
     }
     advancing = memory.advances.within(bound_s, view.now_s) & view.alive - stuck.keys()
     if not stuck or not advancing:
@@ -92,9 +94,7 @@ def _stuck(view: View, memory: Memory, rules: FencingRules) -> list[Action]:
     broker = max(stuck, key=lambda one: (stuck[one], one))
     row = view.brokers[broker]
     last_s = memory.fenced_stuck_s
-    if not view.is_open(row.epoch) or (
-        last_s is not None and last_s != view.now_s and view.now_s - last_s < bound_s
-    ):
+    if last_s is not None and last_s != view.now_s and view.now_s - last_s < bound_s:
         return []
     memory.fenced_stuck_s = view.now_s
     reason = f"the store does not answer its broker put_age_ms={row.put_age_ms}"

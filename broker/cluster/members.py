@@ -13,7 +13,7 @@ SETTLED_S = 10.0
 class Members:
     settled: frozenset[int]
     gone: frozenset[int]
-    """Dead for so long that nobody waits for them to come back."""
+    """Unfit to lead for so long that nobody waits for them to come back."""
 
 
 def find_members(view: View, sightings: Sightings, gone_after_s: float) -> Members:
@@ -25,7 +25,7 @@ def find_members(view: View, sightings: Sightings, gone_after_s: float) -> Membe
     named = {broker for place in view.places.all for broker in place.row.replicas}
     gone = {
         broker
-        for broker in (named | view.brokers.keys()) - view.alive
-        if sightings.age_s(("dead", broker), view.now_s) >= gone_after_s
+        for broker in (named | view.brokers.keys()) - view.eligible
+        if sightings.age_s(("unfit", broker), view.now_s) >= gone_after_s
     }
     return Members(frozenset(settled), frozenset(gone))

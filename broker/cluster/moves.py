@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from broker.cluster.members import Members
 from broker.cluster.memory import Memory
 from broker.cluster.view import Action, Place, Reassign, Remind, View
 from logstore.rows import NOBODY
@@ -11,14 +12,17 @@ TARGET_GRACE_S = 3.0
 """A target that is not fit to lead: the leader finds that out by itself, most of the time."""
 
 
-def unstick_moves(view: View, memory: Memory) -> list[Action]:
-    found = [_unstick(view, memory, place) for place in view.places.moving]
+def unstick_moves(view: View, members: Members, memory: Memory) -> list[Action]:
+    found = [_unstick(view, members, memory, place) for place in view.places.moving]
     return [action for action in found if action is not None]
 
 
-def _unstick(view: View, memory: Memory, place: Place) -> Action | None:
+def _unstick(view: View, members: Members, memory: Memory, place: Place) -> Action | None:
     row = place.row
-    if row.broker not in view.alive:
+    if row.reassigning and members.gone.issuperset(row.reassigning):
+        wanted = replace(row, reassigning=(), target=NOBODY)
+        return Reassign(place, wanted, "all its new replicas are gone")
+    if not view.is_led(row):
         return None  # its takeover ends the move
     if row.target == NOBODY:
         return _head_for_replicas(view, place)

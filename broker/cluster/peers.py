@@ -93,7 +93,7 @@ class TcpPeers:
             except ConnectionRefusedError:
                 if was_reached:
                     on_gone(peer.broker, peer.epoch)
-            except (OSError, TimeoutError) as error:
+            except (OSError, OverflowError, ValueError) as error:  # the last two: a strange address
                 logger.debug("peer cannot be reached: broker=%d %s", peer.broker, error)
             else:
                 was_reached = True
@@ -113,14 +113,23 @@ async def _connect(peer: Peer) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
         found = await loop.getaddrinfo(peer.host, peer.port, type=socket.SOCK_STREAM)
         for family, _, _, _, address in found:
             try:
-                return await asyncio.open_connection(str(address[0]), peer.port, family=family)
+                made = await asyncio.open_connection(str(address[0]), peer.port, family=family)
             except ConnectionRefusedError:
                 continue
             except OSError as error:
                 others.append(error)
+            else:
+                if not _is_with_itself(made[1]):
+                    return made
+                made[1].close()
     if others:
         raise others[0]
     raise ConnectionRefusedError(f"refused: address={peer.host}:{peer.port}")
+
+
+def _is_with_itself(writer: asyncio.StreamWriter) -> bool:
+    """On one machine a free port can be drawn as our own, and TCP then connects it to itself."""
+    return bool(writer.get_extra_info("sockname") == writer.get_extra_info("peername"))
 
 
 async def _until_closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

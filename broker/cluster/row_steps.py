@@ -11,6 +11,7 @@ from logstore.rows import (
     BROKER,
     CHAIN,
     BrokerRow,
+    BrokerStatus,
     ChainRow,
     PartitionRow,
     partition_pk,
@@ -66,3 +67,22 @@ def _same_leadership(row: PartitionRow) -> list[Term]:
         Condition("leader_epoch", "=", row.leader_epoch),
         Condition("chain", "=", row.chain),
     ]
+
+
+def fence_broker(broker: int, epoch: int, heartbeat: int | None) -> Steps[bool]:
+    """See to it that a broker that we take for dead renews no more; False: it has renewed.
+
+    `heartbeat` is the one it fell silent with; None: whatever it is, since its process is gone.
+    Before this its chain must not be sealed: it would go on answering on the strength of renewals.
+    """
+    terms = [Condition("epoch", "=", epoch)]
+    if heartbeat is not None:
+        terms.append(Condition("heartbeat", "=", heartbeat))
+    try:
+        yield UpdateRow(BROKER, str(broker), {"status": BrokerStatus.FENCED.value}, terms)
+    except ConditionFailed as failed:
+        if failed.current is None:
+            return True
+        row = BrokerRow.of(failed.current)
+        return row.epoch != epoch or row.status in (BrokerStatus.FENCED, BrokerStatus.STOPPED)
+    return True

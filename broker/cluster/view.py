@@ -38,6 +38,8 @@ class Places:
             self.named[place.row.chain] = place.row.broker
             self.led[place.row.broker] += 1
         self.moving = tuple(place for place in self.all if place.is_moving)
+        self.under_way = sum(place.row.target != NOBODY for place in self.moving)
+        """How many partitions another broker is to lead; the others wait for one that can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,12 @@ class View:
         """A chain that is newer than our list of chains is open."""
         row = self.chains.get(chain)
         return row is None or row.status is ChainStatus.OPEN
+
+    def is_led(self, row: PartitionRow) -> bool:
+        """Whether its leader is there to hand it over."""
+        leader = self.brokers.get(row.broker)
+        is_current = leader is not None and leader.epoch == row.chain
+        return is_current and row.broker in self.alive and self.is_open(row.chain)
 
     @property
     def eligible(self) -> frozenset[int]:

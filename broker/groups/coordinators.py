@@ -20,7 +20,7 @@ from logstore.clock import Clock
 from logstore.config.broker import BrokerSettings
 from logstore.errors import LogstoreError
 from logstore.log.leader import Leader
-from logstore.log.log import Log
+from logstore.log.log import Log, Topic
 from logstore.log.topics import TopicExists
 from logstore.wire.errors import ErrorCode
 
@@ -69,6 +69,7 @@ class Coordinators:
         self._led: dict[int, Coordinator] = {}
         self._leaders: dict[int, Leader] = {}
         self._is_being_created = False
+        log.on_change(self._changed)
 
     # Leaderships
 
@@ -103,6 +104,10 @@ class Coordinators:
         for partition, leader in leaders.items():
             if leader.is_taken and not (leader.is_retired or leader.is_released):
                 self.on_lead(partition, leader)
+
+    def _changed(self, topic: Topic) -> None:
+        if topic.name == OFFSETS_TOPIC:
+            self.follow()
 
     async def run(self) -> None:
         """Follow the log, and drop what is too old, until cancelled."""

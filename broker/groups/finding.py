@@ -1,6 +1,6 @@
 """Which broker coordinates a group: the leader of the partition that holds it.
 
-Whoever is asked first for any group creates `__consumer_offsets`; the client asks again meanwhile.
+Whoever is asked first for any group creates `__consumer_offsets`.
 """
 
 from typing import TYPE_CHECKING
@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 NO_NODE = -1
 
 
+def has_offsets_topic(broker: "Broker") -> bool:
+    return OFFSETS_TOPIC in broker.log.topics
+
+
 def find_group(broker: "Broker", call: Call, group_id: str) -> Coordinator:
     topic = broker.log.topics.get(OFFSETS_TOPIC)
     if topic is None:
-        broker.groups.create_topic()
         return _nobody(group_id, f"{OFFSETS_TOPIC} is being created; ask again")
     partition = partition_of(group_id, topic.partition_count)
     leader = topic.rows[partition].broker

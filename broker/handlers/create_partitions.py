@@ -106,7 +106,11 @@ def _assigned(
 async def _create(
     broker: "Broker", topic: Topic, count: int, assignments: Assignments, left_s: float
 ) -> None:
-    work = broker.log.create_partitions(topic.name, count, assignments)
-    outcome = await begin_and_wait(broker, work, left_s)
+    async def grow() -> None:
+        if topic.partition_count != count - len(assignments):
+            raise BadPartitionCount(f"topic has grown meanwhile: name={topic.name}")
+        await broker.log.create_partitions(topic.name, count, assignments)
+
+    outcome = await begin_and_wait(broker, grow(), left_s)
     if isinstance(outcome, LogstoreError):
         raise outcome

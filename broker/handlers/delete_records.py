@@ -4,8 +4,10 @@ Records below the offset are gone for every reader when the answer leaves; -1 st
 watermark. Only the partition's leader may do it, and only on topics that delete at all.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.authorizer import Kind, Operation
 from broker.call import Call
@@ -16,7 +18,7 @@ from logstore.config.topics import topic_value
 from logstore.errors import LogstoreError
 from logstore.log.leader import Leader
 from logstore.log.log import Topic
-from logstore.log.records_deletion import new_log_start, raise_log_start
+from logstore.log.records_deletion import Raise, new_log_start, raise_log_starts
 from logstore.log.topics import UnknownTopic
 from logstore.rows import Change
 from logstore.wire.errors import ErrorCode
@@ -34,25 +36,39 @@ if TYPE_CHECKING:
 UNKNOWN = -1
 
 
+class _Wanted(NamedTuple):
+    topic: Topic
+    leader: Leader
+    offset: int
+    result: DeleteRecordsPartitionResult
+
+
 def handle(broker: "Broker", call: Call, request: DeleteRecordsRequest) -> None:
     broker.start(call, partial(_delete_all, broker, call, request), broker.changes)
 
 
 async def _delete_all(broker: "Broker", call: Call, request: DeleteRecordsRequest) -> None:
-    deadline = broker.loop.time() + request.timeout_ms / 1000
-    topics = []
+    topics: list[DeleteRecordsTopicResult] = []
+    wanted: list[_Wanted] = []
     for asked in request.topics:
         outcome = DeleteRecordsTopicResult(asked.name)
         topics.append(outcome)
         for one in asked.partitions:
             result = DeleteRecordsPartitionResult(one.partition_index, UNKNOWN)
             outcome.partitions.append(result)
-            left_s = max(0.0, deadline - broker.loop.time())
             try:
                 topic = _find(broker, call, asked.name, one.partition_index)
-                result.low_watermark = await _delete(broker, topic, one, left_s)
+                wanted.append(_plan(topic, one, result))
             except LogstoreError as error:
                 result.error_code = code_of(error)
+    outcomes = await begin_and_wait(broker, _raise(broker, wanted), request.timeout_ms / 1000)
+    if isinstance(outcomes, LogstoreError):
+        outcomes = [outcomes] * len(wanted)
+    for plan, failure in zip(wanted, outcomes, strict=True):
+        if failure is None:
+            plan.result.low_watermark = plan.leader.log_start
+        else:
+            plan.result.error_code = code_of(failure)
     call.answer(DeleteRecordsResponse(0, topics))
 
 
@@ -70,29 +86,42 @@ def _find(broker: "Broker", call: Call, name: str, partition: int) -> Topic:
     return topic
 
 
-async def _delete(
-    broker: "Broker", topic: Topic, asked: DeleteRecordsPartition, left_s: float
-) -> int:
+def _plan(
+    topic: Topic, asked: DeleteRecordsPartition, result: DeleteRecordsPartitionResult
+) -> _Wanted:
     leader = topic.leaders.get(asked.partition_index)
     if leader is None or leader.is_released:
         raise _other_leader()
     offset = new_log_start(asked.offset, high_watermark=leader.high_watermark)
-    if offset > leader.log_start:
-        outcome = await begin_and_wait(broker, _raise(broker, topic, leader, offset), left_s)
-        if isinstance(outcome, LogstoreError):
-            raise outcome
-    return leader.log_start
+    return _Wanted(topic, leader, offset, result)
 
 
-async def _raise(broker: "Broker", topic: Topic, leader: Leader, offset: int) -> None:
-    chain = leader.stretches[-1].chain
-    log_start = await broker.log.performer.run(
-        raise_log_start(leader.topic_id, leader.partition, chain, leader.leader_epoch, offset)
-    )
-    if log_start is None:
-        raise _other_leader()
-    leader.raise_log_start(log_start)
-    await broker.log.publish([Change(topic.name, topic.topic_id, leader.partition)])
+async def _raise(broker: "Broker", wanted: Sequence[_Wanted]) -> Sequence[LogstoreError | None]:
+    """Raise log starts in the registry, then here; for each what went wrong."""
+    plans = [one for one in wanted if one.offset > one.leader.log_start]
+    raises = [
+        Raise(
+            leader.topic_id,
+            leader.partition,
+            leader.stretches[-1].chain,
+            leader.leader_epoch,
+            offset,
+        )
+        for _, leader, offset, _ in plans
+    ]
+    outcomes = await broker.log.performer.run(raise_log_starts(raises))
+    errors: dict[int, LogstoreError] = {}
+    changes = []
+    for (topic, leader, _, result), outcome in zip(plans, outcomes, strict=True):
+        if isinstance(outcome, int):
+            # Its row, too: whoever leads next is to get this log start.
+            log_start = max(outcome, leader.row.log_start)
+            leader.follow_row(replace(leader.row, log_start=log_start))
+            changes.append(Change(topic.name, topic.topic_id, leader.partition))
+        else:
+            errors[id(result)] = _other_leader() if outcome is None else outcome
+    await broker.log.publish(changes)
+    return [errors.get(id(one.result)) for one in wanted]
 
 
 def _other_leader() -> Refuse:

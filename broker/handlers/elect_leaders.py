@@ -70,8 +70,8 @@ async def _elect_all(broker: "Broker", call: Call, request: ElectLeadersRequest)
         result = results[name, number] = PartitionResult(number)
         try:
             topic = find_partition(broker, name, number)
-            # Most partitions of a request for all need nothing: told without reading rows again.
-            decide(topic.rows[number])
+            if request.topic_partitions is None:
+                decide(topic.rows[number])  # most need nothing: do not read all rows again
         except LogstoreError as error:
             _tell(result, error)
         else:

@@ -4,11 +4,12 @@ There are no coordinators of transactions yet, nor of share groups: COORDINATOR_
 which clients ask again until their own timeout.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.authorizer import Kind, Operation
 from broker.call import Call
-from broker.groups.finding import find_group
+from broker.groups.finding import find_group, has_offsets_topic
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.find_coordinator import (
     Coordinator,
@@ -23,10 +24,25 @@ BATCHED_FROM = 4
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 SHARE_FROM = 6
 NO_NODE = -1
+CREATION_TIMEOUT_S = 5.0
 _MESSAGE = "this version serves no transactions and no share groups"
 
 
 def handle(broker: "Broker", call: Call, request: FindCoordinatorRequest) -> None:
+    if request.key_type == GROUP and not has_offsets_topic(broker):
+        broker.groups.create_topic()
+        broker.start(call, partial(_wait_then_answer, broker, call, request), broker.changes)
+    else:
+        _answer(broker, call, request)
+
+
+async def _wait_then_answer(broker: "Broker", call: Call, request: FindCoordinatorRequest) -> None:
+    """The first group there is waits for the topic: sooner done than to be asked again."""
+    await broker.topic_watch.until(lambda: has_offsets_topic(broker), CREATION_TIMEOUT_S)
+    _answer(broker, call, request)
+
+
+def _answer(broker: "Broker", call: Call, request: FindCoordinatorRequest) -> None:
     keys = request.coordinator_keys if call.version >= BATCHED_FROM else [request.key]
     found = [_find(broker, call, request.key_type, key) for key in keys or ()]
     if call.version >= BATCHED_FROM:

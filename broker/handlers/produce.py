@@ -127,6 +127,10 @@ def _append(
     now_ms = broker.clock.now_ms()
     append_ms = now_ms if rules.stamps_append_time else None
     last_seq = NOTHING_TO_WAIT_FOR
+    if rules.is_internal:
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+        outcomes += [failed(data.index, code) for data in asked.partition_data]
+        return last_seq
     for data in asked.partition_data:
         index, records = data.index, data.records
         leader = leaders.get(index)

@@ -1,7 +1,8 @@
 """Delete what lies below a published trim point, once its grace has passed. Repeatable.
 
-    checkpoints below the trim point, then segments, upwards; the row says how far it has come
+    segments below the trim point upwards, then checkpoints below it; the row says how far it is
 
+In this order what is left tells how far a chain was trimmed, should the registry be lost.
 Readers that meet a 404 read the chain's row again and find the trim point above it (rule 6).
 """
 
@@ -31,13 +32,13 @@ def publish_trim(epoch: int, row: ChainRow, trim: int, now_ms: int) -> Steps[boo
 
 def delete_below_trim(epoch: int, row: ChainRow, checkpoints: Sequence[int]) -> Steps[int]:
     """Delete; how many objects were asked to go. `checkpoints` are all that the chain ever had."""
-    count = yield from _delete([checkpoint_key(epoch, s) for s in checkpoints if s < row.trim])
-    left = segments_to_delete(row)
+    count, left = 0, segments_to_delete(row)
     while left:
         some, left = left[:SEGMENTS_PER_ROUND], left[SEGMENTS_PER_ROUND:]
         count += yield from _delete([segment_key(epoch, seq) for seq in some])
         if left and not (yield from _note_deleted(epoch, row, some.stop)):
             return count
+    count += yield from _delete([checkpoint_key(epoch, s) for s in checkpoints if s < row.trim])
     yield from _note_deleted(epoch, row, row.trim)
     return count
 

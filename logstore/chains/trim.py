@@ -88,8 +88,15 @@ def above_its_row(checkpoint: Checkpoint, needs: Needs) -> StretchKey | None:
 
 
 def is_trim_point(row: ChainRow, seq: int) -> bool:
-    """Whether the chain's row allows `seq` as its next trim point."""
+    """Whether the chain's row allows `seq` as its next trim point; below 2 nothing would go."""
+    if seq <= FIRST_SEGMENT:
+        return False
     return row.trim < seq <= row.checkpoint and (row.seal == NO_SEAL or seq <= row.seal)
+
+
+def has_more(row: ChainRow) -> bool:
+    """Whether there may be anything to trim or delete, as far as the row tells."""
+    return row.checkpoint > max(row.deleted, FIRST_SEGMENT)
 
 
 class Next(Enum):

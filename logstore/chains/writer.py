@@ -192,6 +192,7 @@ class ChainWriter:
         self, key: StretchKey, appender: Appender, start: int, state: PartitionState
     ) -> Stretch:
         """Begin a stretch: its take entry goes into the open segment, before any batch of it."""
+        assert key not in self.chain.stretches, f"stretch is taken already: {key}"
         self._add_state(EntryKind.TAKE, key, start, self._payload(key, start, state))
         stretch = self.chain.stretches[key] = Stretch(start, start, state)
         self.appenders[key] = appender

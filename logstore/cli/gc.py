@@ -1,7 +1,6 @@
 """`logstore gc`: trim every chain and delete what was trimmed a grace ago, without a broker."""
 
 import argparse
-import asyncio
 import random
 
 from logstore.cli.command import OK, Command, positive_number
@@ -25,6 +24,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    import asyncio
+
     return asyncio.run(_run(options))
 
 

@@ -10,11 +10,15 @@ from logstore.registry.store import WRITE_ID, Row
 from logstore.rows import (
     BROKER,
     CHAIN,
+    CHANGE,
     CLUSTER,
+    LEASE,
     TOPIC,
     BrokerRow,
     ChainRow,
     ClusterRow,
+    FeedRow,
+    LeaseRow,
     PartitionRow,
     TopicRow,
     partition_pks,
@@ -23,9 +27,7 @@ from logstore.steps import QueryRows, Steps
 
 OTHERS = (
     "probe",
-    "lease",
     "table",
-    "change",
     "compaction",
     "config",
     "user",
@@ -41,6 +43,8 @@ _KNOWN = {
     CHAIN: ChainRow.of,
     TOPIC: TopicRow.of,
     **dict.fromkeys(partition_pks(), PartitionRow.of),
+    LEASE: LeaseRow.of,
+    CHANGE: FeedRow.of,
 }
 
 

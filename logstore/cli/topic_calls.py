@@ -29,6 +29,13 @@ BROKER_DEFAULT = -1
 CONSUMER = -1
 """Replica id of whoever is no broker."""
 
+NOT_YET = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+)
+"""What a broker says of a partition that it learns of, or takes over, just now."""
+
 CONNECT_TIMEOUT_S = 5.0
 CALL_TIMEOUT_MS = 30_000
 
@@ -44,11 +51,16 @@ class TopicLine:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLine:
-    """Offsets [start, end); None where the partition has no leader."""
+    """Offsets [start, end); None where the partition has no leader, or one that is about to be.
+
+    `replicas` are broker ids, the preferred leader first; `in_sync` those that are alive.
+    """
 
     partition: int
     leader: int
     leader_epoch: int
+    replicas: Sequence[int]
+    in_sync: Sequence[int]
     start: int | None
     end: int | None
 
@@ -81,28 +93,33 @@ def list_topics(connection: Connection) -> list[TopicLine]:
 
 
 def create_topic(
-    connection: Connection, name: str, partitions: int | None, configs: Mapping[str, str]
+    connection: Connection,
+    name: str,
+    partitions: int | None,
+    replicas: int | None,
+    configs: Mapping[str, str],
 ) -> TopicLine:
-    """`partitions` None: as many as the broker makes by default."""
+    """`partitions` or `replicas` None: as many as the broker makes by default."""
     count = BROKER_DEFAULT if partitions is None else partitions
+    factor = BROKER_DEFAULT if replicas is None else replicas
     wanted = [CreatableTopicConfig(key, value) for key, value in configs.items()]
-    topic = CreatableTopic(name, count, BROKER_DEFAULT, None, wanted)
+    topic = CreatableTopic(name, count, factor, None, wanted)
     response = connection.call(CREATE_TOPICS, CreateTopicsRequest([topic], CALL_TIMEOUT_MS))
     created = response.topics[0]
-    _check(created.error_code, created.error_message, f"create topic {name}")
-    found = _topic(connection, name)[1]
+    check(created.error_code, created.error_message, f"create topic {name}")
+    found = look_up(connection, name)[1]
     return TopicLine(name, _shown(found.topic_id), len(found.partitions))
 
 
 def delete_topic(connection: Connection, name: str) -> None:
     request = DeleteTopicsRequest([name], [DeleteTopicState(name)], CALL_TIMEOUT_MS)
     result = connection.call(DELETE_TOPICS, request).responses[0]
-    _check(result.error_code, result.error_message, f"delete topic {name}")
+    check(result.error_code, result.error_message, f"delete topic {name}")
 
 
 def describe_topic(connection: Connection, name: str) -> DescribedTopic:
     """Offsets come from each partition's leader, at the address that brokers tell of it."""
-    brokers, topic = _topic(connection, name)
+    brokers, topic = look_up(connection, name)
     by_leader: dict[int, list[int]] = defaultdict(list)
     for partition in topic.partitions:
         by_leader[partition.leader_id].append(partition.partition_index)
@@ -112,12 +129,15 @@ def describe_topic(connection: Connection, name: str) -> DescribedTopic:
             with connect([brokers[leader]]) as peer:
                 starts = _offsets(peer, name, partitions, EARLIEST)
                 ends = _offsets(peer, name, partitions, LATEST)
-            offsets.update({number: (starts[number], ends[number]) for number in partitions})
+            known = starts.keys() & ends.keys()
+            offsets.update({number: (starts[number], ends[number]) for number in known})
     lines = [
         PartitionLine(
             p.partition_index,
             p.leader_id,
             p.leader_epoch,
+            p.replica_nodes,
+            p.isr_nodes,
             *offsets.get(p.partition_index, (None, None)),
         )
         for p in sorted(topic.partitions, key=lambda p: p.partition_index)
@@ -125,12 +145,12 @@ def describe_topic(connection: Connection, name: str) -> DescribedTopic:
     return DescribedTopic(name, _shown(topic.topic_id), lines)
 
 
-def _topic(connection: Connection, name: str) -> tuple[dict[int, Address], Any]:
+def look_up(connection: Connection, name: str) -> tuple[dict[int, Address], Any]:
     """Addresses of all brokers by id, and what Metadata says of one topic."""
     request = MetadataRequest([MetadataRequestTopic(name=name)], False)
     response = connection.call(METADATA, request)
     topic = response.topics[0]
-    _check(topic.error_code, None, f"look up topic {name}")
+    check(topic.error_code, None, f"look up topic {name}")
     return {b.node_id: Address(b.host, b.port) for b in response.brokers}, topic
 
 
@@ -142,7 +162,9 @@ def _offsets(
     found = {}
     for partition in connection.call(LIST_OFFSETS, request).topics[0].partitions:
         number = partition.partition_index
-        _check(partition.error_code, None, f"list offsets of {name} partition={number}")
+        if partition.error_code in NOT_YET:
+            continue
+        check(partition.error_code, None, f"list offsets of {name} partition={number}")
         found[number] = partition.offset
     return found
 
@@ -152,7 +174,8 @@ def _shown(topic_id: bytes) -> str:
     return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
-def _check(code: int, message: str | None, doing: str) -> None:
+def check(code: int, message: str | None, doing: str) -> None:
+    """Raises `Retryable` or `Invalid`, with Kafka's name for the error, unless there is none."""
     if code == ErrorCode.NONE:
         return
     known = ErrorCode(code) if code in ErrorCode._value2member_map_ else None

@@ -21,9 +21,17 @@ def print_topic(view: TopicView) -> None:
     )
     print_table(
         f"{len(view.partitions)} partitions",
-        ("partition", "leader", "leader epoch", "start", "end", "stretches"),
+        ("partition", "leader", "leader epoch", "replicas", "start", "end", "stretches"),
         [
-            (p.partition, p.leader, p.leader_epoch, p.start, p.end, len(p.stretches))
+            (
+                p.partition,
+                p.leader,
+                p.leader_epoch,
+                ",".join(map(str, p.replicas)),
+                p.start,
+                p.end,
+                len(p.stretches),
+            )
             for p in view.partitions
         ],
     )

@@ -28,6 +28,7 @@ class PartitionLine:
     partition: int
     leader: int
     leader_epoch: int
+    replicas: Sequence[int]
     start: int
     end: int
     stretches: Sequence[StretchRef]
@@ -89,7 +90,13 @@ def view_topic(log: ReadableLog, name: str, wanted: Wanted) -> TopicView:
 def _partition_line(key: TopicPartition, view: PartitionView) -> PartitionLine:
     row = view.row
     return PartitionLine(
-        key.partition, row.broker, row.leader_epoch, view.log_start, view.end, row.stretches
+        key.partition,
+        row.broker,
+        row.leader_epoch,
+        row.replicas,
+        view.log_start,
+        view.end,
+        row.stretches,
     )
 
 

@@ -20,9 +20,9 @@ from logstore.errors import Corrupt, Retryable
 from logstore.index.rows import (
     Rows,
     first_row_for_offset,
-    first_row_for_time,
     row_at,
     row_count,
+    row_for_time,
 )
 from logstore.records.crc32c import crc32c
 from logstore.segments.format import Place
@@ -141,21 +141,10 @@ def rows_for_time(
         for page in checkpoint.pages_of(key):
             if page.running_max >= timestamp and page.end_offset > from_offset:
                 rows = yield from cache.page(checkpoint, page)
-                number = _row_for_time(rows, timestamp, from_offset)
+                number = row_for_time(rows, timestamp, from_offset)
                 if number < row_count(rows):
                     return FoundRows(key, chain, rows, number, checkpoint.places)
     return None
-
-
-def _row_for_time(rows: Rows, timestamp: int, from_offset: int) -> int:
-    """As `first_row_for_time`, from the row that holds `from_offset` on."""
-    number = first_row_for_offset(rows, from_offset)
-    if number == 0 or first_row_for_time(rows, timestamp) >= number:
-        number = first_row_for_time(rows, timestamp)
-    # The running maximum may be that of a row that is passed over.
-    while number < row_count(rows) and row_at(rows, number).max_timestamp < timestamp:
-        number += 1
-    return number
 
 
 def checkpoints_of(cache: IndexCache, chain: int, last: int) -> Steps[Sequence[int]]:

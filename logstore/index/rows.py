@@ -66,6 +66,19 @@ def first_row_for_time(rows: Rows, timestamp: int) -> int:
     return _first_at_least(rows, timestamp, _RUNNING_MAX_AT)
 
 
+def row_for_time(rows: Rows, timestamp: int, log_start: int) -> int:
+    """As `first_row_for_time`, but not wholly below `log_start`; the row count if there is none."""
+    first = first_row_for_time(rows, timestamp)
+    kept = first_row_for_offset(rows, log_start)
+    if first >= kept:
+        return first
+    # The running maximum is that of a row that is passed over.
+    number, count = kept, row_count(rows)
+    while number < count and row_at(rows, number).max_timestamp < timestamp:
+        number += 1
+    return number
+
+
 def first_row_for_seq(rows: Rows, seq: int) -> int:
     """Number of the first row of segment `seq` or a later one."""
     low, high = 0, row_count(rows)

@@ -1,6 +1,6 @@
 """Which brokers are alive: judged by how long their rows have not moved, on our own clock.
 
-A broker is alive until its row stood still for a lease, was marked dead, or says that it stopped.
+A broker is alive until its row stood still for a lease, it was marked dead, or its row says so.
 Nobody's wall clock is compared with anybody's. Silence counts only while we looked: when the
 registry was away, or this process stood still, for a minute, nobody is dead for that. This gives
 liveness alone: to call a living broker dead costs it a new start, never data (safety rule 9).
@@ -19,6 +19,9 @@ HEARTBEATS_UNDER_WAY = 1
 """Of a process that died: one may have been on its way, and land after we learned of its death."""
 
 
+OVER = (BrokerStatus.STOPPED, BrokerStatus.FENCED)
+
+
 @dataclass(slots=True)
 class _Seen:
     epoch: int
@@ -30,7 +33,7 @@ class _Seen:
     """What the first row read after the mark said; None: none was read yet."""
 
     def is_dead(self, lease_s: float) -> bool:
-        return self.is_marked or self.status is BrokerStatus.STOPPED or not self.silent_s < lease_s
+        return self.is_marked or self.status in OVER or not self.silent_s < lease_s
 
 
 class Liveness:
@@ -72,6 +75,10 @@ class Liveness:
         """How long its row has stood still while we looked; infinite where there is no row."""
         seen = self._seen.get(broker)
         return float("inf") if seen is None else seen.silent_s
+
+    def is_silent(self, broker: int) -> bool:
+        """Whether its row stood still for a lease, so that it cannot vouch for anything now."""
+        return self.silent_s(broker) >= self.lease_s
 
     def _judge(self) -> None:
         self.alive = frozenset(

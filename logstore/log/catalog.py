@@ -69,6 +69,8 @@ class Catalog:
         self.topics_by_id: dict[bytes, Topic] = {}
         self.version = 0
         """Of the change feed, up to which all is known."""
+        self.edit_count = 0
+        """Changes that this broker made itself: what was read before one of them is out of date."""
         self._broker = broker
         self._chain = chain
         self._topic_rows: dict[str, TopicRow] = {}
@@ -82,6 +84,7 @@ class Catalog:
     def apply(self, news: News) -> Consequences:
         """Take in what was read, and say what follows."""
         self.version = max(self.version, news.version)
+        self.edit_count += not news.version
         topics = dict(news.topics)
         partitions = dict(news.partitions)
         if news.is_everything:

@@ -13,9 +13,9 @@ from logstore.errors import LogstoreError
 from logstore.index.rows import (
     Rows,
     first_row_for_offset,
-    first_row_for_time,
     row_at,
     row_count,
+    row_for_time,
 )
 from logstore.rows import PartitionRow, StretchRef
 
@@ -141,7 +141,7 @@ class Followed:
     def rows_for_time(self, timestamp: int) -> tuple[Rows, int] | None:
         """Rows in memory and the number of the first with a record at or after `timestamp`."""
         rows = self._rows()
-        number = first_row_for_time(rows, timestamp)
+        number = row_for_time(rows, timestamp, self.log_start)
         return (rows, number) if number < row_count(rows) else None
 
     def max_timestamp_below(self, offset: int) -> tuple[int, int]:

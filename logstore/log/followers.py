@@ -54,13 +54,12 @@ class Followers:
         self._cluster_id = cluster_id
         self._performer = performer
         self._checkpoints = checkpoints
-        self._tasks = tasks
         self._chains: dict[int, _Chain] = {}
         """The latest used last."""
         self._topics: dict[bytes, dict[int, Followed]] = {}
         self._entering = asyncio.Semaphore(ENTER_AT_ONCE)
-        self._running: set[asyncio.Task[None]] = set()
-        self._is_stopped = False
+        self._wake = asyncio.Event()
+        self._task = tasks.create_task(self._run_all())
 
     def follow(self, topic_id: bytes, wanted: Mapping[int, PartitionRow]) -> dict[int, Followed]:
         """Follow these partitions of a topic, by their rows, and no others of it."""
@@ -110,9 +109,7 @@ class Followers:
 
     def stop(self) -> None:
         """Look no more; what is known stays."""
-        self._is_stopped = True
-        for task in self._running:
-            task.cancel()
+        self._task.cancel()
 
     # Chains
 
@@ -139,17 +136,25 @@ class Followers:
     def _keep_reading(self, chain: "_Chain") -> None:
         if chain.is_entered:
             self._checkpoints.live.setdefault(chain.epoch, chain.durable_checkpoints)
-        if not (chain.is_running or chain.follower.is_sealed or self._is_stopped):
-            chain.is_running = True
-            task = self._tasks.create_task(self._run(chain))
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
+        if chain.is_to_be_started:
+            self._wake.set()
+
+    async def _run_all(self) -> None:
+        """One task per chain that is wanted; each ends by itself."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._wake.clear()
+                for chain in self._chains.values():
+                    if chain.is_to_be_started:
+                        chain.is_running = True
+                        tasks.create_task(self._run(chain))
+                await self._wake.wait()
 
     async def _run(self, chain: "_Chain") -> None:
         """Follow `chain` as long as any partition of it is wanted, or until it is sealed."""
         clock, pace = self._performer.clock, Pace()
         try:
-            while not chain.is_unwanted and not self._is_stopped:
+            while not chain.is_unwanted:
                 outcome = await outcome_of(self._read(chain, pace.width))
                 if isinstance(outcome, Retryable | OutcomeUnknown):
                     await clock.sleep_s(pace.after(0).delay_s)
@@ -202,6 +207,10 @@ class _Chain:
     @property
     def is_unwanted(self) -> bool:
         return not self.partitions
+
+    @property
+    def is_to_be_started(self) -> bool:
+        return not (self.is_unwanted or self.is_running or self.follower.is_sealed)
 
     @property
     def is_idle(self) -> bool:

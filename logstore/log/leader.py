@@ -18,9 +18,9 @@ from logstore.index.rows import (
     ROW,
     Rows,
     first_row_for_offset,
-    first_row_for_time,
     row_at,
     row_count,
+    row_for_time,
 )
 from logstore.records.batch import (
     LOG_APPEND_TIME_BIT,
@@ -256,8 +256,9 @@ class Leader:
     def rows_for_time(self, timestamp: int) -> tuple[Rows, int] | None:
         """Rows in memory and the number of the first with a record at or after `timestamp`."""
         for rows in self._row_runs():
-            if row_at(rows, row_count(rows) - 1).running_max >= timestamp:
-                return rows, first_row_for_time(rows, timestamp)
+            number = row_for_time(rows, timestamp, self.log_start)
+            if number < row_count(rows):
+                return rows, number
         return None
 
     def max_timestamp_below(self, offset: int) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from logstore.log.leader import Leader
 from logstore.log.view import PartitionKey
 from logstore.perform import Performer
 from logstore.registry.store import Condition
-from logstore.rows import Change, PartitionRow, partition_pk, partition_sk
+from logstore.rows import NOBODY, Change, PartitionRow, partition_pk, partition_sk
 from logstore.steps import Steps, Together, UpdateRow
 from logstore.takeover import Inheritance
 
@@ -110,25 +110,34 @@ class Leading:
                 return
             except LogstoreError as error:  # store or registry are away
                 logger.warning("leaderships are waiting: %s", error)
-            self._keep(claims, moves)
+            is_delayed = self._keep(claims, moves)
             if self._claims or self._moves:
                 self._wake.set()
+            else:
+                self._idle.set()
+            if is_delayed:
                 await self._performer.clock.sleep_s(wait_s)
                 wait_s = min(2 * wait_s, AGAIN_MAX_S)
             else:
-                self._idle.set()
                 wait_s = AGAIN_FIRST_S
 
     def _keep(
         self, claims: Mapping[PartitionKey, Claim], moves: Mapping[PartitionKey, Move]
-    ) -> None:
-        """Queue again what is not done, unless newer rows say something else."""
-        for key, claim in claims.items():
-            if key not in self._claims and self._is_wanted(claim):
-                self._claims[key] = claim
-        for key, move in moves.items():
-            if key not in self._moves and move.topic.leaders.get(key[1]) is move.leader:
-                self._moves[key] = move
+    ) -> bool:
+        """Queue again what is not done, unless newer rows say something else; whether any was."""
+        again = {
+            key: claim
+            for key, claim in claims.items()
+            if key not in self._claims and self._is_wanted(claim)
+        }
+        stuck = {
+            key: move
+            for key, move in moves.items()
+            if key not in self._moves and move.topic.leaders.get(key[1]) is move.leader
+        }
+        self._claims.update(again)
+        self._moves.update(stuck)
+        return bool(again or stuck)
 
     def _is_wanted(self, claim: Claim) -> bool:
         topic = claim.topic
@@ -172,11 +181,16 @@ class Leading:
         leader.take(state)
         topic.leaders[number] = leader
         self.claim_count += 1
+        now = topic.rows[number]  # of this leadership, and maybe newer than what was claimed by
+        leader.follow_row(now)
+        if now.target not in (NOBODY, self._broker):
+            self.begin(Consequences(moves=[Move(topic, leader, now.target)]))
         self._on_led(topic)
 
     # Releases
 
-    async def _move(self, moves: Mapping[PartitionKey, Move]) -> None:
+    async def _move(self, moves: dict[PartitionKey, Move]) -> None:
+        """What is handed over is taken out of `moves`."""
         led = {
             key: move
             for key, move in moves.items()
@@ -191,7 +205,7 @@ class Leading:
             _each([self._hand_over(move) for move in led.values()])
         )
         changes = []
-        for move, row in zip(led.values(), rows, strict=True):
+        for (key, move), row in zip(led.items(), rows, strict=True):
             if isinstance(row, LogstoreError):
                 logger.warning(
                     "released partition waits for its row: topic=%s partition=%d %s",
@@ -200,6 +214,7 @@ class Leading:
                     row,
                 )
                 continue
+            del moves[key]
             self.release_count += 1
             changes.append(Change(move.topic.name, move.topic.topic_id, move.leader.partition))
         await self._publish(changes)
@@ -228,7 +243,7 @@ class Leading:
             Condition("leader_epoch", "=", leader.leader_epoch),
         ]
         try:
-            yield UpdateRow(pk, sk, row.row(), terms)
+            yield UpdateRow(pk, sk, row.leadership(), terms)
         except ConditionFailed as failed:
             if failed.current is None:
                 raise

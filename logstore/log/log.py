@@ -101,6 +101,7 @@ class Log:
         self._watch = Watch(
             performer,
             version=lambda: self._catalog.version,
+            edit_count=lambda: self._catalog.edit_count,
             on_news=self._hear,
             on_brokers=self._meet,
         )
@@ -202,13 +203,13 @@ class Log:
             # Our partitions have other leaders: the chain must be sealed. See, rather than wait.
             self._tasks.create_task(self._look_quietly())
         for topic in found.changed:
+            self._follow(topic)
             self._tell(topic)
 
     async def _look_quietly(self) -> None:
         await outcome_of(self.look_for_seal())
 
     def _tell(self, topic: Topic) -> None:
-        self._follow(topic)
         for callback in self._callbacks:
             callback(topic)
 

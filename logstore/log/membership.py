@@ -56,7 +56,8 @@ class Membership:
                 is_told = False
 
     async def renew(self, status: BrokerStatus | None = None) -> None:
-        """One heartbeat. A row that is no longer ours means that a successor has started."""
+        """One heartbeat. Where it is refused, a successor has started, or the controller has
+        taken us for dead: before it seals our chain it makes sure that we renew no more."""
         if status is not None:
             self.status = status
         clock, writer = self._performer.clock, self._writer
@@ -69,7 +70,11 @@ class Membership:
         }
         try:
             await self._performer.registry.update_if(
-                BROKER, str(self._broker), sets, Condition("epoch", "=", writer.chain.epoch)
+                BROKER,
+                str(self._broker),
+                sets,
+                Condition("epoch", "=", writer.chain.epoch),
+                Condition("status", "!=", BrokerStatus.FENCED.value),
             )
         except ConditionFailed:
             writer.stop()

@@ -4,7 +4,7 @@ Every look at a seq that is not there yet is a paid request, and every wait is l
 half with each look in vain, up to a second where nothing happens, and shrink by a tenth with each
 look that found something: about one look in five is in vain at a steady flow. What comes after a
 long silence sets the wait back at once. Where even the shortest wait finds more than one segment,
-several are asked for at a time.
+several are asked for at a time, one more with each look that found all of them.
 """
 
 from dataclasses import dataclass
@@ -32,4 +32,4 @@ class Pace:
             return Pace(self.delay_s, found)
         delay_s = max(DELAY_MIN_S, min(self.delay_s * SHRINK, DELAY_BUSY_S))
         is_behind = delay_s == DELAY_MIN_S
-        return Pace(delay_s, min(self.width * 2, WIDTH_MAX) if is_behind else self.width)
+        return Pace(delay_s, min(self.width + 1, WIDTH_MAX) if is_behind else self.width)

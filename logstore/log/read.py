@@ -21,14 +21,15 @@ from logstore.index.rows import (
     ROW,
     Rows,
     first_row_for_offset,
-    first_row_for_time,
     row_at,
     row_count,
+    row_for_time,
 )
 from logstore.log.cache import SegmentCache
 from logstore.perform import Performer
 from logstore.records.lookup import first_record_at_or_after, record_with_max_timestamp
 from logstore.rows import StretchRef
+from logstore.steps import Steps
 
 LOADS_AT_ONCE = 4
 LOOKS_MAX = 5
@@ -199,17 +200,24 @@ class Reader:
     async def _rows_for_time(self, partition: Readable, timestamp: int) -> FoundRows | None:
         for number, ref in enumerate(partition.stretches):
             end = _end_of(partition, number)
-            for _ in range(LOOKS_MAX):
+            if end == ref.start:
+                continue
+            while True:
                 known = await self._performer.run(self._checkpoints.of(ref.chain))
-                found = await self._rows_for_time_in(partition, ref, end, known, timestamp)
+                found = await self._performer.run(
+                    self._summed_up_for_time(partition, ref, known, timestamp)
+                )
                 if found is not None:
                     return found
+                found = await self._beyond_for_time(partition, ref, end, known, timestamp)
                 if known == await self._performer.run(self._checkpoints.of(ref.chain)):
                     break
                 # Rows went from memory into a checkpoint meanwhile: they were in neither.
+            if found is not None:
+                return found
         return None
 
-    async def _rows_for_time_in(
+    async def _beyond_for_time(
         self,
         partition: Readable,
         ref: StretchRef,
@@ -217,27 +225,31 @@ class Reader:
         known: Sequence[int],
         timestamp: int,
     ) -> FoundRows | None:
+        """Among the rows that no checkpoint holds yet."""
         key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
         if end is None:
-            found = await self._performer.run(
-                rows_for_time(self._checkpoints.cache, ref.chain, known, key, timestamp)
-            )
-            here = partition.rows_for_time(timestamp) if found is None else None
-            return found if here is None else FoundRows(key, ref.chain, *here)
-        if end == ref.start:
+            here = partition.rows_for_time(timestamp) if partition.key == key else None
+            return None if here is None else FoundRows(key, ref.chain, *here)
+        if await self._is_summed_up(ref.chain, known, key, end):
             return None
-        found = await self._performer.run(
-            rows_for_time(self._checkpoints.cache, ref.chain, known, key, timestamp)
-        )
-        if found is not None or await self._is_summed_up(ref.chain, known, key, end):
-            return found
         stretch = await self._followers.stretch(ref.chain, key, end - 1)
         if stretch is None:
             return None
-        number = first_row_for_time(stretch.rows, timestamp)
+        number = row_for_time(stretch.rows, timestamp, partition.log_start)
         if number == row_count(stretch.rows):
             return None
         return FoundRows(key, ref.chain, stretch.rows, number)
+
+    def _summed_up_for_time(
+        self,
+        partition: Readable,
+        ref: StretchRef,
+        known: Sequence[int],
+        timestamp: int,
+    ) -> Steps[FoundRows | None]:
+        key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
+        cache, log_start = self._checkpoints.cache, partition.log_start
+        return rows_for_time(cache, ref.chain, known, key, timestamp, log_start)
 
     async def record_with_max_timestamp(
         self, partition: Readable, up_to: int

@@ -5,10 +5,13 @@ only while it names that leadership, and only upwards. What the records lay in g
 are trimmed.
 """
 
-from logstore.errors import ConditionFailed, Invalid
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from logstore.errors import ConditionFailed, Invalid, LogstoreError
 from logstore.registry.store import Condition
 from logstore.rows import PartitionRow, partition_pk, partition_sk
-from logstore.steps import Steps, UpdateRow
+from logstore.steps import Steps, Together, UpdateRow
 
 HIGH_WATERMARK = -1
 """Instead of an offset: everything that is committed."""
@@ -28,10 +31,27 @@ def new_log_start(offset: int, *, high_watermark: int) -> int:
     return wanted
 
 
-def raise_log_start(
-    topic_id: bytes, partition: int, chain: int, leader_epoch: int, offset: int
-) -> Steps[int | None]:
+class Raise(NamedTuple):
+    """`chain` and `leader_epoch` are those of who leads."""
+
+    topic_id: bytes
+    partition: int
+    chain: int
+    leader_epoch: int
+    offset: int
+
+
+def raise_log_starts(wanted: Sequence[Raise]) -> Steps[Sequence[int | LogstoreError | None]]:
+    """As `raise_log_start` for each, in order."""
+    outcomes: Sequence[int | LogstoreError | None] = yield Together(
+        [raise_log_start(one) for one in wanted]
+    )
+    return outcomes
+
+
+def raise_log_start(wanted: Raise) -> Steps[int | None]:
     """Log start as it is afterwards, `offset` or above; None: another leadership has begun."""
+    topic_id, partition, chain, leader_epoch, offset = wanted
     pk, sk = partition_pk(topic_id, partition), partition_sk(topic_id, partition)
     terms = [
         Condition("chain", "=", chain),

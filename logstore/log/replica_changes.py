@@ -16,6 +16,7 @@ from logstore.rows import PartitionRow, partition_pk, partition_sk
 from logstore.steps import BackOff, GetRow, Steps, Together, UpdateRow
 
 ATTEMPTS_MAX = 20
+CHANGED = ("replicas", "reassigning", "target")
 
 
 class Placement(NamedTuple):
@@ -48,7 +49,7 @@ def change_placement(topic_id: bytes, partition: int, decide: Decide) -> Steps[P
         if wanted == Placement.of(row):
             return row
         try:
-            yield UpdateRow(pk, sk, _sets(wanted), _unchanged(row))
+            yield UpdateRow(pk, sk, _sets(wanted), _unchanged(row, found))
         except ConditionFailed as failed:
             found = failed.current
             yield BackOff(attempt)
@@ -67,8 +68,13 @@ def change_placements(
     return outcomes
 
 
-def _unchanged(row: PartitionRow) -> Sequence[Condition]:
-    return [Condition("chain", "=", row.chain), Condition("leader_epoch", "=", row.leader_epoch)]
+def _unchanged(row: PartitionRow, found: Row) -> Sequence[Condition]:
+    """The leadership, and what is said of replicas (rows of old may say nothing)."""
+    return [
+        Condition("chain", "=", row.chain),
+        Condition("leader_epoch", "=", row.leader_epoch),
+        *(Condition(name, "=", found[name]) for name in CHANGED if name in found),
+    ]
 
 
 def _sets(wanted: Placement) -> Row:

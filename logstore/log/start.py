@@ -94,8 +94,8 @@ def _watch_predecessor(me: Self) -> Steps[BrokerRow | None]:
     if row is None:
         return None
     seen = BrokerRow.of(row)
-    if seen.lock == me.lock or seen.status is BrokerStatus.STOPPED:
-        return seen  # we hold the lock that it held, or it has said that it ended
+    if seen.lock == me.lock or seen.status in (BrokerStatus.STOPPED, BrokerStatus.FENCED):
+        return seen  # we hold the lock that it held, it said that it ended, or was told to
     for _ in range(WATCHES_PER_LEASE):
         yield Wait(LEASE_S / WATCHES_PER_LEASE)
         now = BrokerRow.of((yield GetRow(BROKER, str(me.broker))) or row)

@@ -10,15 +10,18 @@ While the registry is away the broker goes on with what it knows.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from logstore.errors import LogstoreError
 from logstore.log.view import News, read_everything, read_news
 from logstore.metadata import read_brokers
 from logstore.perform import Performer
 from logstore.rows import BrokerRow
+from logstore.steps import Steps
 
 FEED_S = 0.25
-FEEDS_PER_BROKERS = 2
+BROKERS_S = 0.45
+"""A little less than two turns of the feed, so that every second one reads them."""
 EVERYTHING_S = 60.0
 
 logger = logging.getLogger(__name__)
@@ -32,14 +35,17 @@ class Watch:
         performer: Performer,
         *,
         version: Callable[[], int],
+        edit_count: Callable[[], int],
         on_news: Callable[[News], None],
         on_brokers: Callable[[Mapping[int, BrokerRow]], None],
     ) -> None:
         self._performer = performer
         self._version = version
+        self._edit_count = edit_count
         self._on_news = on_news
         self._on_brokers = on_brokers
         self._wake = asyncio.Event()
+        self._brokers_at_s = 0.0
         self._everything_at_s = 0.0
 
     def look_again(self) -> None:
@@ -49,27 +55,35 @@ class Watch:
     async def run(self, fenced: asyncio.Event) -> None:
         clock = self._performer.clock
         self._put_off_everything()
-        ticks = 0
         while not fenced.is_set():
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(FEED_S):
                     await self._wake.wait()
-            except TimeoutError:
-                ticks += 1
             self._wake.clear()
             try:
-                if ticks >= FEEDS_PER_BROKERS:
-                    ticks = 0
+                if clock.monotonic_s() >= self._brokers_at_s:
+                    self._brokers_at_s = clock.monotonic_s() + BROKERS_S
                     self._on_brokers(await self._performer.run(read_brokers()))
                 if clock.monotonic_s() >= self._everything_at_s:
                     self._put_off_everything()
-                    self._on_news(await self._performer.run(read_everything()))
+                    await self._read(read_everything)
                 else:
-                    news = await self._performer.run(read_news(self._version()))
-                    if news is not None:
-                        self._on_news(news)
+                    await self._read(lambda: read_news(self._version()))
             except LogstoreError as error:
                 logger.debug("registry cannot be read: %s", error)
+
+    async def _read(self, steps: Callable[[], Steps[News | None]]) -> None:
+        """Read, and again if this broker made or deleted a topic meanwhile.
+
+        What was read before that would undo it here: a topic that is led would be led anew.
+        """
+        while True:
+            edit_count = self._edit_count()
+            news = await self._performer.run(steps())
+            if edit_count == self._edit_count():
+                break
+        if news is not None:
+            self._on_news(news)
 
     def _put_off_everything(self) -> None:
         """Brokers that start together do not read everything together."""

@@ -116,6 +116,15 @@ class History:
         seen.watermarks[leader_epoch] = max(watermark, seen.watermarks.get(leader_epoch, 0))
         seen.lowest[leader_epoch] = min(watermark, seen.lowest.get(leader_epoch, watermark))
 
+    def acked_end(self, partition: Partition) -> int:
+        """Where what is acknowledged by now ends."""
+        return self._of(partition).acked_max + 1
+
+    def answer_fetch(self, partition: Partition, watermark: int, acked_end: int) -> None:
+        """A fetch was answered as if the log ended at `watermark`, asked after `acked_end`."""
+        if watermark < acked_end:
+            self._violated("H14", partition, f"stale: answered={watermark} acked={acked_end}")
+
     def delete(self, topic_id: bytes) -> None:
         """Somebody asked for the topic to be deleted: it need not be there any more."""
         self._deleted.add(topic_id)

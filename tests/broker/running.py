@@ -9,7 +9,7 @@ The store can be held, so that nothing commits until it is let go.
 import asyncio
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -261,6 +261,10 @@ class Running:
 
     def connect(self) -> Connection:
         return Connection.open("127.0.0.1", self.listener.port, DEADLINE_S)
+
+    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, done in the broker's thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(DEADLINE_S)
 
     def create_topic(
         self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None

@@ -1,5 +1,7 @@
 """CreatePartitions: topics grow and never shrink; what is asked wrongly is refused by name."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from broker.authorizer import Operation
@@ -131,3 +133,18 @@ def test_growth_needs_alter(running: Running, client: Connection) -> None:
 
     assert [one.error_code for one in results] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
     assert known.partition_count == 1
+
+
+def test_many_clients_that_want_the_same_grow_a_topic_once(running: Running) -> None:
+    known = running.create_topic("raced", 2)
+
+    def grow_one(_: int) -> int:
+        with running.connect() as client:
+            return grow(client, topic("raced", 5))[0].error_code
+
+    with ThreadPoolExecutor(6) as threads:
+        codes = set(threads.map(grow_one, range(6)))
+
+    assert known.partition_count == 5
+    assert codes <= {0, ErrorCode.INVALID_PARTITIONS}
+    assert 0 in codes

@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logstore.chains.flush import FlushSettings
 from logstore.chains.keys import CHAINS, CHECKPOINTS, checkpoint_key, segment_key
+from logstore.chains.walk import Front
+from logstore.chains.writer import ChainLimits
 from logstore.errors import Corrupt, NotFound, Refused, Retryable
 from logstore.index.lookup import IndexCache
 from logstore.index.partition import ChainCheckpoints, locate_offset, locate_time
 from logstore.index.rows import row_at
-from logstore.log.log import Log
+from logstore.log.log import Log, LogSettings
 from logstore.metadata import read_partition_row
 from logstore.reader import TopicPartition
 from logstore.registry.store import Row
@@ -27,6 +30,7 @@ from logstore.rows import (
     partition_pk,
     partition_sk,
 )
+from logstore.segments.format import EntryKind
 from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run
@@ -68,6 +72,9 @@ class TrimmedLog(WrittenLog):
     def chains(self) -> dict[int, ChainRow]:
         rows = at_once(self.rows.query(CHAIN))
         return {int(sk): ChainRow.of(row) for sk, row in rows}
+
+    def checkpoints(self, epoch: int) -> list[int]:
+        return [int(key.split("/")[-1]) for key in self.keys(f"{CHECKPOINTS}{epoch:020d}/")]
 
     async def row(self, key: TopicPartition) -> PartitionRow:
         row = await self.performer.run(read_partition_row(*key))
@@ -289,6 +296,27 @@ STEPS = st.lists(
 )
 
 
+async def one_step(written: TrimmedLog, log: Log, what: str, number: int) -> None:
+    topic = log.topics["ab"[number % 2]]
+    key = TopicPartition(topic.topic_id, 0)
+    match what:
+        case "write":
+            for _ in range(number):
+                await written.write(log, topic.leaders[0], [EPOCH_MS + written.values])
+        case "raise":
+            now = (await written.row(key)).log_start
+            end = topic.leaders[0].high_watermark
+            await written.raise_log_start(key, max(now, min(number, end)))
+        case "trim":
+            await written.trim(wait_ms=number)
+        case "drop":
+            written.dropped.add(topic.topic_id)
+            await log.delete_topic(topic.name)
+            await log.create_topic(topic.name, 1, {})
+        case _:
+            raise AssertionError(what)
+
+
 @given(STEPS)
 @settings(max_examples=60)
 def test_whatever_is_written_trimmed_and_taken_over_is_there_from_log_start_on(
@@ -311,24 +339,6 @@ def test_whatever_is_written_trimmed_and_taken_over_is_there_from_log_start_on(
             left.pop(0)
         await written.check_readable()
         assert not audit(written.objects, written.rows).violations
-
-    async def one_step(written: TrimmedLog, log: Log, what: str, number: int) -> None:
-        topic = log.topics["ab"[number % 2]]
-        key = TopicPartition(topic.topic_id, 0)
-        match what:
-            case "write":
-                for _ in range(number):
-                    await written.write(log, topic.leaders[0], [EPOCH_MS + written.values])
-            case "raise":
-                now = (await written.row(key)).log_start
-                end = topic.leaders[0].high_watermark
-                await written.raise_log_start(key, max(now, min(number, end)))
-            case "trim":
-                await written.trim(wait_ms=number)
-            case "drop":
-                written.dropped.add(topic.topic_id)
-                await log.delete_topic(topic.name)
-                await log.create_topic(topic.name, 1, {})
 
     run(scenario())
 
@@ -355,3 +365,39 @@ def test_a_topic_row_alone_does_not_make_a_partition_of_it_disposable() -> None:
         assert at_once(written.rows.query(TOPIC))
 
     play(story)
+
+
+def test_no_checkpoint_stands_between_a_large_state_and_the_entry_that_names_it() -> None:
+    """So whoever replays from a checkpoint needs nothing below it."""
+
+    async def scenario() -> None:
+        written = TrimmedLog()
+        limits = ChainLimits(checkpoint_segments=SEGMENTS, inline_bytes_max=64, piece_bytes_max=50)
+        written._settings = LogSettings(flush=FlushSettings(interval_s=0.01), limits=limits)
+        async with written.life() as log:
+            topic = await log.create_topic("orders", 1, {})
+            for producer in range(10):
+                await written.write(
+                    log,
+                    topic.leaders[0],
+                    [EPOCH_MS],
+                    producer_id=producer,
+                    producer_epoch=0,
+                    base_sequence=0,
+                )
+        async with written.life():
+            pass
+        found = audit(written.objects, written.rows)
+        assert found.seen["state in pieces"] > SEGMENTS
+        chain = found.chains[2]
+        takes = [seq for seq, front in chain.fronts.items() if has(front, EntryKind.TAKE)]
+        pieces = [seq for seq, front in chain.fronts.items() if has(front, EntryKind.STATE)]
+        for checkpoint in written.checkpoints(2):
+            below = [seq for seq in pieces if seq < checkpoint]
+            assert not below or any(seq < checkpoint for seq in takes if seq > max(below))
+
+    run(scenario())
+
+
+def has(front: Front, kind: EntryKind) -> bool:
+    return any(entry.kind == kind for entry in front.index.entries)

@@ -62,13 +62,18 @@ class WrittenLog:
         )
 
     @asynccontextmanager
-    async def life(self, *, clean: bool = True) -> AsyncIterator[Log]:
-        """One life of broker 1, which ends by a clean stop or by dropping dead."""
+    async def life(
+        self, *, clean: bool = True, broker: int = 1, performer: Performer | None = None
+    ) -> AsyncIterator[Log]:
+        """One life of a broker, which ends by a clean stop or by dropping dead."""
         identity = await self._identity()
         opened = OpenLog(
-            DirectoryLocation(Path("/memory")), self.performer, identity, StoreCounts()
+            DirectoryLocation(Path("/memory")),
+            performer or self.performer,
+            identity,
+            StoreCounts(),
         )
-        me = Self(1, "localhost", 9092, "", "the lock")
+        me = Self(broker, "localhost", 9091 + broker, "", f"the lock of {broker}")
         try:
             async with asyncio.TaskGroup() as tasks:
                 log = await Log.start(opened, me, self._settings, tasks)

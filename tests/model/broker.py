@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from tests.model.chain_view import chain_as_read, inherited
 from tests.model.config import Bug, Config
 from tests.model.registry import asked, heirs
-from tests.model.takeover import settled
 from tests.model.state import (
     DEAD,
     FREE,
@@ -18,6 +17,7 @@ from tests.model.state import (
     OPENED,
     RESTORED,
     SEAL,
+    SEALED,
     SEGMENT,
     SETTLED,
     STARTED,
@@ -28,7 +28,6 @@ from tests.model.state import (
     Move,
     Release,
     RowChange,
-    SEALED,
     Segment,
     State,
     Take,
@@ -37,6 +36,7 @@ from tests.model.state import (
     with_broker,
     with_chain,
 )
+from tests.model.takeover import settled
 
 
 def moves(state: State, config: Config) -> Iterator[Move]:
@@ -44,6 +44,8 @@ def moves(state: State, config: Config) -> Iterator[Move]:
         if broker.life == UP:
             yield from _begins(state, number, broker, config)
             yield from _freezes(state, number, broker, config)
+            yield from _freezes_release(state, number, broker, config)
+            yield from _repeats(state, number, broker, config)
             yield from _learns(state, number, broker, config)
             yield from _asks_for_its_release(state, number, broker, config)
         may_matter = broker.leader_epoch or state.registry.row.chain == number or config.starts
@@ -86,12 +88,14 @@ def _has_taken_all(state: State, number: int) -> bool:
 def _freezes(state: State, number: int, broker: Broker, config: Config) -> Iterator[Move]:
     chain = state.chains[number]
     seq = len(chain.segments)
-    in_flight = seq - 1 - broker.known.bit_count()
-    if in_flight >= config.puts_in_flight or seq > config.slots - 2 or not broker.leader_epoch:
+    if not _may_freeze(state, number, broker, config):
         return
+    in_flight = seq - 1 - broker.known.bit_count()
     if config.bug is Bug.NEXT_SEQ_AT_RETRY and in_flight:
-        yield "broker puts the same at the next seq", (number, seq), _frozen(
-            state, number, broker, chain.segments[-1]
+        yield (
+            "broker puts the same at the next seq",
+            (number, seq),
+            _frozen(state, number, broker, chain.segments[-1]),
         )
     if broker.is_released:
         if config.bug is not Bug.RELEASE_TAKEN_BACK:
@@ -116,13 +120,29 @@ def _freezes(state: State, number: int, broker: Broker, config: Config) -> Itera
         )
         after = _frozen(state, number, appended, (*front, entry))
         yield "broker freezes a batch", (number, seq, batch), answered(after, number, config)
+
+
+def _freezes_release(state: State, number: int, broker: Broker, config: Config) -> Iterator[Move]:
+    seq = len(state.chains[number].segments)
+    if not _may_freeze(state, number, broker, config):
+        return
     may_release = config.releases and broker.is_taken and not broker.is_released
     if may_release and state.registry.row.leader_epoch < config.leader_epochs:
         released = broker._replace(is_released=True)
         entries = (Release(broker.leader_epoch, broker.next_offset),)
-        yield "broker freezes a release entry", (number, seq), _frozen(
-            state, number, released, entries
+        yield (
+            "broker freezes a release entry",
+            (number, seq),
+            _frozen(state, number, released, entries),
         )
+
+
+def _may_freeze(state: State, number: int, broker: Broker, config: Config) -> bool:
+    """A slot in the window, one left for the seal, and a stretch to write."""
+    seq = len(state.chains[number].segments)
+    in_flight = seq - 1 - broker.known.bit_count()
+    fits = in_flight < config.puts_in_flight and seq <= config.slots - 2
+    return fits and broker.leader_epoch > 0
 
 
 def _next_batch(state: State, broker: Broker, config: Config) -> int:
@@ -178,7 +198,7 @@ def _learns(state: State, number: int, broker: Broker, config: Config) -> Iterat
 
 
 def answered(state: State, number: int, config: Config) -> State:
-    """Answer what is committed as far as this leader knows, repeats of it included."""
+    """Answer what is committed as far as this leader knows."""
     broker = state.brokers[number]
     if broker.life != UP or not broker.leader_epoch or state.phase == RESTORED:
         return state
@@ -191,12 +211,21 @@ def answered(state: State, number: int, config: Config) -> State:
         if isinstance(entry, Batch) and entry.leader_epoch == broker.leader_epoch
     }
     for batch, offset in enumerate(broker.state, 1):
-        if offset == NOWHERE:
-            continue
-        is_inherited = broker.inherited[batch - 1] == offset
-        if is_inherited or batch in committed or config.bug is Bug.REPEAT_ANSWERED_AT_ONCE:
+        if batch in committed:
             state = acknowledged(state, batch, offset)
     return state
+
+
+def _repeats(state: State, number: int, broker: Broker, config: Config) -> Iterator[Move]:
+    """The client repeats what it had no answer to: it gets what the first one got (rule 10).
+
+    A step of its own: it may as well never come, and be left for a later leader to know of.
+    """
+    at_once = config.bug is Bug.REPEAT_ANSWERED_AT_ONCE
+    for batch, offset in enumerate(broker.state if at_once else broker.inherited, 1):
+        if offset != NOWHERE and state.acked[batch - 1] == NOWHERE:
+            after = acknowledged(state, batch, offset)
+            yield "client repeats a batch, it is answered", (number, batch), after
 
 
 def _known_end(broker: Broker, config: Config) -> int:
@@ -230,7 +259,9 @@ def _asks_for_its_release(
         is_committed = own is not None and own.is_released and at[0] < _known_end(broker, config)
     if is_committed:
         for heir in heirs(state, config):
-            change = RowChange(broker.leader_epoch, number, heir, _released_at(state, number, broker))
+            change = RowChange(
+                broker.leader_epoch, number, heir, _released_at(state, number, broker)
+            )
             after = asked(state, change, config)
             if after is not None:
                 yield "released: row change is sent", (number, heir), after

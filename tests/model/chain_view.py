@@ -60,7 +60,7 @@ def stretches_of(chain: Chain, row: ChainRow, end: int, config: Config) -> dict[
     first_read = max(row.checkpoint, 1)
     if config.bug is Bug.TRIMMED_ABOVE_CHECKPOINT:
         first_read = max(first_read, row.trim)
-    lenient = config.bug is not None
+    lenient = config.bug is Bug.RELEASE_TAKEN_BACK
     return _replay(chain.segments[:end], row.checkpoint, first_read, config.batches, lenient)
 
 

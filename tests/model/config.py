@@ -1,4 +1,4 @@
-"""What one search of the model is about: its bounds, which parts take part, which rule is broken."""
+"""What one search is about: its bounds, which parts take part, which rule is broken."""
 
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -18,6 +18,7 @@ class Bug(Enum):
     COPY_NOT_CHECKED = "4d: at a cold start no chain is compared with the row"
     SEALED_UNCHECKED = "4d, e: at a cold start a chain's row is sealed without that comparison"
     OPENING_NOT_CHECKED = "3: an opening that is there is sealed and passed, segments or not"
+    RAISED_BEFORE_CHAIN_ROW = "3: the next epoch's row is raised before the chain's row is there"
     COLD_START_TRUSTS_ROW = "3, 4: what a cold start reads begins at the row's checkpoint"
     RELEASE_NOT_COMMITTED = "5: the row changes before the release entry is committed"
     RELEASE_TAKEN_BACK = "5: the old leader goes on after its release, in the same leader epoch"
@@ -63,7 +64,7 @@ class Config:
     restores: bool = False
     """The registry may be set back, once, to a copy taken before; every broker is stopped then."""
     checks_chain_by_chain: bool = False
-    """The cold-start check as logstore.takeover does it: in order of epochs, one chain at a time."""
+    """The cold-start check as logstore.takeover does it: one chain at a time, by epoch."""
     bug: Bug | None = None
 
     @property

@@ -8,15 +8,30 @@ _RELEASES = Config(name="releases", chains=2, slots=5, batches=2, leader_epochs=
 _RELEASES_3 = Config(name="releases", chains=3, slots=4, batches=1, leader_epochs=3, releases=True)
 _TRIMS = Config(name="trims", chains=2, slots=4, batches=2, leader_epochs=2, trims=True)
 _TRIMS_3 = Config(name="trims", chains=3, slots=4, batches=2, leader_epochs=3, trims=True)
-_SWEEPS = Config(name="sweeps", chains=3, slots=3, batches=1, leader_epochs=3, trims=True, sweeps=True)
+_SWEEPS = Config(
+    name="sweeps", chains=3, slots=3, batches=1, leader_epochs=3, trims=True, sweeps=True
+)
 _READS = Config(name="reads", chains=2, slots=4, batches=2, leader_epochs=2, trims=True, reads=True)
 _RESTORES = Config(
-    name="restores", chains=3, slots=3, batches=1, leader_epochs=3, puts_in_flight=1,
-    starts=True, restores=True,
+    name="restores",
+    chains=3,
+    slots=3,
+    batches=1,
+    leader_epochs=3,
+    puts_in_flight=1,
+    starts=True,
+    restores=True,
 )
 _TRIMMED_RESTORES = Config(
-    name="restores after trimming", chains=3, slots=3, batches=1, leader_epochs=3, puts_in_flight=1,
-    starts=True, restores=True, trims=True,
+    name="restores after trimming",
+    chains=3,
+    slots=3,
+    batches=1,
+    leader_epochs=3,
+    puts_in_flight=1,
+    starts=True,
+    restores=True,
+    trims=True,
 )
 
 FOUND_BY = {
@@ -31,9 +46,10 @@ FOUND_BY = {
     Bug.COPY_NOT_CHECKED: _RESTORES,
     Bug.SEALED_UNCHECKED: _RESTORES,
     Bug.OPENING_NOT_CHECKED: _RESTORES,
+    Bug.RAISED_BEFORE_CHAIN_ROW: _RESTORES,
     Bug.COLD_START_TRUSTS_ROW: _TRIMMED_RESTORES,
     Bug.RELEASE_NOT_COMMITTED: _RELEASES_3,
-    Bug.RELEASE_TAKEN_BACK: _RELEASES_3,
+    Bug.RELEASE_TAKEN_BACK: _RELEASES,
     Bug.ANSWER_OUT_OF_ORDER: _PLAIN,
     Bug.REPEAT_ANSWERED_AT_ONCE: _PLAIN,
     Bug.SEAL_TAKEN_AS_STORED: _PLAIN,
@@ -47,3 +63,6 @@ FOUND_BY = {
     Bug.RELEASE_DROPPED: _SWEEPS,
     Bug.ROW_FORGETS_TOO_MUCH: _TRIMS_3,
 }
+
+SLOW = {bug for bug, config in FOUND_BY.items() if config.restores}
+"""Found only after many states."""

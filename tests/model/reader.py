@@ -45,12 +45,16 @@ def _gets(state: State, config: Config) -> Iterator[Move]:
         if ends_at is not None:
             after = _next_stretch(state)
             skipped = ends_at > after.reader.position
-            yield "reader takes a seal for the end", (number, reader.seq), after._replace(
-                wrong="a reader skips what is committed" if skipped else ""
+            yield (
+                "reader takes a seal for the end",
+                (number, reader.seq),
+                after._replace(wrong="a reader skips what is committed" if skipped else ""),
             )
     elif reader.seq < state.registry.chains[number].trim:
-        yield "reader meets a 404 or a void seal, resolves again", (number, reader.seq), _resolved(
-            state
+        yield (
+            "reader meets a 404 or a void seal, resolves again",
+            (number, reader.seq),
+            _resolved(state),
         )
 
 

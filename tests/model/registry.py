@@ -1,6 +1,6 @@
 """Changes of the partition's row: conditional updates that may be late. Rules 4d and 5."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tests.model.chain_view import seal_of
 from tests.model.config import Bug, Config
@@ -41,11 +41,10 @@ def asked(state: State, change: RowChange, config: Config) -> State | None:
     return state._replace(changes=tuple(sorted((*state.changes, change))))
 
 
-def heirs(state: State, config: Config) -> range:
+def heirs(state: State, config: Config) -> Iterable[int]:
     """Who may lead next: everybody who has led, and one of those alike that never have."""
     if config.starts:
-        rows = state.registry.chains
-        return range(sum(1 for row in rows if row.status != ABSENT))
+        return [n for n, row in enumerate(state.registry.chains) if row.status != ABSENT]
     named = [chain for chain, _ in state.registry.row.stretches]
     named += [change.new for change in state.changes]
     named += [n for n, broker in enumerate(state.brokers) if broker.leader_epoch]

@@ -11,12 +11,12 @@ from tests.model.state import (
     ABSENT,
     DEAD,
     FREE,
+    HALF,
     NOBODY,
     NORMAL,
     OPEN,
     OPENED,
     OPENING,
-    RAISED,
     RESTORED,
     SEAL,
     STARTED,
@@ -39,7 +39,7 @@ def moves(state: State, config: Config) -> Iterator[Move]:
         if number < config.chains:
             yield from _creates_opening(state, number)
             yield from _buries(state, number, config)
-        yield from _goes_on(state)
+        yield from _goes_on(state, config)
     if config.restores:
         yield from _sets_back(state)
 
@@ -52,22 +52,40 @@ def _creates_opening(state: State, number: int) -> Iterator[Move]:
         yield "start: opening is created", (number,), after
 
 
-def _goes_on(state: State) -> Iterator[Move]:
-    """The maker of an opening raises the row, then puts its chain's row."""
-    registry = state.registry
+def _goes_on(state: State, config: Config) -> Iterator[Move]:
+    """The maker of an opening puts its chain's row, then raises the row of the next epoch."""
     for number, broker in enumerate(state.brokers):
-        if broker.life == OPENED and registry.next_epoch == number:
-            raised = state._replace(registry=registry._replace(next_epoch=number + 1))
-            yield "start: row is raised", (number,), with_broker(raised, number, Broker(RAISED))
-        elif broker.life == OPENED and registry.next_epoch > number:
-            yield "start: finds itself buried", (number,), with_broker(state, number, Broker(DEAD))
-        elif broker.life == RAISED and registry.chains[number].status == ABSENT:
-            after = with_broker(state, number, Broker(UP))
-            if after.phase == RESTORED:
-                after = after._replace(phase=STARTED)
-            yield "start: chain row is put", (number,), with_chain_row(
-                after, number, ChainRow(OPEN)
-            )
+        if broker.life == OPENED:
+            raises = config.bug is Bug.RAISED_BEFORE_CHAIN_ROW
+        elif broker.life == HALF:
+            raises = config.bug is not Bug.RAISED_BEFORE_CHAIN_ROW
+        else:
+            continue
+        yield from _raises(state, number) if raises else _puts_chain_row(state, number)
+
+
+def _raises(state: State, number: int) -> Iterator[Move]:
+    registry = state.registry
+    if registry.next_epoch > number:
+        yield "start: finds itself buried", (number,), with_broker(state, number, Broker(DEAD))
+    elif registry.next_epoch == number:
+        raised = state._replace(registry=registry._replace(next_epoch=number + 1))
+        yield "start: row is raised", (number,), _further(raised, number)
+
+
+def _puts_chain_row(state: State, number: int) -> Iterator[Move]:
+    if state.registry.chains[number].status == ABSENT:
+        put = with_chain_row(state, number, ChainRow(OPEN))
+        yield "start: chain row is put", (number,), _further(put, number)
+
+
+def _further(state: State, number: int) -> State:
+    """One of the two rows of a start is written."""
+    if state.brokers[number].life == OPENED:
+        return with_broker(state, number, Broker(HALF))
+    if state.phase == RESTORED:
+        state = state._replace(phase=STARTED)
+    return with_broker(state, number, Broker(UP))
 
 
 def _buries(state: State, number: int, config: Config) -> Iterator[Move]:
@@ -95,6 +113,10 @@ def _sets_back(state: State) -> Iterator[Move]:
         yield "registry is copied", (), state._replace(copy=state.registry)
     elif state.copy != state.registry:
         dead = tuple(Broker(DEAD) if b.life != NOBODY else b for b in state.brokers)
-        yield "all stop, registry is set back", (), state._replace(
-            registry=state.copy, brokers=dead, changes=(), copy=None, phase=RESTORED
+        yield (
+            "all stop, registry is set back",
+            (),
+            state._replace(
+                registry=state.copy, brokers=dead, changes=(), copy=None, phase=RESTORED
+            ),
         )

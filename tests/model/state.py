@@ -21,8 +21,8 @@ FREE, OPENING, SEGMENT, SEAL = range(4)
 ABSENT, OPEN, FENCED, SEALED = range(4)
 """Status of a chain's row."""
 
-NOBODY, OPENED, RAISED, UP, DEAD = range(5)
-"""A broker's life: not started; opening stored; row raised; chain row put; gone."""
+NOBODY, OPENED, HALF, UP, DEAD = range(5)
+"""A broker's life: not started; opening stored; one row written; both rows written; gone."""
 
 NORMAL, RESTORED, STARTED, SETTLED, STOPPED = range(5)
 """The cluster: before a restore; set back; a broker is up; its row changed; refused to go on."""
@@ -189,9 +189,7 @@ def with_broker(state: State, number: int, broker: Broker) -> State:
 
 def with_chain_row(state: State, number: int, row: ChainRow) -> State:
     registry = state.registry
-    return state._replace(
-        registry=registry._replace(chains=replaced(registry.chains, number, row))
-    )
+    return state._replace(registry=registry._replace(chains=replaced(registry.chains, number, row)))
 
 
 def observed(state: State, offset: int, number: int) -> State:

@@ -13,6 +13,7 @@ from tests.model.chain_view import chain_as_read, committed_end, inherited, seal
 from tests.model.config import Bug, Config
 from tests.model.registry import asked, heirs
 from tests.model.state import (
+    DEAD,
     FENCED,
     FREE,
     OPEN,
@@ -22,7 +23,6 @@ from tests.model.state import (
     STARTED,
     STOPPED,
     UP,
-    DEAD,
     Broker,
     Chain,
     ChainRow,
@@ -42,6 +42,12 @@ def moves(state: State, config: Config) -> Iterator[Move]:
     if state.phase == RESTORED:
         return  # nobody is there yet
     for number in _chains_to_take(state, config):
+        newest = _newest_checkpoint(state, number, config)
+        if newest > state.registry.chains[number].checkpoint:
+            row = state.registry.chains[number]._replace(checkpoint=newest)
+            after = with_chain_row(state, number, row)
+            yield "taker: chain row names the newest checkpoint", (number, newest), after
+            continue
         yield from _fences(state, number, config)
         yield from _puts_seal(state, number, config)
         yield from _changes_row(state, number, config)
@@ -61,12 +67,17 @@ def _chains_to_take(state: State, config: Config) -> list[int]:
     return chosen[:1] if config.checks_chain_by_chain else chosen
 
 
+def _newest_checkpoint(state: State, number: int, config: Config) -> int:
+    """At a cold start the newest checkpoint is listed: the row may be too old to name it."""
+    known = state.registry.chains[number].checkpoint
+    if state.phase != STARTED or config.bug is Bug.COLD_START_TRUSTS_ROW:
+        return known
+    return max(known, state.chains[number].checkpoint)
+
+
 def _fences(state: State, number: int, config: Config) -> Iterator[Move]:
     row = state.registry.chains[number]
     if row.status == OPEN and keeps_status(config):
-        if state.phase == STARTED and config.bug is not Bug.COLD_START_TRUSTS_ROW:
-            newest = max(row.checkpoint, state.chains[number].checkpoint)
-            row = row._replace(checkpoint=newest)
         after = with_chain_row(state, number, row._replace(status=FENCED))
         yield "taker: chain row is fenced", (number,), after
 
@@ -77,15 +88,15 @@ def keeps_status(config: Config) -> bool:
 
 
 def _puts_seal(state: State, number: int, config: Config) -> Iterator[Move]:
-    """Step b: at the first free seq from the trim point on, as the taker read it, perhaps long ago."""
+    """Step b: at the first free seq from the trim point on, as the taker read that."""
     chain, row = state.chains[number], state.registry.chains[number]
     if row.status == OPEN and keeps_status(config):
         return
     first_free = committed_end(chain, row)
-    if first_free < config.slots and chain.slots[first_free] == FREE:
-        if not chain.seals >> first_free & 1:
-            sent = chain._replace(seals=chain.seals | 1 << first_free)
-            yield "taker: seal is sent", (number, first_free), with_chain(state, number, sent)
+    is_free = first_free < config.slots and chain.slots[first_free] == FREE
+    if is_free and not chain.seals >> first_free & 1:
+        sent = chain._replace(seals=chain.seals | 1 << first_free)
+        yield "taker: seal is sent", (number, first_free), with_chain(state, number, sent)
     for seq in range(1, row.trim):  # its trim point is old; when this was sent makes no difference
         if chain.slots[seq] == FREE:
             void = chain._replace(slots=replaced(chain.slots, seq, SEAL))
@@ -100,7 +111,11 @@ def _seal_lands(state: State, number: int, chain: Chain, config: Config) -> Iter
         if config.bug is not Bug.SEAL_DELETED:  # seals stay: this seq is settled for ever
             others = ~(1 << seq)
             sealed = sealed._replace(seals=chain.seals & others, puts=chain.puts & others)
-        yield "seal is stored", (number, seq), settled(with_chain(state, number, sealed), number, config)
+        yield (
+            "seal is stored",
+            (number, seq),
+            settled(with_chain(state, number, sealed), number, config),
+        )
 
 
 def settled(state: State, number: int, config: Config) -> State:
@@ -126,6 +141,8 @@ def _changes_row(state: State, number: int, config: Config) -> Iterator[Move]:
     row, chain = state.registry.row, state.chains[number]
     if row.chain != number or row.leader_epoch >= config.leader_epochs:
         return
+    if state.registry.chains[number].status == OPEN and keeps_status(config):
+        return
     seal = seal_of(chain, state.registry.chains[number], config)
     if not seal and config.bug is not Bug.REPLAY_BEFORE_SEAL:
         return
@@ -146,6 +163,8 @@ def _changes_row(state: State, number: int, config: Config) -> Iterator[Move]:
 
 
 def _remembers(state: State, heir: int, config: Config) -> State:
+    if state.brokers[heir].asked:
+        return state  # somebody else asks for it
     row = state.registry.row
     found = chain_as_read(state, row.chain, config).get(row.leader_epoch)
     what = found.state if found else inherited(state, row, config)
@@ -157,27 +176,20 @@ def _is_older_at_start(state: State, config: Config) -> bool:
     if state.phase != STARTED or config.bug is Bug.COPY_NOT_CHECKED:
         return False
     row = state.registry.row
-    chains = range(config.chains)
     if config.checks_chain_by_chain:
-        chains = range(_chains_to_take(state, config)[0], _chains_to_take(state, config)[0] + 1)
+        chains = _chains_to_take(state, config)
+    else:
+        rows = enumerate(state.registry.chains)
+        chains = [number for number, row_of in rows if row_of.status in (OPEN, FENCED)]
     for number in chains:
         chain_row = state.registry.chains[number]
-        if chain_row.status not in (OPEN, FENCED) and not config.checks_chain_by_chain:
-            continue
-        for epoch in _as_cold_start_reads(state, number, chain_row, config):
+        newest = _newest_checkpoint(state, number, config)
+        chain, chain_row = state.chains[number], chain_row._replace(checkpoint=newest)
+        end = committed_end(chain, chain_row)
+        for epoch in stretches_of(chain, chain_row, end, config):
             if epoch > row.leader_epoch or (epoch == row.leader_epoch and number != row.chain):
                 return True
     return False
-
-
-def _as_cold_start_reads(
-    state: State, number: int, row: ChainRow, config: Config
-) -> dict[int, object]:
-    """From the newest checkpoint that is there, listed: the row may be too old to know it."""
-    chain = state.chains[number]
-    if config.bug is not Bug.COLD_START_TRUSTS_ROW:
-        row = row._replace(checkpoint=max(row.checkpoint, chain.checkpoint))
-    return dict(stretches_of(chain, row, committed_end(chain, row), config))
 
 
 def _marks_sealed(state: State, number: int, config: Config) -> Iterator[Move]:

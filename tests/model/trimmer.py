@@ -112,7 +112,7 @@ def _sweeps(state: State, number: int, config: Config) -> Iterator[Move]:
     )
     is_followed = config.bug is Bug.RELEASE_DROPPED or any(
         epoch in chain_as_read(state, partition.at(epoch)[0], config)
-        for epoch in range(last + 1, partition.leader_epoch + 1)
+        for epoch in range(max(last + 1, partition.first), partition.leader_epoch + 1)
     )
     if last == 0 or is_followed:
         after = with_chain(state, number, chain._replace(is_swept=True))

@@ -68,8 +68,13 @@ async def produce(partition: Partition, batch: bytes, log: Log) -> int:
     return appended.base_offset
 
 
-async def fetch(history: History, partition: Partition, offset: int, log: Log) -> Fetched:
-    """Committed batches from `offset` on; what is seen of the watermark counts as served."""
+async def fetch(
+    history: History, partition: Partition, offset: int, acked_end: int, log: Log
+) -> Fetched:
+    """Committed batches from `offset` on; what is seen of the watermark counts as served.
+
+    `acked_end` is what had been acknowledged when the client asked.
+    """
     topic = log.topics_by_id.get(partition.topic_id)
     if topic is None:
         raise UnknownTopic("no such topic")
@@ -78,6 +83,7 @@ async def fetch(history: History, partition: Partition, offset: int, log: Log) -
         await log.look_for_seal()
     end = leader.last_stable_offset
     history.serve_watermark(partition, log.epoch, leader.leader_epoch, end)
+    history.answer_fetch(partition, end, acked_end)
     assert leader.log_start <= end <= leader.high_watermark <= leader.log_end
     if offset >= end:
         return Fetched(end, b"", offset)
@@ -248,7 +254,9 @@ class Reader(Client):
         """One fetch; whether it brought anything."""
         history = self.world.history
         offset = self._positions.get(partition, 0)
-        got = await self.call(partial(fetch, history, partition, offset), 10.0, partition)
+        acked_end = history.acked_end(partition) if self.world.leases_hold else 0
+        handler = partial(fetch, history, partition, offset, acked_end)
+        got = await self.call(handler, 10.0, partition)
         for record in records_of_batches(got.data):
             if record.offset >= got.high_watermark:
                 self.world.violate(f"read above the high watermark offset={record.offset}")
@@ -319,6 +327,7 @@ class Admin(Client):
             brokers = sorted(
                 one for one, row in log.live_brokers().items() if row.status is BrokerStatus.SERVING
             )
+            brokers = brokers or [log.me.broker]  # which is about to stop
             assigned = [
                 (brokers[(spread + number) % len(brokers)],) for number in range(partitions)
             ]

@@ -12,12 +12,14 @@ from functools import partial
 from hashlib import blake2b
 
 from logstore.chains.identity import Identity, ensure_identity
-from logstore.errors import Corrupt, LogstoreError, Refused
+from logstore.chains.keys import segment_key
+from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
 from logstore.objects.memory import MemoryObjects
 from logstore.perform import Performer
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.rows import BROKER, CHAIN, BrokerRow, ChainRow, ChainStatus, chain_sk
+from logstore.rows import BROKER, CHAIN, BrokerRow, BrokerStatus, ChainRow, ChainStatus, chain_sk
+from logstore.segments.format import HEADER_BYTES, SegmentKind, decode_header
 from logstore.testing.audit import Audit, audit
 from logstore.testing.history import History, Partition
 from logstore.testing.simulated_broker import Attach, SimulatedBroker
@@ -190,9 +192,24 @@ class World:
             broker = at_once(self.rows.get(BROKER, str(life.broker)))
             assert chain is not None and broker is not None
             is_open = ChainRow.of(chain).status is ChainStatus.OPEN
-            is_named = BrokerRow.of(broker).epoch == log.epoch
-            if is_open and is_named and not self.plan.flips_bits:
+            row = BrokerRow.of(broker)
+            is_named = row.epoch == log.epoch and row.status is not BrokerStatus.FENCED
+            # Whoever finds an opening whose maker is slow to raise the row seals that chain.
+            is_buried = self._has_seal(log.epoch)
+            if is_open and is_named and not is_buried and not self.plan.flips_bits:
                 self.violate(f"rule 2: {life.process.name} says it was fenced, nobody did it")
+
+    def _has_seal(self, epoch: int) -> bool:
+        try:
+            front = self.objects.get_range(segment_key(epoch, 1), 0, HEADER_BYTES)
+        except NotFound:
+            return False
+        return decode_header(front).kind is SegmentKind.SEAL
+
+    @property
+    def leases_hold(self) -> bool:
+        """Whether nobody was taken for dead while its lease ran: a twin with its lock may be."""
+        return not self.seen["twin"]
 
     @property
     def primary(self) -> SimulatedBroker | None:

@@ -73,6 +73,10 @@ class LogOnDisk:
 
         return self._call(create())
 
+    def create_partitions(self, name: str, count: int) -> None:
+        """Let a topic grow to `count` partitions."""
+        self._call(self._log.create_partitions(name, count))
+
     def delete_topic(self, name: str) -> None:
         self._call(self._log.delete_topic(name))
 

@@ -4,8 +4,11 @@ Spark takes jars only when its Java starts, and a process starts it once. So Spa
 there in every session whose machine has fetched it; `format("logstore")` needs none.
 """
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 
 from pyspark.sql import SparkSession
 
@@ -24,6 +27,7 @@ def make_session() -> SparkSession:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.sources.parallelPartitionDiscovery.parallelism", "4")
+        .config("spark.sql.warehouse.dir", _warehouse())
         .config("spark.python.unix.domain.socket.enabled", "true")
     )
     if jars := kafka_source_jars():
@@ -31,3 +35,10 @@ def make_session() -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     return spark
+
+
+def _warehouse() -> str:
+    """A folder for as long as this process."""
+    folder = tempfile.mkdtemp(prefix="logstore-warehouse-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

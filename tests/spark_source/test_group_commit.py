@@ -9,6 +9,7 @@ from logstore.errors import Invalid, Retryable
 from logstore.wire.errors import ErrorCode
 from spark_source.group_commit import PAUSE_S, Address, GroupCommits, addresses_of
 from spark_source.offsets import Position, TopicPosition
+from tests.broker.group_calls import coordinating_broker, fetch_offsets
 from tests.servers.child import free_port
 from tests.spark_source.scripted_broker import ScriptedBroker, scripted_broker
 from tests.spark_source.stepped_time import SteppedTime
@@ -111,6 +112,19 @@ def test_nothing_that_goes_wrong_is_raised(
     }
     assert said[why] in caplog.text
     assert "the query goes on" in caplog.text
+
+
+def test_a_broker_of_ours_keeps_what_is_committed() -> None:
+    with coordinating_broker() as running:
+        running.create_topic("orders", 2)
+        commits([("127.0.0.1", running.listener.port)]).tell(position(orders=[5, 7]))
+        with running.connect() as client:
+            found = fetch_offsets(client, "lag")
+
+    assert {place: one.committed_offset for place, one in found.items()} == {
+        ("orders", 0): 5,
+        ("orders", 1): 7,
+    }
 
 
 def test_bootstrap_servers_are_read_as_kafka_clients_do() -> None:

@@ -166,7 +166,7 @@ def test_a_new_partition_begins_at_its_start() -> None:
         (extents(p0=(8, 20)), r"partition=0 offset=7 there=\[8, 20\)", position(p0=8)),
         (extents(p0=(0, 6)), r"partition=0 offset=7 there=\[0, 6\)", position(p0=6)),
         (extents(B, p0=(0, 9)), f"created again: topic=orders id={A.hex()}", position(B, p0=0)),
-        (extents(), "partition=0 offset=7 there=nothing", position()),
+        (extents(), "no longer assigned: topic=orders partition=0 offset=7", position()),
         ({}, "deleted, or is no longer subscribed: topic=orders", {}),
     ],
     ids=["trimmed", "shorter", "created again", "no partition", "deleted"],

@@ -222,6 +222,11 @@ def test_every_option_is_found_by_a_near_miss() -> None:
             parsed(Mode.STREAM, **{name + "s_": "x"})
 
 
+def test_a_table_whose_options_spark_dropped_is_told_from_a_missing_option() -> None:
+    with pytest.raises(Invalid, match=r"drops the options of CREATE TABLE.*temporary view"):
+        parse_options({}, Mode.BATCH)
+
+
 def test_headers_are_known_before_anything_else_is_checked() -> None:
     assert includes_headers({"INCLUDEHEADERS": "true"})
     assert not includes_headers({})

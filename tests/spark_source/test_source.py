@@ -8,7 +8,12 @@ from typing import Any, TypeVar
 import pytest
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.datasource import DataSource, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+)
 from pyspark.sql.types import BinaryType, LongType, StructType
 
 import pyspark_logstore
@@ -16,6 +21,7 @@ from logstore.errors import Invalid
 from logstore.records.encode import encode_batch, records_of
 from spark_source.source import BatchReader, LogstoreDataSource, StreamReader
 from tests.spark_source.log_on_disk import LogOnDisk
+from tests.spark_source.scripted_broker import scripted_broker
 
 T = TypeVar("T")
 
@@ -105,3 +111,38 @@ def test_a_limit_is_told_to_spark(tmp_path: Path) -> None:
     assert limit(maxOffsetsPerTrigger="7") == ReadMaxRows(7)
     assert limit(maxBytesPerTrigger="7") == ReadMaxBytes(7)
     assert limit(maxOffsetsPerTrigger="7", maxBytesPerTrigger="9") == ReadMaxRows(7)
+    assert limit(minOffsetsPerTrigger="5") == ReadMinRows(5)
+    assert limit(minOffsetsPerTrigger="5", maxOffsetsPerTrigger="7") == ReadMaxRows(7)
+
+
+def test_options_without_effect_are_told_once_by_the_process_that_plans(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with LogOnDisk(tmp_path / "log") as log:
+        log.create_topic("orders", 1)
+    client = {"kafka.bootstrap.servers": "h:9092", "kafka.fetch.max.bytes": "1"}
+    stream = source(tmp_path / "log", **client).streamReader(SCHEMA)
+    start = stream.initialOffset()
+    for _ in range(2):
+        start = stream.latestOffset(start, ReadAllAvailable())
+
+    (told,) = caplog.messages
+    assert told.endswith(": kafka.bootstrap.servers, kafka.fetch.max.bytes")
+
+
+def test_a_group_is_told_what_is_done_and_never_where_a_query_began(tmp_path: Path) -> None:
+    with LogOnDisk(tmp_path / "log") as log, scripted_broker() as broker:
+        log.create_topic("orders", 1)
+        log.append("orders", 0, encode_batch(records_of([(None, b"v")] * 3, timestamp=1)))
+        host, port = broker.address
+        group = {"commitGroup": "lag", "kafka.bootstrap.servers": f"{host}:{port}"}
+        stream = source(tmp_path / "log", startingOffsets="earliest", **group)
+        reader = stream.streamReader(SCHEMA)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadAllAvailable())
+        assert broker.commits == []
+        assert reader.latestOffset(end, ReadAllAvailable()) == end
+        reader.commit(end)
+
+        (request,) = broker.commits
+        assert request.topics[0].partitions[0].committed_offset == 3

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -19,28 +20,21 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from logstore.clock import SystemClock, blocking_sleep_s
+from logstore.errors import Invalid
 from logstore.initialise import Surroundings, initialise
 from logstore.records.batch import CODECS
 from logstore.records.encode import encode_batch, records_of
 from logstore.records.record import Record
+from spark_source import read_topic
 from tests.servers.buckets import new_location
 from tests.servers.locked_moto import aws_environment, locked_moto
 from tests.servers.tables import new_table_url
 from tests.spark_source.log_on_disk import LogOnDisk
-from tests.spark_source.session import make_session
 
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[2]
 TIME_MS = 1_700_000_000_123
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with aws_environment():  # executors have it from the process that starts them
-        session = make_session()
-    yield session
-    session.stop()
 
 
 @pytest.fixture
@@ -167,7 +161,9 @@ def test_sql_and_more_partitions(spark: SparkSession, log: LogOnDisk) -> None:
     [
         ({"subscribe": "returns"}, "no such topic: returns"),
         ({"startingOffset": "earliest"}, "did you mean startingOffsets"),
-        ({"kafka.bootstrap.servers": "h:9092"}, "has no meaning here"),
+        ({"kafka.key.deserializer": "x"}, "as in Spark's Kafka source; keys are binary"),
+        ({"assign": "{}"}, "subscribe and assign exclude each other"),
+        ({"minPartitions": "many"}, "minPartitions is not a whole number above 0: many"),
         ({"startingOffsets": "latest"}, "a batch cannot start at latest"),
         ({"startingOffsets": '{"orders":{"0":7}}'}, "beyond the end: topic=orders partition=0"),
         ({"path": "/nowhere"}, "no log here: url=/nowhere"),
@@ -180,6 +176,57 @@ def test_what_is_wrong_is_told_in_one_line(
 
     with pytest.raises(PySparkException, match=says):
         batch_reader(spark, log, **options).load().count()
+
+
+def test_a_table_of_the_catalog_needs_its_options_at_each_read(
+    spark: SparkSession, log: LogOnDisk
+) -> None:
+    log.create_topic("orders", 1)
+    log.append("orders", 0, numbered(0, 5))
+    options = f"(path '{log.directory}', subscribe 'orders')"
+    spark.sql(f"create table orders_table using logstore options {options}")
+    try:
+        log.append("orders", 0, numbered(5, 3))
+        with_options = f"with (path='{log.directory}', subscribe='orders')"
+        counted = spark.sql(f"select count(*) as n from orders_table {with_options}")
+        assert counted.collect() == [(8,)]
+        with pytest.raises(PySparkException, match="drops the options of CREATE TABLE"):
+            spark.sql("select * from orders_table").collect()
+    finally:
+        spark.sql("drop table orders_table")
+
+
+def test_a_topic_is_read_in_one_call(spark: SparkSession, log: LogOnDisk) -> None:
+    log.create_topic("orders", 1)
+    log.create_topic("returns", 1)
+    log.append("orders", 0, numbered(0, 5))
+    log.append("returns", 0, numbered(5, 5))
+    url = str(log.directory)
+
+    both = read_topic(spark, url, ["orders", "returns"], columns=["offset", "topic"])
+    assert both.columns == ["offset", "topic"]
+    assert both.count() == 10
+    seen: list[int] = []
+    rows = read_topic(spark, url, "orders", stream=True, startingOffsets="earliest")
+    _collecting(rows, seen).trigger(availableNow=True).start().awaitTermination()
+    assert sorted(seen) == list(range(5))
+    with pytest.raises(Invalid, match="the source has no column: colour"):
+        read_topic(spark, url, "orders", columns=["colour"])
+
+
+def test_a_damaged_segment_ends_a_query_and_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    with LogOnDisk(tmp_path / "log") as log:
+        log.create_topic("orders", 1)
+        log.append("orders", 0, numbered(0, 10))
+        rows = batch_reader(spark, log).load()
+        assert rows.count() == 10
+        damaged = max((tmp_path / "log" / "chains").glob("*/*/*"), key=lambda p: p.stat().st_size)
+        data = bytearray(damaged.read_bytes())
+        data[-3] ^= 1
+        damaged.write_bytes(data)
+        says = "batch is damaged: chain=1 .*topic=orders partition=0 offset=0 to 9"
+        with pytest.raises(PySparkException, match=says):
+            rows.count()
 
 
 def test_a_schema_of_other_columns_is_refused(spark: SparkSession, log: LogOnDisk) -> None:
@@ -335,6 +382,36 @@ def test_a_killed_driver_loses_nothing_and_doubles_nothing(
     run_available(stream_reader(spark, log).load(), checkpoint, output)
 
     assert numbers_in(spark, output) == list(range(2100))
+
+
+def test_a_killed_reader_process_ends_the_query_and_the_next_run_goes_on(
+    spark: SparkSession, log: LogOnDisk, tmp_path: Path
+) -> None:
+    log.create_topic("orders", 1)
+    log.append("orders", 0, numbered(0, 10))
+    seen: list[int] = []
+
+    def start() -> StreamingQuery:
+        rows = _collecting(stream_reader(spark, log).load(), seen)
+        query: StreamingQuery = rows.option("checkpointLocation", str(tmp_path / "c")).start()
+        return query
+
+    query = start()
+    query.processAllAvailable()
+    (reader,) = [
+        child
+        for child in psutil.Process().children(recursive=True)
+        if "python_streaming_source_runner" in " ".join(child.cmdline())
+    ]
+    reader.kill()
+    with pytest.raises(PySparkException):
+        query.awaitTermination(60)
+    log.append("orders", 0, numbered(10, 5))
+    query = start()
+    query.processAllAvailable()
+    query.stop()
+
+    assert sorted(seen) == list(range(15))
 
 
 def test_a_topic_created_again_stops_a_query_unless_it_may_lose_data(

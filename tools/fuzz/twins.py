@@ -30,7 +30,7 @@ from tools.fuzz.inputs import INT64_MAX, NOW_MS, damaged, some_batches
 _ENCODED = ("offset", "timestamp_ms", "key", "value", "headers")
 _DECODED = (*KAFKA_COLUMNS, "headers", "timestamp_ms", "leader_epoch")
 _COLUMN_COUNT = 17  # of what a decoder fills
-PARSED = 20  # batches that the native codec alone reads, for each that both do
+PARSED = 60  # batches that the native codec alone reads, for each that both do
 
 
 class Disagreement(Exception):

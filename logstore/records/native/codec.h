@@ -33,6 +33,8 @@
 #define LOG_APPEND_TIME_BIT 0x08
 #define CONTROL_BIT 0x20
 
+#define IS_NULL (-1) /* in the place of a length */
+
 #define GIL_BYTES_MIN 4096 /* below, giving the lock away costs more than the work */
 
 enum answer { OK = 0, ODD = -1 };
@@ -55,103 +57,7 @@ int read_batch_header(const uint8_t *data, Py_ssize_t size, BatchHeader *header)
 int has_right_crc(const uint8_t *batch, const BatchHeader *header);
 void write_batch_header(uint8_t *batch, const BatchHeader *header); /* computes the CRC */
 
-/* record.c: records of one payload, one after the other */
-
-#define IS_NULL (-1)
-
-typedef struct {
-    int64_t offset;
-    int64_t timestamp; /* ms */
-    uint32_t batch;    /* number in its group; set by the decoder */
-    uint32_t key_at;   /* positions count from the start of the payload */
-    int32_t key_bytes; /* or IS_NULL */
-    uint32_t value_at;
-    int32_t value_bytes; /* or IS_NULL */
-    uint32_t headers_at; /* behind their count */
-    uint32_t header_count;
-    uint32_t header_name_bytes; /* these three are sums */
-    uint32_t header_value_bytes;
-    uint32_t header_null_values;
-} Row;
-
-typedef struct {
-    const uint8_t *payload;
-    const uint8_t *at;
-    const uint8_t *end;
-    int64_t base_offset;
-    int64_t base_timestamp;
-    int64_t append_time;
-    int64_t last_delta;
-    int64_t delta_max;
-    int64_t records_left;
-    int has_append_time;
-} RecordCursor;
-
-typedef struct {
-    const uint8_t *name;
-    const uint8_t *value;
-    int32_t name_bytes;
-    int32_t value_bytes; /* or IS_NULL */
-} RecordHeader;
-
-void begin_records(RecordCursor *cursor, const BatchHeader *header, const uint8_t *payload,
-                   Py_ssize_t payload_bytes);
-int next_record(RecordCursor *cursor, Row *row); /* needs records_left > 0 */
-int ends_well(const RecordCursor *cursor);       /* once no record is left */
-int is_utf8(const uint8_t *p, const uint8_t *end);
-int read_record_header(const uint8_t **at, const uint8_t *end, RecordHeader *header);
-
-/* varints; `record.c` says which bytes are accepted */
-
-int read_long_varint(const uint8_t **at, const uint8_t *end, int64_t *value);
-
-static inline int read_varint(const uint8_t **at, const uint8_t *end, int64_t *value)
-{
-    const uint8_t *p = *at;
-    if (end - p >= 2) { /* nearly all have one or two bytes */
-        uint32_t low = p[0];
-        if (low < 128) {
-            *value = (int64_t)(low >> 1) ^ -(int64_t)(low & 1);
-            *at = p + 1;
-            return OK;
-        }
-        uint32_t high = p[1];
-        if (high < 128) {
-            uint32_t both = (low & 127) | high << 7;
-            *value = (int64_t)(both >> 1) ^ -(int64_t)(both & 1);
-            *at = p + 2;
-            return OK;
-        }
-    }
-    return read_long_varint(at, end, value);
-}
-
-static inline uint64_t zigzag(int64_t value)
-{
-    return (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0);
-}
-
-static inline int varint_bytes(int64_t value)
-{
-    uint64_t rest = zigzag(value);
-    int count = 1;
-    while (rest > 127) {
-        rest >>= 7;
-        count++;
-    }
-    return count;
-}
-
-static inline uint8_t *write_varint(uint8_t *out, int64_t value)
-{
-    uint64_t rest = zigzag(value);
-    while (rest > 127) {
-        *out++ = (uint8_t)(rest | 128);
-        rest >>= 7;
-    }
-    *out++ = (uint8_t)rest;
-    return out;
-}
+int is_utf8(const uint8_t *p, const uint8_t *end); /* record.c */
 
 /* crc32c.c */
 
@@ -217,12 +123,18 @@ static inline int32_t load_i32(const uint8_t *data)
     return value;
 }
 
-/* Copies that may take a few bytes more than asked for, where both sides have room for 32. */
+#define SHORT_COPY_MAX 256
+#define CHUNK_BYTES 32
+
+/* For short copies a call costs more than the bytes: where both sides have room behind them, these
+ * go in whole chunks. What is written too much is written over by what comes next. */
 static inline void copy_bytes(uint8_t *to, const uint8_t *to_end, const uint8_t *from,
                               const uint8_t *from_end, size_t size)
 {
-    if (size <= 32 && to_end - to >= 32 && from_end - from >= 32)
-        memcpy(to, from, 32);
+    if (size <= SHORT_COPY_MAX && (size_t)(to_end - to) >= size + CHUNK_BYTES &&
+        (size_t)(from_end - from) >= size + CHUNK_BYTES)
+        for (size_t done = 0; done < size; done += CHUNK_BYTES)
+            memcpy(to + done, from + done, CHUNK_BYTES);
     else
         memcpy(to, from, size);
 }

@@ -205,9 +205,50 @@ static int check_whole(const Batch *batch)
     return ends_well(&cursor);
 }
 
+static inline void count_row(Sizes *sizes, const Row *row, int64_t row_bytes)
+{
+    int64_t key_bytes = row->key_bytes > 0 ? row->key_bytes : 0;
+    int64_t value_bytes = row->value_bytes > 0 ? row->value_bytes : 0;
+    sizes->bytes += key_bytes + value_bytes + row_bytes;
+    sizes->key_bytes += key_bytes;
+    sizes->key_nulls += row->key_bytes == IS_NULL;
+    sizes->value_bytes += value_bytes;
+    sizes->value_nulls += row->value_bytes == IS_NULL;
+    if (row->header_count) {
+        sizes->bytes += (int64_t)row->header_name_bytes + row->header_value_bytes +
+                        (int64_t)row->header_count * HEADER_ROW_BYTES;
+        sizes->headers += row->header_count;
+        sizes->name_bytes += row->header_name_bytes;
+        sizes->header_value_bytes += row->header_value_bytes;
+        sizes->header_nulls += row->header_null_values;
+    }
+}
+
+/* Reads the rows of the cursor's batch until it ends or no more may be kept. */
+static int read_batch_rows(Decoder *self, Sizes *sizes)
+{
+    RecordCursor cursor = self->cursor; /* a copy, which the compiler may keep in registers */
+    size_t count = self->row_count;
+    int answer = OK;
+    while (cursor.records_left && count < self->row_capacity) {
+        Row *row = &self->rows[count];
+        if ((answer = next_record(&cursor, row)) != OK)
+            break;
+        if (row->offset < self->start || row->offset >= self->end)
+            continue;
+        row->batch = (uint32_t)self->batch_next;
+        count_row(sizes, row, self->row_bytes);
+        count++;
+    }
+    self->cursor = cursor;
+    self->row_count = count;
+    return answer;
+}
+
 /* Reads on until the group ends or no more rows may be kept. */
 static int read_rows(Decoder *self)
 {
+    Sizes sizes = {.bytes = RESULT_BYTES};
     self->row_count = self->row_first = self->row_last = 0;
     if (self->waiting_rows > self->rows_max && !self->is_checked) {
         if (check_whole(&self->batches[0]) != OK)
@@ -216,24 +257,19 @@ static int read_rows(Decoder *self)
     }
     for (; self->batch_next < self->batch_count; self->batch_next++) {
         const Batch *batch = &self->batches[self->batch_next];
-        RecordCursor *cursor = &self->cursor;
         if (!self->is_reading)
-            begin_records(cursor, &batch->header, batch->payload, batch->payload_bytes);
+            begin_records(&self->cursor, &batch->header, batch->payload, batch->payload_bytes);
         self->is_reading = 1;
-        while (cursor->records_left) {
-            if (self->row_count == self->row_capacity)
-                return OK;
-            Row *row = &self->rows[self->row_count];
-            if (next_record(cursor, row) != OK)
-                return ODD;
-            row->batch = (uint32_t)self->batch_next;
-            self->row_count += row->offset >= self->start && row->offset < self->end;
-        }
-        if (ends_well(cursor) != OK)
+        if (read_batch_rows(self, &sizes) != OK)
+            return ODD;
+        if (self->cursor.records_left)
+            break;
+        if (ends_well(&self->cursor) != OK)
             return ODD;
         self->is_reading = 0;
     }
     self->is_reading = 1; /* until all rows are taken */
+    self->read = sizes;
     return OK;
 }
 
@@ -255,25 +291,19 @@ static int room_for_rows(Decoder *self)
 /* As many of the rows that were read as fit; at least one. */
 static void choose_rows(Decoder *self)
 {
-    Sizes sizes = {.bytes = RESULT_BYTES};
     size_t i = self->row_first = self->row_last;
+    if (i == 0 && self->read.bytes <= self->bytes_max) {
+        self->row_last = self->row_count;
+        self->sizes = self->read;
+        return;
+    }
+    Sizes sizes = {.bytes = RESULT_BYTES};
     for (; i < self->row_count; i++) {
-        const Row *row = &self->rows[i];
-        int64_t bytes = (row->key_bytes > 0 ? row->key_bytes : 0) +
-                        (row->value_bytes > 0 ? row->value_bytes : 0) +
-                        (int64_t)row->header_name_bytes + row->header_value_bytes +
-                        (int64_t)row->header_count * HEADER_ROW_BYTES + self->row_bytes;
-        if (i > self->row_first && sizes.bytes + bytes > self->bytes_max)
+        Sizes with = sizes;
+        count_row(&with, &self->rows[i], self->row_bytes);
+        if (i > self->row_first && with.bytes > self->bytes_max)
             break;
-        sizes.bytes += bytes;
-        sizes.key_bytes += row->key_bytes > 0 ? row->key_bytes : 0;
-        sizes.key_nulls += row->key_bytes == IS_NULL;
-        sizes.value_bytes += row->value_bytes > 0 ? row->value_bytes : 0;
-        sizes.value_nulls += row->value_bytes == IS_NULL;
-        sizes.headers += row->header_count;
-        sizes.name_bytes += row->header_name_bytes;
-        sizes.header_value_bytes += row->header_value_bytes;
-        sizes.header_nulls += row->header_null_values;
+        sizes = with;
     }
     self->row_last = i;
     self->sizes = sizes;

@@ -2,7 +2,7 @@
 #ifndef LOGSTORE_DECODER_H
 #define LOGSTORE_DECODER_H
 
-#include "codec.h"
+#include "record.h"
 
 #define HEADER_ROW_BYTES 9 /* two Arrow offsets and a bit of validity */
 #define RESULT_BYTES 64    /* each column's first Arrow offset, and the ends of bitmaps */
@@ -37,7 +37,8 @@ typedef struct {
     Row *rows;
     size_t row_count, row_capacity;
     size_t row_first, row_last; /* those chosen by take */
-    Sizes sizes;
+    Sizes read;  /* of all rows that are kept */
+    Sizes sizes; /* of the chosen ones */
     int is_reading; /* rows of the group were given out */
     int is_checked; /* the group is one large batch, and sound */
     int is_busy;    /* another thread is inside, without the lock */

@@ -5,6 +5,33 @@
  */
 #include "codec.h"
 
+static inline uint64_t zigzag(int64_t value)
+{
+    return (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0);
+}
+
+static inline int varint_bytes(int64_t value)
+{
+    uint64_t rest = zigzag(value);
+    int count = 1;
+    while (rest > 127) {
+        rest >>= 7;
+        count++;
+    }
+    return count;
+}
+
+static inline uint8_t *write_varint(uint8_t *out, int64_t value)
+{
+    uint64_t rest = zigzag(value);
+    while (rest > 127) {
+        *out++ = (uint8_t)(rest | 128);
+        rest >>= 7;
+    }
+    *out++ = (uint8_t)rest;
+    return out;
+}
+
 typedef struct {
     int64_t first, end; /* rows to encode: as many of them as fit */
     int64_t bytes_max;

@@ -1,5 +1,5 @@
 /* One question to the records of one batch, as a broker asks it: by time, or for a null key. */
-#include "codec.h"
+#include "record.h"
 
 enum question { FIRST_AT_OR_AFTER, LATEST, NULL_KEY, QUESTION_COUNT };
 

@@ -1,10 +1,5 @@
-/* Records of one payload, one after the other, every length checked before it is used.
- *
- * Accepts what `decode_payload` in decode.py accepts, and nothing else: offset deltas rise and stay
- * below the header's, a record ends where its length says, header names are UTF-8, varints have at
- * most ten bytes (needless ones too) and 64 bits, timestamps are above -2**63.
- */
-#include "codec.h"
+/* What of reading records is rare, or long: headers, large varints. */
+#include "record.h"
 
 int read_long_varint(const uint8_t **at, const uint8_t *end, int64_t *value)
 {
@@ -45,25 +40,6 @@ int is_utf8(const uint8_t *p, const uint8_t *end)
     return 1;
 }
 
-/* Bytes with their length in front, -1 for null; moves `at` behind them. */
-static inline int read_bytes(const uint8_t **at, const uint8_t *end, const uint8_t **start,
-                             int32_t *size)
-{
-    int64_t length;
-    if (read_varint(at, end, &length) != OK)
-        return ODD;
-    *start = *at;
-    if (length == IS_NULL) {
-        *size = IS_NULL;
-        return OK;
-    }
-    if (length < 0 || length > end - *at)
-        return ODD;
-    *size = (int32_t)length; /* a payload is below 2**31 bytes */
-    *at += length;
-    return OK;
-}
-
 int read_record_header(const uint8_t **at, const uint8_t *end, RecordHeader *header)
 {
     if (read_bytes(at, end, &header->name, &header->name_bytes) != OK)
@@ -74,7 +50,7 @@ int read_record_header(const uint8_t **at, const uint8_t *end, RecordHeader *hea
 }
 
 /* Leaves `at` behind the last header, and their sums in `row`. */
-static int read_headers(const RecordCursor *cursor, const uint8_t **at, const uint8_t *stop,
+int read_headers(const RecordCursor *cursor, const uint8_t **at, const uint8_t *stop,
                         Row *row)
 {
     int64_t count;
@@ -100,18 +76,6 @@ static int read_headers(const RecordCursor *cursor, const uint8_t **at, const ui
     return OK;
 }
 
-static inline int timestamp_of(const RecordCursor *cursor, int64_t delta, int64_t *timestamp)
-{
-    int64_t base = cursor->base_timestamp;
-    if (cursor->has_append_time)
-        *timestamp = cursor->append_time;
-    else if (delta >= 0 ? base > INT64_MAX - delta : base < INT64_MIN - delta)
-        return ODD;
-    else
-        *timestamp = base + delta;
-    return *timestamp == INT64_MIN ? ODD : OK;
-}
-
 void begin_records(RecordCursor *cursor, const BatchHeader *header, const uint8_t *payload,
                    Py_ssize_t payload_bytes)
 {
@@ -124,43 +88,6 @@ void begin_records(RecordCursor *cursor, const BatchHeader *header, const uint8_
     cursor->last_delta = -1;
     cursor->delta_max = header->last_offset_delta;
     cursor->records_left = header->record_count;
-}
-
-int next_record(RecordCursor *cursor, Row *row)
-{
-    const uint8_t *at = cursor->at, *start;
-    int64_t length, time_delta, offset_delta;
-    if (read_varint(&at, cursor->end, &length) != OK)
-        return ODD;
-    if (length < 1 || length > cursor->end - at)
-        return ODD;
-    const uint8_t *stop = at + length;
-    at++; /* the attributes */
-    if (read_varint(&at, stop, &time_delta) != OK || read_varint(&at, stop, &offset_delta) != OK)
-        return ODD;
-    if (timestamp_of(cursor, time_delta, &row->timestamp) != OK)
-        return ODD;
-    if (offset_delta <= cursor->last_delta || offset_delta > cursor->delta_max)
-        return ODD;
-    row->offset = cursor->base_offset + offset_delta;
-    if (read_bytes(&at, stop, &start, &row->key_bytes) != OK)
-        return ODD;
-    row->key_at = (uint32_t)(start - cursor->payload);
-    if (read_bytes(&at, stop, &start, &row->value_bytes) != OK)
-        return ODD;
-    row->value_at = (uint32_t)(start - cursor->payload);
-    if (at < stop && *at == 0) {
-        at++;
-        row->headers_at = row->header_count = 0;
-        row->header_name_bytes = row->header_value_bytes = row->header_null_values = 0;
-    } else if (read_headers(cursor, &at, stop, row) != OK)
-        return ODD;
-    if (at != stop)
-        return ODD;
-    cursor->at = stop;
-    cursor->last_delta = offset_delta;
-    cursor->records_left--;
-    return OK;
 }
 
 int ends_well(const RecordCursor *cursor)

@@ -87,13 +87,14 @@ def test_replicas_are_filled_up_as_brokers_join() -> None:
 
 
 def test_a_dead_broker_keeps_its_replicas_until_it_is_gone() -> None:
-    model = cluster(3, [led_by(1, 11, (1, 2)) for _ in range(4)], asked=2)
+    rows = [led_by(1, 11, (1, 2)), led_by(3, 13, (3, 2))]
+    model = cluster(3, rows, asked=2)
     model.dead = {2}
     model.run(100)
-    assert {row.replicas for row in model.rows} == {(1, 2)}
+    assert model.rows == rows
     model.run(40)
 
-    assert all(set(row.replicas) == {1, 3} for row in model.rows)
+    assert [row.replicas for row in model.rows] == [(1, 3), (3, 1)]
 
 
 def test_a_restart_gives_a_broker_back_what_it_led() -> None:
@@ -167,3 +168,13 @@ def test_a_move_of_a_dead_leader_is_left_to_its_takeover() -> None:
     model.look()
 
     assert (model.rows[0].broker, model.rows[0].replicas) == (3, (3,))
+
+
+def test_a_reassignment_to_brokers_that_are_gone_is_given_up() -> None:
+    model = cluster(3, [led_by(1, 11, (1,), reassigning=(2,))])
+    model.dead = {2}
+    model.run(119)
+    assert model.rows[0].reassigning == (2,)
+    model.run(5)
+
+    assert model.rows[0] == led_by(1, 11, (1,))

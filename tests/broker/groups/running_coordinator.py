@@ -108,9 +108,12 @@ class Bench:
     def __init__(self, log: MemoryPartition, tasks: asyncio.TaskGroup, limits: GroupLimits) -> None:
         self.log = log
         self.limits = limits
+        self.started_count = 0
+        """What was begun in the background."""
         self._tasks = tasks
 
     def start(self, work: Coroutine[Any, Any, None]) -> object:
+        self.started_count += 1
         return self._tasks.create_task(work)
 
     def new(self) -> Coordinator:

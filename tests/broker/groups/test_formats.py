@@ -1,5 +1,7 @@
 """Records of `__consumer_offsets`: the very bytes, whatever version, and what makes no sense."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,7 +55,7 @@ MS = 1_700_000_000_000
 MEMBER = MemberValue("m1", "i", "c", "/h", 60_000, 10_000, b"su", b"ass")
 GROUP = GroupValue("consumer", 4, "range", "m1", MS, [MEMBER])
 
-texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+texts = st.text(max_size=20)
 numbers = st.integers(-(2**31), 2**31 - 1)
 times = st.integers(0, 2**62)
 offset_keys = st.builds(OffsetKey, texts, texts, numbers)
@@ -136,10 +138,8 @@ def test_a_change_survives_its_batch(change: Change) -> None:
 @given(data=st.binary(max_size=60) | st.binary(max_size=60).map(lambda tail: b"\0\4" + tail))
 def test_bytes_that_make_no_sense_are_corrupt_and_nothing_else(data: bytes) -> None:
     for decode in (decode_key, decode_offset, decode_group):
-        try:
+        with suppress(Corrupt):
             decode(data)
-        except Corrupt:
-            pass
 
 
 @pytest.mark.parametrize("data", [OFFSET_V4, GROUP_V3, GROUP_V4, GROUP_V0], ids=len)

@@ -204,4 +204,4 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 TestGroups = GroupMachine.TestCase
-TestGroups.settings = settings(max_examples=100, stateful_step_count=40)
+TestGroups.settings = settings(stateful_step_count=40)

@@ -147,3 +147,22 @@ def test_a_group_whose_last_member_is_gone_is_empty_and_counts_on() -> None:
     assert play.group.generation == 2
     assert play.group.state_ms > 0
     assert play.joined(play.ask_join()).generation == 3
+
+
+def test_a_generation_that_was_told_is_never_told_again() -> None:
+    play = Play()
+    first = play.joined(play.ask_join())
+    play.restart()  # before its leader has assigned
+    assert play.group.phase is Phase.COMPLETING
+    play.leave((first.member_id, None))
+
+    assert play.joined(play.ask_join()).generation > first.generation
+
+
+def test_an_assignment_may_be_handed_in_to_the_next_coordinator() -> None:
+    play = Play()
+    joined = play.joined(play.ask_join())
+    play.restart()
+    part = play.synced(play.ask_sync(joined.member_id, 1, {joined.member_id: b"part"}))
+
+    assert (part.code, part.assignment) == (0, b"part")

@@ -1,14 +1,21 @@
 """Following a chain: what is committed so far, from its last checkpoint on, in bounded memory."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore.chains.follow import SEGMENTS_PER_ROW_READ, Follower
+from logstore.chains.keys import segment_key
 from logstore.chains.replay import ChainState, StretchKey
 from logstore.errors import Refused
 from logstore.index.rows import row_at, row_count
+from logstore.rows import ChainRow, ChainStatus
+from logstore.segments.format import Index
 from logstore.testing.virtual_loop import EPOCH_MS, run
+from tests.golden.samples import BROKER, CLUSTER_ID, EPOCH
+from tests.logstore.chains.built import BuiltChain
 from tests.logstore.written import WrittenLog
 
 
@@ -118,5 +125,60 @@ def test_a_chain_without_a_row_is_refused() -> None:
 
         with pytest.raises(Refused, match="no row of chain 7"):
             await written.performer.run(follower.advance())
+
+    run(scenario())
+
+
+def test_a_follower_left_behind_by_trimming_enters_anew() -> None:
+    """Its next seq is missing because it was deleted, which only the chain's row tells."""
+
+    async def scenario() -> None:
+        chain = BuiltChain()
+        chain.register(ChainRow(broker=BROKER, status=ChainStatus.OPEN))
+        chain.add_opening()
+        chain.add_take()
+        chain.add_batches(1, 2)
+        follower = Follower(CLUSTER_ID, EPOCH)
+        perform = chain.performer.run
+        assert await perform(follower.advance()) == 3
+        assert not await perform(follower.look_at_row())
+        for _ in range(10):
+            chain.add_batches(1)
+        checkpoint = chain.add_checkpoint()
+        chain.register(replace(chain.chain_row(), trim=checkpoint))
+        for seq in range(1, checkpoint):
+            chain.objects.delete(segment_key(EPOCH, seq))
+        chain.add_batches(5)
+
+        assert await perform(follower.advance()) == 0
+        assert await perform(follower.look_at_row())
+        assert follower.state.next_seq == chain.seq
+        (stretch,) = follower.state.stretches.values()
+        assert (stretch.end, row_count(stretch.rows)) == (18, 1)
+
+    run(scenario())
+
+
+def test_what_is_read_is_told_segment_by_segment() -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=1000)
+        async with written.life() as log:
+            topic = await log.create_topic("orders", 2, {})
+            follower = Follower((await written.reader()).cluster_id, log.epoch)
+            await written.performer.run(follower.advance())
+            for number in range(10):
+                await written.write(log, topic.leaders[number % 2], [EPOCH_MS])
+            told: list[int] = []
+
+            def seen(index: Index) -> None:
+                told.append(index.header.seq)
+
+            first = follower.state.next_seq
+            assert (
+                await written.performer.run(follower.advance(width=4, segments_max=4, seen=seen))
+                == 4
+            )
+            await written.performer.run(follower.advance(seen=seen))
+            assert told == list(range(first, first + 10))
 
     run(scenario())

@@ -259,8 +259,11 @@ def test_it_changes_nothing(logstore: Command, written: Path) -> None:
     before = {path: path.read_bytes() for path in written.rglob("*") if path.is_file()}
     fsck(logstore, written)
 
-    assert {p: p.read_bytes() for p in written.rglob("*") if p.name in {x.name for x in before}
-            and p.is_file() and p in before} == before
+    assert {
+        p: p.read_bytes()
+        for p in written.rglob("*")
+        if p.name in {x.name for x in before} and p.is_file() and p in before
+    } == before
 
 
 def test_where_there_is_no_log_it_says_so(logstore: Command, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_the_registry_shows_all_rows(logstore: Command, written: Path) -> None:
     rows = logstore("inspect", "--url", written, "registry", "--json").json
 
     assert [row["pk"].partition("/")[0] for row in rows] == [
-        "cluster", "broker", "chain", "chain", "topic", "topic", *["partition"] * 3,
+        "cluster", "broker", "chain", "chain", "topic", "topic", *["partition"] * 3, "change",
     ]  # fmt: skip
     assert rows[2]["attributes"]["status"] == "sealed"
     assert all(row["fault"] is None for row in rows)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from logstore.log.records_deletion import (
     HIGH_WATERMARK,
     OffsetOutOfRange,
+    Raise,
     new_log_start,
     raise_log_start,
 )
@@ -29,7 +30,9 @@ def raised(row: PartitionRow | None, *offsets: int) -> tuple[list[int | None], i
         place = (partition_pk(TOPIC_ID, 3), partition_sk(TOPIC_ID, 3))
         if row is not None:
             await performer.registry.put_if(*place, row.row(), RowAbsent())
-        told = [await performer.run(raise_log_start(TOPIC_ID, 3, 7, 0, one)) for one in offsets]
+        told = [
+            await performer.run(raise_log_start(Raise(TOPIC_ID, 3, 7, 0, one))) for one in offsets
+        ]
         stored = await performer.registry.get(*place)
         return told, None if stored is None else PartitionRow.of(stored).log_start
 
@@ -66,3 +69,18 @@ def test_an_offset_is_taken_up_to_the_high_watermark(offset: int, high_watermark
     else:
         with pytest.raises(OffsetOutOfRange):
             new_log_start(offset, high_watermark=high_watermark)
+
+
+def test_a_change_of_leader_that_was_decided_before_keeps_log_start() -> None:
+    async def scenario() -> PartitionRow:
+        performer = WrittenLog().performer
+        place = (partition_pk(TOPIC_ID, 3), partition_sk(TOPIC_ID, 3))
+        await performer.registry.put_if(*place, ROW.row(), RowAbsent())
+        taken = ROW.taken_by(broker=2, chain=9, start=10)
+        await performer.run(raise_log_start(Raise(TOPIC_ID, 3, 7, 0, 4)))
+        await performer.registry.update_if(*place, taken.leadership())
+        stored = await performer.registry.get(*place)
+        assert stored is not None
+        return PartitionRow.of(stored)
+
+    assert run(scenario()) == replace(ROW.taken_by(broker=2, chain=9, start=10), log_start=4)

@@ -143,20 +143,16 @@ def test_other_arrow_types_of_the_same_meaning_are_taken() -> None:
     assert encoded(rows) == [encode_batch([Record(0, NOW_MS, b"k", b"v")])]
 
 
-NAMELESS = pa.array([[{"key": None, "value": b"x"}]], arrow_schema(["headers"]).field(0).type)
-NO_TEXT = pa.array(
-    [[{"key": b"\xff", "value": b"x"}]],
-    pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())])),
-)
+LISTS = arrow_schema(["headers"]).field(0).type
+NAMELESS = pa.array([[{"key": None, "value": b"x"}]], LISTS)
 
 
 def with_bad_text() -> pa.Array:
-    """A string array that says it is UTF-8 and is not, as a careless library makes it."""
-    kind = arrow_schema(["headers"]).field(0).type
-    lists, _, names, values = NO_TEXT, None, *NO_TEXT.values.flatten()
-    bad = pa.Array.from_buffers(pa.string(), 1, names.buffers())
-    item = pa.StructArray.from_arrays([bad, values], fields=list(kind.value_type))
-    return pa.ListArray.from_arrays(lists.offsets, item, type=kind)
+    """Names that say they are UTF-8 and are not, as a careless library makes them."""
+    bytes_ = pa.array([b"\xff"], pa.binary())
+    names = pa.Array.from_buffers(pa.string(), 1, bytes_.buffers())
+    items = pa.StructArray.from_arrays([names, bytes_], fields=list(LISTS.value_type))
+    return pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), items, type=LISTS)
 
 
 @pytest.mark.parametrize(

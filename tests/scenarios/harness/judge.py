@@ -49,9 +49,14 @@ def read_topic(
                             (header.base_sequence + record.offset_delta) & SEQUENCE_MAX,
                         )
                     )
-        return stored
+        # A partition's chains need not be in the order of their epochs.
+        return {number: sorted(records, key=_offset) for number, records in stored.items()}
     finally:
         log.close()
+
+
+def _offset(record: StoredRecord) -> int:
+    return record.offset
 
 
 def _by_chain(pieces: list[Piece]) -> dict[int, list[Piece]]:

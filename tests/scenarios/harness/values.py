@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 VALUE = struct.Struct(">HHII")
 VALUE_BYTES = 100
+VALUE_BYTES_MAX = 10_000
 NO_OFFSET = -1
 _NAME = struct.Struct(">HHI")
 _ENTRY = struct.Struct("<B3xHHI4xqd")
@@ -50,14 +51,14 @@ class Entry(NamedTuple):
         return Value(self.producer, self.partition, self.counter)
 
 
-def encode_value(value: Value) -> bytes:
+def encode_value(value: Value, size: int = VALUE_BYTES) -> bytes:
     name = _NAME.pack(*value)
-    return VALUE.pack(*value, zlib.crc32(name)) + bytes(VALUE_BYTES - VALUE.size)
+    return VALUE.pack(*value, zlib.crc32(name)) + bytes(size - VALUE.size)
 
 
 def decode_value(data: bytes) -> Value | None:
     """None for bytes that no producer of ours sent."""
-    if len(data) != VALUE_BYTES:
+    if not VALUE.size <= len(data) <= VALUE_BYTES_MAX or data[VALUE.size :].strip(b"\0"):
         return None
     *name, crc = VALUE.unpack_from(data)
     return Value(*name) if zlib.crc32(_NAME.pack(*name)) == crc else None

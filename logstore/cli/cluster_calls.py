@@ -1,0 +1,174 @@
+"""A cluster as commands see it: the broker that is right for each request, asked until it answers.
+
+Brokers come and go, and coordinators load: what may be otherwise in a moment is asked for again,
+with the cluster looked up anew, until the deadline.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from logstore.cli.command import Address
+from logstore.clock import Clock, SystemClock, blocking_sleep_s
+from logstore.errors import Invalid, LogstoreError, OutcomeUnknown, Retryable
+from logstore.wire.client import Connection
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.find_coordinator import FindCoordinatorRequest
+from logstore.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from logstore.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+LIST_OFFSETS, METADATA, FIND_COORDINATOR = 2, 3, 10
+EARLIEST, LATEST = -2, -1
+CONSUMER = -1
+"""Replica id of whoever is no broker."""
+
+CONNECT_TIMEOUT_S = 5.0
+CALL_TIMEOUT_S = 35.0
+DEADLINE_S = 30.0
+AGAIN_S = 0.1
+GROUP_KEY_TYPE = 0
+
+T = TypeVar("T")
+
+
+class Moved(Retryable):
+    """Another broker is to be asked, or this one later."""
+
+
+class Cluster:
+    def __init__(
+        self, bootstrap: Sequence[Address], *, clock: Clock | None = None, creates: bool = False
+    ) -> None:
+        """`creates`: whether to ask for a topic may create it."""
+        self._bootstrap = bootstrap
+        self._clock = clock or SystemClock()
+        self._creates = creates
+        self._connections: dict[Address, Connection] = {}
+        self._brokers: dict[int, Address] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Close every connection; the next request opens what it needs."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def insist(self, ask: Callable[[], T]) -> T:
+        """The answer of `ask`, asked again while that may help. Safe for what may happen twice."""
+        deadline_s = self._clock.monotonic_s() + DEADLINE_S
+        while True:
+            try:
+                return ask()
+            except (Retryable, OutcomeUnknown):
+                if self._clock.monotonic_s() > deadline_s:
+                    raise
+                self.forget()
+                blocking_sleep_s(AGAIN_S)
+
+    # Who is asked
+
+    def any_broker(self) -> Connection:
+        """The first that answers of those known. Raises `Retryable` when none does."""
+        failures = []
+        for place in (*self._bootstrap, *self._brokers.values()):
+            try:
+                return self._connection(place)
+            except Retryable as failure:
+                failures.append(str(failure))
+        raise Retryable(f"{'; '.join(failures)}; is a broker running there? see --bootstrap")
+
+    def broker(self, node: int) -> Connection:
+        if node not in self._brokers:
+            raise Moved(f"no such broker: id={node}")
+        return self._connection(self._brokers[node])
+
+    def brokers(self) -> list[int]:
+        self._metadata([])
+        return sorted(self._brokers)
+
+    def coordinator(self, group: str) -> Connection:
+        request = FindCoordinatorRequest(group, GROUP_KEY_TYPE, [group])
+        response = self.any_broker().call(FIND_COORDINATOR, request)
+        found = response.coordinators[0] if response.coordinators else response
+        check(found.error_code, f"find the coordinator of group {group}", found.error_message)
+        return self._connection(Address(found.host, found.port))
+
+    def leaders(self, topic: str) -> dict[int, int]:
+        """Broker by partition."""
+        found = self._metadata([topic]).topics[0]
+        check(found.error_code, f"look up topic {topic}")
+        leaders = {}
+        for partition in found.partitions:
+            check(partition.error_code, f"find the leader of {topic}")
+            leaders[partition.partition_index] = partition.leader_id
+        return leaders
+
+    def _metadata(self, topics: Sequence[str]) -> Any:
+        wanted = [MetadataRequestTopic(name=name) for name in topics]
+        response = self.any_broker().call(METADATA, MetadataRequest(wanted, self._creates))
+        self._brokers = {one.node_id: Address(one.host, one.port) for one in response.brokers}
+        return response
+
+    def _connection(self, place: Address) -> Connection:
+        known = self._connections.get(place)
+        if known is None:
+            known = Connection.open(place.host, place.port, CALL_TIMEOUT_S)
+            self._connections[place] = known
+        return known
+
+    # What many ask
+
+    def offsets(self, topic: str, partitions: Sequence[int], timestamp: int) -> dict[int, int]:
+        """`EARLIEST`, `LATEST`, or the first at or after a time in ms: -1 where there is none."""
+        leaders = self.leaders(topic)
+        by_leader: dict[int, list[int]] = {}
+        for partition in partitions:
+            if partition not in leaders:
+                raise Invalid(f"no such partition: topic={topic} partition={partition}")
+            by_leader.setdefault(leaders[partition], []).append(partition)
+        found: dict[int, int] = {}
+        for leader, numbers in by_leader.items():
+            asked = [ListOffsetsPartition(number, -1, timestamp) for number in numbers]
+            request = ListOffsetsRequest(CONSUMER, 0, [ListOffsetsTopic(topic, asked)], 30_000)
+            for one in self.broker(leader).call(LIST_OFFSETS, request).topics[0].partitions:
+                check(one.error_code, f"list offsets of {topic}")
+                found[one.partition_index] = one.offset
+        return found
+
+
+@contextmanager
+def cluster_of(bootstrap: Sequence[Address], *, creates: bool = False) -> Iterator[Cluster]:
+    with Cluster(bootstrap, creates=creates) as cluster:
+        yield cluster
+
+
+def check(code: int, doing: str, message: str | None = None) -> None:
+    """Raises `Moved` for what may be otherwise in a moment, `Invalid` for what may not."""
+    if code == ErrorCode.NONE:
+        return
+    raise error_of(code, doing, message)
+
+
+def error_of(code: int, doing: str, message: str | None = None) -> LogstoreError:
+    known = ErrorCode(code) if code in ErrorCode._value2member_map_ else None
+    text = f"cannot {doing}: error={known.name if known else code}"
+    if message:
+        text = f"{text}: {message}"
+    if known is not None and known.retriable and known is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return Moved(f"{text}; try again")
+    return Invalid(text)

@@ -1,0 +1,86 @@
+"""`logstore restore`: rebuild a registry that was lost or is older than the log."""
+
+import argparse
+import random
+from typing import TYPE_CHECKING
+
+from logstore.cli.command import OK, Command
+from logstore.cli.output import print_facts, print_json, progress
+from logstore.cli.storage_arguments import add_url, storage_of
+
+if TYPE_CHECKING:
+    from logstore.restore.run import Restored
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_url(parser)
+    parser.add_argument(
+        "--dry-run", action="store_true", help="change nothing, say what would be written"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    import asyncio
+
+    done = asyncio.run(_run(options))
+    if options.json:
+        print_json({"dry_run": options.dry_run, **_fields(done)})
+    else:
+        _print(done, dry_run=options.dry_run)
+    return OK
+
+
+async def _run(options: argparse.Namespace) -> "Restored":
+    from logstore.clock import SystemClock
+    from logstore.open import open_existing
+    from logstore.restore.run import restore
+
+    log = await open_existing(
+        options.url,
+        clock=SystemClock(),
+        chance=random.Random(),
+        storage=storage_of(options),
+        lost_registry="imagine" if options.dry_run else "create",
+    )
+    try:
+        with progress("reading chains", None) as advance:
+            return await restore(
+                log.performer, log.identity.cluster_id, dry_run=options.dry_run, advance=advance
+            )
+    finally:
+        await log.close()
+
+
+def _fields(done: "Restored") -> dict[str, object]:
+    return {
+        "chains": done.chains,
+        "sealed": done.sealed,
+        "rows": done.rows,
+        "lost_topics": done.lost_topics,
+    }
+
+
+def _print(done: "Restored", *, dry_run: bool) -> None:
+    would = "would be " if dry_run else ""
+    if dry_run:
+        for place, row in done.rows.items():
+            facts = " ".join(f"{name}={value!s}" for name, value in row.items())
+            print(f"{place}: {facts}")
+    print_facts(
+        [
+            ("chains", done.chains),
+            (f"{would}sealed", len(done.sealed)),
+            (f"rows {would}written", len(done.rows)),
+        ]
+    )
+    for name, partitions in done.lost_topics.items():
+        print(
+            f"\na topic whose name is lost {would}called {name} ({partitions} partitions); "
+            "delete it if it had been deleted"
+        )
+    if not dry_run:
+        print("\ndone: start the brokers")
+
+
+COMMAND = Command("rebuild a registry that was lost or is older than the log", configure, run)

@@ -1,0 +1,177 @@
+"""What the store tells of each chain, for `logstore restore`. The one reader that trusts a list.
+
+A list says which chains and checkpoints there are and where their segments begin; everything else
+is read from openings, the last checkpoint and what follows it, as any takeover does.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from logstore.chains.checkpoint import Checkpoint
+from logstore.chains.checks import Extent, extents_of
+from logstore.chains.keys import CHAINS, CHECKPOINTS, checkpoint_key, segment_key
+from logstore.chains.replay import ChainState, StretchKey
+from logstore.chains.walk import (
+    Gap,
+    Sealed,
+    get_patiently,
+    read_chain_at,
+    read_checkpoint,
+    read_on,
+)
+from logstore.errors import Corrupt, NotFound
+from logstore.objects.store import ObjectStore
+from logstore.segments.format import HEADER_BYTES, Header, SegmentKind, decode_header
+from logstore.steps import Steps
+
+RUNS_MAX = 1000
+
+
+@dataclass(slots=True)
+class Listed:
+    """What was listed of one chain: runs of seqs without a gap, and its checkpoints' seqs."""
+
+    runs: list[tuple[int, int]] = field(default_factory=list)
+    checkpoints: list[int] = field(default_factory=list)
+
+    def add(self, seq: int) -> None:
+        if self.runs and self.runs[-1][1] == seq:
+            self.runs[-1] = (self.runs[-1][0], seq + 1)
+        elif len(self.runs) < RUNS_MAX:
+            self.runs.append((seq, seq + 1))
+
+    def run_of(self, seq: int) -> tuple[int, int] | None:
+        return next((run for run in self.runs if run[0] <= seq < run[1]), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One chain. `gone` has, by stretch, the offset below which its segments are deleted."""
+
+    epoch: int
+    broker: int
+    end: int
+    is_sealed: bool
+    checkpoint: int
+    trim: int
+    stretches: Mapping[StretchKey, Extent]
+    gone: Mapping[StretchKey, int]
+
+
+async def list_chains(store: ObjectStore) -> dict[int, Listed]:
+    """By epoch. Keys that fit neither a segment nor a checkpoint are passed by."""
+    found: dict[int, Listed] = {}
+    async for info in store.list(CHAINS):
+        place = _place(info.key)
+        if place is not None and segment_key(*place) == info.key:
+            found.setdefault(place[0], Listed()).add(place[1])
+    async for info in store.list(CHECKPOINTS):
+        place = _place(info.key)
+        if place is not None and checkpoint_key(*place) == info.key and place[0] in found:
+            found[place[0]].checkpoints.append(place[1])
+    return found
+
+
+def _place(key: str) -> tuple[int, int] | None:
+    parts = key.split("/")[-2:]
+    if len(parts) == 2 and all(part.isascii() and part.isdigit() for part in parts):
+        return int(parts[0]), int(parts[1])
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadChain:
+    """A chain as far as it goes now; `state.next_seq` is its seal's seq, or the first free one."""
+
+    state: ChainState
+    is_sealed: bool
+
+
+def read_chain(cluster_id: bytes, epoch: int, listed: Listed) -> Steps[ReadChain]:
+    """From its last checkpoint on. Raises `Corrupt` where a takeover would."""
+    opening = yield from _read_opening(cluster_id, epoch)
+    state = yield from _enter(cluster_id, epoch, listed)
+    state.broker = opening.broker
+    found: Gap | Sealed = yield from read_on(state)
+    return ReadChain(state, isinstance(found, Sealed))
+
+
+def _read_opening(cluster_id: bytes, epoch: int) -> Steps[Header]:
+    key = segment_key(epoch, 0)
+    try:
+        header = decode_header((yield from get_patiently(key, 0, HEADER_BYTES)))
+    except NotFound as error:
+        raise Corrupt(f"a chain without its opening: key={key}; {_PUT_BACK}") from error
+    if (header.kind, header.cluster_id, header.epoch, header.seq) != (
+        SegmentKind.OPENING,
+        cluster_id,
+        epoch,
+        0,
+    ):
+        raise Corrupt(f"not the opening of its chain: key={key}; {_PUT_BACK}")
+    return header
+
+
+def _enter(cluster_id: bytes, epoch: int, listed: Listed) -> Steps[ChainState]:
+    """At its newest checkpoint that is whole; else at its beginning."""
+    for seq in reversed(listed.checkpoints):
+        try:
+            return (yield from read_chain_at(cluster_id, epoch, seq))
+        except Corrupt:
+            continue  # an earlier one will do if the segments from there on exist
+    return ChainState(cluster_id, epoch)
+
+
+def evidence_of(listed: Listed, read: ReadChain) -> Steps[Evidence]:
+    """What of the chain is there. Raises `Corrupt` when a piece in its midst is not."""
+    state = read.state
+    trim = _trim_point(state, listed)
+    gone: dict[StretchKey, int] = {}
+    if trim:
+        front: Checkpoint = yield from read_checkpoint(state.epoch, trim)
+        gone = {key: summary.end for key, summary in front.stretches.items()}
+    return Evidence(
+        epoch=state.epoch,
+        broker=state.broker,
+        end=state.next_seq,
+        is_sealed=read.is_sealed,
+        checkpoint=state.checkpoint,
+        trim=trim,
+        stretches=extents_of(state),
+        gone=gone,
+    )
+
+
+def _trim_point(state: ChainState, listed: Listed) -> int:
+    """The lowest checkpoint from which on every segment and every checkpoint is there; 0: all are.
+
+    Deletion goes upwards, segments first: what is left of a trimmed chain is its opening and one
+    run of segments, and checkpoints are missing only below that.
+    """
+    end = state.next_seq
+    run = listed.run_of(end - 1) or listed.run_of(end) or (end, end)
+    lower = [r for r in listed.runs if r[1] <= run[0] and r != (0, 1)]
+    if lower:
+        raise _hole(state.epoch, f"segments are missing: seqs=[{lower[-1][1]}, {run[0]})")
+    there = set(listed.checkpoints)
+    lost = [seq for seq in state.checkpoints if seq not in there and (seq > run[0] or not run[0])]
+    if lost:
+        raise _hole(state.epoch, f"checkpoints are missing: seqs={lost[:10]}")
+    if run[0] == 0:
+        return 0
+    kept = [seq for seq in state.checkpoints if seq >= run[0]]
+    if not kept:
+        raise _hole(state.epoch, f"segments are missing: seqs=[1, {run[0]})")
+    return kept[0]
+
+
+def _hole(epoch: int, what: str) -> Corrupt:
+    return Corrupt(f"{what} of chain {epoch}; {_PUT_BACK}")
+
+
+_PUT_BACK = "put the files back from a copy, then run this again"
+
+
+def openings_missing(epochs: Sequence[int]) -> list[int]:
+    """Epochs below the last one of which nothing is there: openings have no gaps."""
+    return sorted(set(range(1, max(epochs, default=0))) - set(epochs))

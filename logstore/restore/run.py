@@ -1,0 +1,249 @@
+"""`logstore restore`: seals every chain, then writes the rows that go with them. Repeatable.
+
+    watch        heartbeats and the ends of open chains for longer than a lease: is anybody there?
+    seal         every chain without a seal, by a real put, so that no old broker can go on
+    checkpoint   at every seal
+    rows         chains, partitions, topics; the cluster row last: no broker starts before that
+
+Wherever it dies it can be run again; what was written is found and is what would be written.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from logstore.chains.checkpoint import encode_checkpoint
+from logstore.chains.keys import checkpoint_key
+from logstore.chains.put import create_settled
+from logstore.chains.replay import ChainState
+from logstore.chains.seal import seal_at_end
+from logstore.chains.walk import read_front
+from logstore.errors import ConditionFailed, NotFound, Refused
+from logstore.perform import Performer
+from logstore.registry.store import Condition, Row, RowAbsent
+from logstore.restore.evidence import (
+    Evidence,
+    Listed,
+    ReadChain,
+    evidence_of,
+    list_chains,
+    openings_missing,
+    read_chain,
+)
+from logstore.restore.plan import RESTORED, Rows, plan_rows
+from logstore.rows import (
+    BROKER,
+    CHAIN,
+    CLUSTER,
+    NOBODY,
+    TOPIC,
+    BrokerRow,
+    ChainRow,
+    ClusterRow,
+    PartitionRow,
+    TopicRow,
+    chain_sk,
+    partition_pk,
+    partition_pks,
+    partition_sk,
+    topic_partition_of,
+)
+from logstore.segments.format import SegmentKind
+from logstore.steps import GetRow, PutRow, QueryRows, Steps, UpdateRow, Wait
+
+WATCH_S = 6.0
+"""Twice the term of a broker's lease."""
+ATTEMPTS_MAX = 60
+
+STOP_FIRST = "stop every broker, then run this again"
+Advance = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class Restored:
+    """What was done, or would be. Rows are named `pk/sk`; unchanged ones are not in `rows`."""
+
+    chains: int = 0
+    sealed: dict[int, int] = field(default_factory=dict)
+    rows: dict[str, Row] = field(default_factory=dict)
+    lost_topics: dict[str, int] = field(default_factory=dict)
+    """Topics whose names were lost, as they are called now, and how many partitions they have."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """What would change if a broker were at work."""
+
+    heartbeats: Mapping[str, tuple[int, int]]
+    chains: Mapping[int, int]
+
+
+async def restore(
+    performer: Performer, cluster_id: bytes, *, dry_run: bool, advance: Advance
+) -> Restored:
+    """Raises `Refused` when a broker is at work, `Corrupt` when a piece of a chain is missing."""
+    listed = await list_chains(performer.store)
+    missing = openings_missing(sorted(listed))
+    if missing:
+        raise Refused(f"nothing is there of chains {missing[:10]}; put their files back first")
+    old = await performer.run(_read_rows(cluster_id))
+    await performer.run(_check_nobody_is_there(cluster_id, listed))
+    done = Restored(chains=len(listed))
+    evidence = []
+    for epoch in sorted(listed):
+        steps = _settle(cluster_id, epoch, listed[epoch], done, dry_run=dry_run)
+        evidence.append(await performer.run(steps))
+        advance(1)
+    planned = plan_rows(cluster_id, evidence, old)
+    done.lost_topics = {
+        name: topic.partitions
+        for name, topic in planned.topics.items()
+        if name.startswith(RESTORED) and name not in old.topics
+    }
+    await performer.run(_write_rows(planned, old, done, dry_run=dry_run))
+    return done
+
+
+def _read_rows(cluster_id: bytes) -> Steps[Rows]:
+    """The registry as it is: empty, or an old copy."""
+    rows = Rows()
+    cluster = yield GetRow(CLUSTER, CLUSTER)
+    if cluster is not None:
+        rows.cluster = ClusterRow.of(cluster)
+        if rows.cluster.cluster_id != cluster_id:
+            raise Refused(
+                f"the registry belongs to another cluster: log={cluster_id.hex()} "
+                f"registry={rows.cluster.cluster_id.hex()}; check the URL and the registry"
+            )
+    rows.chains = {int(sk): ChainRow.of(row) for sk, row in (yield QueryRows(CHAIN))}
+    rows.topics = {name: TopicRow.of(row) for name, row in (yield QueryRows(TOPIC))}
+    for pk in partition_pks():
+        for sk, row in (yield QueryRows(pk)):
+            rows.partitions[topic_partition_of(sk)] = PartitionRow.of(row)
+    return rows
+
+
+# Is anybody there?
+
+
+def _check_nobody_is_there(cluster_id: bytes, listed: Mapping[int, Listed]) -> Steps[None]:
+    before = yield from _ends(cluster_id, listed)
+    yield Wait(WATCH_S)
+    now = yield from _heartbeats()
+    alive = sorted(sk for sk, beat in now.items() if before.heartbeats.get(sk) != beat)
+    if alive:
+        raise Refused(f"brokers are alive: brokers={','.join(alive)}; {STOP_FIRST}")
+    for epoch, end in before.chains.items():
+        try:
+            front = yield from read_front(epoch, end)
+        except NotFound:
+            continue
+        if front.index.header.kind is not SegmentKind.SEAL:
+            raise Refused(f"a broker is writing: chain={epoch} seq={end}; {STOP_FIRST}")
+
+
+def _ends(cluster_id: bytes, listed: Mapping[int, Listed]) -> Steps[_Ends]:
+    """Heartbeats, and the first free seq of every chain without a seal."""
+    heartbeats = yield from _heartbeats()
+    chains = {}
+    for epoch in sorted(listed):
+        read = yield from read_chain(cluster_id, epoch, listed[epoch])
+        if not read.is_sealed:
+            chains[epoch] = read.state.next_seq
+    return _Ends(heartbeats, chains)
+
+
+def _heartbeats() -> Steps[dict[str, tuple[int, int]]]:
+    found = {}
+    for sk, row in (yield QueryRows(BROKER)):
+        broker = BrokerRow.of(row)
+        found[sk] = (broker.epoch, broker.heartbeat)
+    return found
+
+
+# Chains
+
+
+def _settle(
+    cluster_id: bytes, epoch: int, listed: Listed, done: Restored, *, dry_run: bool
+) -> Steps[Evidence]:
+    read = yield from read_chain(cluster_id, epoch, listed)
+    yield from evidence_of(listed, read)  # what is missing is told before anything is changed
+    state = read.state
+    if not read.is_sealed:
+        if not dry_run:
+            yield from seal_at_end(state, NOBODY)
+            _note_growth(listed, state)
+        done.sealed[epoch] = state.next_seq
+    if not dry_run:
+        yield from _put_checkpoint(state)
+        if state.next_seq not in listed.checkpoints:
+            listed.checkpoints.append(state.next_seq)
+    return (yield from evidence_of(listed, ReadChain(state, is_sealed=not dry_run)))
+
+
+def _note_growth(listed: Listed, state: ChainState) -> None:
+    """What came in while it was sealed, and the seal."""
+    known = listed.run_of(state.next_seq - 1)
+    if known is None and listed.runs:
+        start = listed.runs[-1][0]
+        listed.runs[-1] = (start, state.next_seq + 1)
+
+
+def _put_checkpoint(state: ChainState) -> Steps[None]:
+    if state.checkpoint != state.next_seq:
+        key, data = checkpoint_key(state.epoch, state.next_seq), encode_checkpoint(state)
+        yield from create_settled(key, data, attempts_max=ATTEMPTS_MAX)
+        state.checkpoints.append(state.next_seq)
+
+
+# Rows
+
+
+class _Change(NamedTuple):
+    """A row as it is to be. Where there was one before, `held` is what must not have changed."""
+
+    place: tuple[str, str]
+    row: Row
+    before: Row | None
+    held: str
+
+
+def _write_rows(planned: Rows, old: Rows, done: Restored, *, dry_run: bool) -> Steps[None]:
+    for change in _changes(planned, old):
+        if change.before is None or dict(change.row) != dict(change.before):
+            done.rows["/".join(change.place)] = change.row
+            if not dry_run:
+                yield from _write(change)
+
+
+def _changes(planned: Rows, old: Rows) -> list[_Change]:
+    """The cluster row last."""
+    assert planned.cluster is not None
+    changes = []
+    for epoch, chain in planned.chains.items():
+        place, before = (CHAIN, chain_sk(epoch)), old.chains.get(epoch)
+        changes.append(_Change(place, chain.row(), _row(before), "checkpoint"))
+    for key, row in planned.partitions.items():
+        place, known = (partition_pk(*key), partition_sk(*key)), old.partitions.get(key)
+        changes.append(_Change(place, row.row(), _row(known), "leader_epoch"))
+    for name, topic in planned.topics.items():
+        then = old.topics.get(name)
+        changes.append(_Change((TOPIC, name), topic.row(), _row(then), "topic_id"))
+    place, was = (CLUSTER, CLUSTER), old.cluster
+    return [*changes, _Change(place, planned.cluster.row(), _row(was), "next_epoch")]
+
+
+def _row(value: ChainRow | PartitionRow | TopicRow | ClusterRow | None) -> Row | None:
+    return None if value is None else value.row()
+
+
+def _write(change: _Change) -> Steps[None]:
+    place, before = change.place, change.before
+    try:
+        if before is None:
+            yield PutRow(*place, change.row, [RowAbsent()])
+        else:
+            yield UpdateRow(*place, change.row, [Condition(change.held, "=", before[change.held])])
+    except ConditionFailed as failed:
+        raise Refused(f"row {'/'.join(place)} is being changed; {STOP_FIRST}") from failed

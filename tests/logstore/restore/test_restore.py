@@ -1,0 +1,477 @@
+"""A registry that is lost or old is rebuilt from the chains; nothing acknowledged is missing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logstore.chains.checks import Extent
+from logstore.chains.keys import CHECKPOINTS, checkpoint_key, segment_key
+from logstore.chains.replay import StretchKey
+from logstore.errors import Corrupt, LogstoreError, Refused
+from logstore.log.log import Log
+from logstore.objects.memory import MemoryObjects, MemoryStore
+from logstore.registry.memory import MemoryRows
+from logstore.registry.retrying import RetryingRegistry
+from logstore.registry.store import Row
+from logstore.restore.evidence import Evidence
+from logstore.restore.plan import RESTORED, Rows, plan_rows
+from logstore.restore.run import Restored, restore
+from logstore.rows import (
+    BROKER,
+    CHAIN,
+    CLUSTER,
+    TOPIC,
+    ChainRow,
+    ChainStatus,
+    PartitionRow,
+    StretchRef,
+    TopicRow,
+    TopicStatus,
+    chain_sk,
+    partition_pk,
+    partition_pks,
+    partition_sk,
+)
+from logstore.testing.audit import audit
+from logstore.testing.simulated_rows import at_once
+from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
+from logstore.trimming import Trimmer
+from tests.logstore.written import WrittenLog, read_pieces
+
+PLACES = (CLUSTER, BROKER, CHAIN, TOPIC, *partition_pks())
+CLUSTER_ID = bytes(range(16))
+TOPIC_ID = b"t" * 16
+KEY = (TOPIC_ID, 0)
+
+Story = Callable[[WrittenLog], Awaitable[None]]
+
+
+def all_rows(rows: MemoryRows) -> dict[tuple[str, str], Row]:
+    found: dict[tuple[str, str], Row] = {}
+    for pk in PLACES:
+        for sk, row in at_once(rows.query(pk)):
+            found[pk, sk] = {name: value for name, value in row.items() if name != "wid"}
+    return found
+
+
+def copy_of(rows: MemoryRows) -> MemoryRows:
+    copy = MemoryRows()
+    for (pk, sk), row in all_rows(rows).items():
+        at_once(copy.put_if(pk, sk, row, [], "copied"))
+    return copy
+
+
+def copy_of_objects(objects: MemoryObjects) -> MemoryObjects:
+    copy = MemoryObjects(VirtualClock())
+    for info in objects.list(""):
+        copy.create(info.key, [objects.get(info.key)])
+    return copy
+
+
+def put_back(written: WrittenLog, rows: MemoryRows) -> None:
+    """The registry is `rows` from now on."""
+    written.rows = rows
+    written.reads._rows = rows
+    chance = written.performer.chance
+    registry = RetryingRegistry(rows, lambda: f"{chance.getrandbits(64)}", VirtualClock(), chance)
+    written.performer = replace(written.performer, registry=registry)
+
+
+def cluster_id(written: WrittenLog) -> bytes:
+    row = at_once(written.rows.get(CLUSTER, CLUSTER))
+    assert row is not None
+    return bytes.fromhex(str(row["cluster_id"]))
+
+
+async def rebuild(written: WrittenLog, cluster: bytes, *, dry_run: bool = False) -> Restored:
+    return await restore(written.performer, cluster, dry_run=dry_run, advance=lambda count: None)
+
+
+async def check_everything_is_there(written: WrittenLog, names: dict[bytes, str]) -> None:
+    """Through a new broker, which goes on writing, and through a reader."""
+    async with written.life() as log:
+        for key in list(written.records):
+            topic = log.topics[names[key.topic_id]]
+            await written.write(log, topic.leaders[key.partition], [EPOCH_MS])
+    reader = await written.reader()
+    views = reader.partitions(reader.topics())
+    for key, records in written.records.items():
+        pieces = reader.pieces(key, views[key].row, views[key].log_start, views[key].end)
+        assert read_pieces(written, pieces) == [r for r in records if r[0] >= views[key].log_start]
+    assert not audit(written.objects, written.rows).violations
+
+
+async def write(written: WrittenLog, log: Log, name: str, partition: int, count: int) -> None:
+    for _ in range(count):
+        leader = log.topics[name].leaders[partition]
+        await written.write(log, leader, [EPOCH_MS + written.values])
+
+
+async def three_lives(written: WrittenLog) -> None:
+    async with written.life() as log:
+        await log.create_topic("orders", 2, {"retention.ms": "1000"})
+        await write(written, log, "orders", 0, 7)
+    async with written.life(clean=False) as log:
+        await log.create_topic("notes", 1, {})
+        await write(written, log, "orders", 0, 4)
+        await write(written, log, "orders", 1, 5)
+    async with written.life(clean=False) as log:
+        await write(written, log, "notes", 0, 3)
+        await write(written, log, "orders", 0, 2)
+
+
+def play(story: Story) -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=3)
+        await three_lives(written)
+        await story(written)
+
+    run(scenario())
+
+
+def test_after_the_registry_was_lost_everything_acknowledged_is_there() -> None:
+    async def story(written: WrittenLog) -> None:
+        cluster = cluster_id(written)
+        put_back(written, MemoryRows())
+        done = await rebuild(written, cluster)
+        ids = {key.topic_id for key in written.records}
+        assert done.lost_topics == {
+            f"{RESTORED}{i.hex()}": sum(key.topic_id == i for key in written.records) for i in ids
+        }
+        assert set(done.sealed) == {3}
+        await check_everything_is_there(written, {i: f"{RESTORED}{i.hex()}" for i in ids})
+
+    play(story)
+
+
+def test_after_an_old_copy_was_put_back_topics_keep_names_settings_and_records() -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=3)
+        async with written.life() as log:
+            topic = await log.create_topic("orders", 2, {"retention.ms": "1000"})
+            await write(written, log, "orders", 0, 7)
+            copy = copy_of(written.rows)
+            await write(written, log, "orders", 1, 5)
+        async with written.life(clean=False) as log:
+            await write(written, log, "orders", 0, 4)
+        cluster = cluster_id(written)
+        put_back(written, copy)
+        with pytest.raises(BaseExceptionGroup) as refused:
+            async with written.life():
+                pass
+        assert refused.group_contains(Refused, match="logstore restore")
+        done = await rebuild(written, cluster)
+        assert done.lost_topics == {}
+        row = at_once(written.rows.get(TOPIC, "orders"))
+        assert row is not None
+        assert TopicRow.of(row).configs == {"retention.ms": "1000"}
+        await check_everything_is_there(written, {topic.topic_id: "orders"})
+
+    run(scenario())
+
+
+def test_a_second_run_changes_nothing() -> None:
+    async def story(written: WrittenLog) -> None:
+        cluster = cluster_id(written)
+        put_back(written, MemoryRows())
+        await rebuild(written, cluster)
+        before = all_rows(written.rows), {i.key for i in written.objects.list("")}
+        again = await rebuild(written, cluster)
+        assert (again.rows, again.sealed) == ({}, {})
+        assert before == (all_rows(written.rows), {i.key for i in written.objects.list("")})
+
+    play(story)
+
+
+def test_a_dry_run_says_it_all_and_changes_nothing() -> None:
+    async def story(written: WrittenLog) -> None:
+        cluster = cluster_id(written)
+        put_back(written, MemoryRows())
+        keys = {info.key for info in written.objects.list("")}
+        told = await rebuild(written, cluster, dry_run=True)
+        assert all_rows(written.rows) == {}
+        assert {info.key for info in written.objects.list("")} == keys
+        done = await rebuild(written, cluster)
+        assert (done.rows, done.sealed) == (told.rows, told.sealed)
+
+    play(story)
+
+
+class Died(Exception):
+    """Nothing after this happens."""
+
+
+class MortalStore(MemoryStore):
+    """Dies before the write whose number is `dies_at`."""
+
+    def __init__(self, objects: MemoryObjects, left: list[int]) -> None:
+        super().__init__(objects)
+        self._left = left
+
+    async def create(self, key: str, parts: object) -> None:
+        count_down(self._left)
+        await super().create(key, parts)  # type: ignore[arg-type]
+
+
+class MortalRows(MemoryRows):
+    left: list[int]
+
+    async def put_if(self, *args: object) -> None:
+        count_down(self.left)
+        await super().put_if(*args)  # type: ignore[arg-type]
+
+    async def update_if(self, *args: object) -> None:
+        count_down(self.left)
+        await super().update_if(*args)  # type: ignore[arg-type]
+
+
+def count_down(left: list[int]) -> None:
+    if not left[0]:
+        raise Died
+    left[0] -= 1
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_wherever_it_dies_it_is_run_again_and_all_is_there(is_lost: bool) -> None:
+    async def story(written: WrittenLog) -> None:
+        cluster, objects = cluster_id(written), written.objects
+        old = MemoryRows() if is_lost else copy_of(written.rows)
+        if not is_lost:
+            await change(old, CLUSTER, CLUSTER, {"next_epoch": 2})
+        left, rows = [0], MortalRows()
+        for step in range(40):
+            rows = MortalRows()
+            rows.left = left = [1_000]
+            for (pk, sk), row in all_rows(old).items():
+                at_once(rows.put_if(pk, sk, row, [], "copied"))
+            put_back(written, rows)
+            left[0] = step
+            written.objects = copy_of_objects(objects)
+            store = MortalStore(written.objects, left)
+            written.performer = replace(written.performer, store=store)
+            try:
+                await rebuild(written, cluster)
+                break
+            except Died:
+                left[0] = 1_000
+                await rebuild(written, cluster)
+        assert step > 3
+        left[0] = 10_000
+        names = {TopicRow.of(row).topic_id: name for name, row in at_once(rows.query(TOPIC))}
+        await check_everything_is_there(written, names)
+
+    play(story)
+
+
+async def change(rows: MemoryRows, pk: str, sk: str, sets: Row) -> None:
+    await rows.update_if(pk, sk, sets, [], "changed")
+
+
+def test_it_refuses_while_a_heartbeat_moves() -> None:
+    async def story(written: WrittenLog) -> None:
+        cluster = cluster_id(written)
+        async with written.life():
+            with pytest.raises(Refused, match="brokers are alive: brokers=1"):
+                await rebuild(written, cluster)
+
+    play(story)
+
+
+def test_it_refuses_while_a_broker_writes_that_has_lost_its_registry() -> None:
+    async def story(written: WrittenLog) -> None:
+        cluster = cluster_id(written)
+        async with written.life(clean=False) as log, asyncio.TaskGroup() as tasks:
+            performer = written.performer
+            put_back(written, MemoryRows())
+            restoring = tasks.create_task(fails(rebuild(written, cluster)))
+            await performer.clock.sleep_s(3)
+            await write(written, log, "orders", 0, 1)
+            assert "a broker is writing: chain=4" in await restoring
+
+    play(story)
+
+
+async def fails(call: Awaitable[object]) -> str:
+    try:
+        await call
+    except LogstoreError as error:
+        return str(error)
+    return "nothing"
+
+
+def test_an_old_broker_cannot_go_on_after_it() -> None:
+    async def story(written: WrittenLog) -> None:
+        cluster = cluster_id(written)
+        async with written.life(clean=False) as log:
+            put_back(written, MemoryRows())
+            await rebuild(written, cluster)
+            with pytest.raises(LogstoreError):
+                await write(written, log, "orders", 0, 1)
+            assert log.fenced.is_set()
+
+    play(story)
+
+
+@pytest.mark.parametrize("lost", [segment_key(1, 0), segment_key(2, 3), checkpoint_key(1, 3)])
+def test_it_refuses_when_a_piece_of_a_chain_is_missing(lost: str) -> None:
+    async def story(written: WrittenLog) -> None:
+        cluster = cluster_id(written)
+        put_back(written, MemoryRows())
+        assert lost in {info.key for info in written.objects.list("")}
+        written.objects.delete(lost)
+        with pytest.raises((Corrupt, Refused), match="put"):
+            await rebuild(written, cluster)
+        assert all_rows(written.rows) == {}
+
+    play(story)
+
+
+def test_what_was_trimmed_stays_trimmed() -> None:
+    async def story(written: WrittenLog) -> None:
+        cluster = cluster_id(written)
+        key = next(key for key, records in written.records.items() if len(records) == 13)
+        other = [k for k in written.records if k != key]
+        for place, log_start in ((key, 6), *((k, 99) for k in other)):
+            row = at_once(written.rows.get(partition_pk(*place), partition_sk(*place)))
+            assert row is not None
+            log_start = min(log_start, len(written.records[place]))
+            changed = replace(PartitionRow.of(row), log_start=log_start)
+            await change(written.rows, partition_pk(*place), partition_sk(*place), changed.row())
+        trimmer = Trimmer(cluster, grace_ms=60_000)
+        await trimmer.trim_once(written.performer)
+        await written.performer.clock.sleep_s(60)
+        await trimmer.trim_once(written.performer)
+        row = at_once(written.rows.get(CHAIN, chain_sk(1)))
+        assert row is not None
+        trim = ChainRow.of(row).trim
+        assert trim > 0
+        put_back(written, MemoryRows())
+        await rebuild(written, cluster)
+        row = at_once(written.rows.get(CHAIN, chain_sk(1)))
+        assert row is not None
+        assert (ChainRow.of(row).trim, ChainRow.of(row).deleted) == (trim, trim)
+        ids = {k.topic_id for k in written.records}
+        await check_everything_is_there(written, {i: f"{RESTORED}{i.hex()}" for i in ids})
+
+    play(story)
+
+
+def test_a_deleted_topic_of_an_old_copy_is_not_brought_back() -> None:
+    chains = [evidence(1, {0: Extent(0, 5, False)})]
+    old = Rows(topics={"orders": TopicRow(TOPIC_ID, TopicStatus.DELETED, 1, {})})
+
+    planned = plan_rows(CLUSTER_ID, chains, old)
+
+    assert planned.partitions == {}
+    assert planned.topics == old.topics
+
+
+def test_a_lost_topic_without_records_is_not_brought_back() -> None:
+    planned = plan_rows(CLUSTER_ID, [evidence(1, {0: Extent(0, 0, False)})], Rows())
+
+    assert (planned.topics, planned.partitions) == ({}, {})
+
+
+def test_an_empty_leadership_of_an_old_copy_stays_above_what_was_taken() -> None:
+    row = PartitionRow(
+        broker=1,
+        chain=2,
+        leader_epoch=1,
+        log_start=2,
+        stretches=(StretchRef(0, 1, 0), StretchRef(1, 2, 5)),
+        replicas=(1, 4),
+    )
+    old = Rows(
+        partitions={KEY: row}, topics={"orders": TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {})}
+    )
+    chains = [evidence(1, {0: Extent(0, 5, False)}), evidence(2, {})]
+
+    assert plan_rows(CLUSTER_ID, chains, old).partitions == {KEY: row}
+
+
+def test_two_leaders_of_one_leadership_are_an_alarm() -> None:
+    with pytest.raises(Corrupt, match="two chains hold one leadership"):
+        plan_rows(
+            CLUSTER_ID,
+            [evidence(1, {0: Extent(0, 5, False)}), evidence(2, {0: Extent(5, 6, False)})],
+            Rows(),
+        )
+
+
+def test_objects_older_than_the_registry_are_refused() -> None:
+    old = Rows(chains={2: ChainRow(broker=1, status=ChainStatus.OPEN)})
+    with pytest.raises(Refused, match="older than the registry"):
+        plan_rows(CLUSTER_ID, [evidence(1, {})], old)
+    old = Rows(chains={1: ChainRow(broker=1, status=ChainStatus.SEALED, seal=99, checkpoint=99)})
+    with pytest.raises(Refused, match="knows it up to 99"):
+        plan_rows(CLUSTER_ID, [evidence(1, {})], old)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(0, 10))
+@settings(max_examples=100)
+def test_a_row_lists_what_can_be_read_and_ends_with_the_newest(
+    lengths: list[int], gone: int
+) -> None:
+    starts = [sum(lengths[:number]) for number in range(len(lengths))]
+    chains = [
+        evidence(
+            number + 1,
+            {number: Extent(start, start + lengths[number], False)},
+            gone={number: min(max(gone, start), start + lengths[number])},
+        )
+        for number, start in enumerate(starts)
+    ]
+    end = sum(lengths)
+
+    planned = plan_rows(CLUSTER_ID, chains, Rows())
+
+    gone = min(gone, end)
+    if end <= gone:
+        assert planned.partitions == {}
+        return
+    row = planned.partitions[KEY]
+    assert row.log_start == gone
+    assert row.chain == len(lengths)
+    ends = [row.end_of(number) for number in range(len(row.stretches))]
+    readable = [
+        offset
+        for ref, stretch_end in zip(row.stretches, ends, strict=True)
+        for offset in range(ref.start, end if stretch_end is None else stretch_end)
+    ]
+    assert [offset for offset in readable if offset >= gone] == list(range(gone, end))
+
+
+def evidence(
+    epoch: int, stretches: dict[int, Extent], gone: dict[int, int] | None = None
+) -> Evidence:
+    def keyed(values: dict[int, int]) -> dict[StretchKey, int]:
+        return {StretchKey(TOPIC_ID, 0, number): value for number, value in values.items()}
+
+    return Evidence(
+        epoch=epoch,
+        broker=1,
+        end=9,
+        is_sealed=True,
+        checkpoint=9,
+        trim=3 if gone else 0,
+        stretches={StretchKey(TOPIC_ID, 0, n): extent for n, extent in stretches.items()},
+        gone=keyed(gone or {}),
+    )
+
+
+def test_no_checkpoint_is_made_twice() -> None:
+    async def story(written: WrittenLog) -> None:
+        cluster = cluster_id(written)
+        put_back(written, MemoryRows())
+        before = {info.key for info in written.objects.list(CHECKPOINTS)}
+        await rebuild(written, cluster)
+        new = {info.key for info in written.objects.list(CHECKPOINTS)} - before
+        row = at_once(written.rows.get(CHAIN, chain_sk(3)))
+        assert row is not None
+        assert new == {checkpoint_key(3, ChainRow.of(row).seal)}
+
+    play(story)

@@ -1,0 +1,292 @@
+"""Brokers of one log harmed again and again under a steady load; what clients saw of it.
+
+    python -m tests.scenarios.harness.cluster_series --events 20 [--kinds leader,controller,…]
+        [--brokers 3] [--partitions 200] [--rate 5000] [--bucket] [--seed N] [--directory DIR]
+
+    leader        kill -9 of a broker that leads and is not the controller; started again
+    controller    kill -9 of the controller; started again
+    freeze        SIGSTOP for longer than the lease, then SIGCONT
+    swallow       the same, and all bytes from and to its clients are swallowed: a host is gone
+    roll          SIGTERM of each broker in turn, each started again before the next
+
+A gap is the longest time without an acknowledgement of any one partition, from shortly before the
+event until the next one; p50 and max are over events. The judge reads the objects at the end.
+"""
+
+import argparse
+import json
+import random
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.scenarios.harness.brokers import START_S, create_topic
+from tests.scenarios.harness.bucket import Weather, bucket
+from tests.scenarios.harness.fleet import Fleet, directory_place, fleet
+from tests.scenarios.harness.process import Process
+from tests.scenarios.harness.series import Place
+from tests.scenarios.harness.values import Kind, read_journal
+
+TOPIC = "cluster"
+KINDS = ("leader", "controller", "freeze", "swallow", "roll")
+FROZEN_S = 6.0
+"""Longer than the lease of 3 s and all that follows it."""
+SETTLED_S = 4.0
+"""Between an event's end and the next one."""
+BEFORE_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    kind: str
+    broker: int
+    led: frozenset[int]
+    """Partitions that the broker led."""
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    event: Event
+    affected_s: float
+    """Of the partitions that the broker led."""
+    others_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOutcome:
+    gaps: Sequence[Gap]
+    verdict: dict[str, Any]
+    seconds: float
+    lines: Sequence[str]
+
+    @property
+    def anomalies(self) -> dict[str, int]:
+        found: dict[str, int] = self.verdict["anomalies"]
+        return found
+
+    def report(self) -> Iterator[str]:
+        verdict = self.verdict
+        for kind in KINDS:
+            mine = [gap for gap in self.gaps if gap.event.kind == kind]
+            if mine:
+                led, others = [g.affected_s for g in mine], [g.others_s for g in mine]
+                yield (
+                    f"{kind:11} {len(mine):3} events; gap of its partitions: p50 "
+                    f"{statistics.median(led):.2f} s, max {max(led):.2f} s; of the others: p50 "
+                    f"{statistics.median(others):.2f} s, max {max(others):.2f} s"
+                )
+        yield (
+            f"records     sent {verdict['sent']}, acknowledged {verdict['acked']}, failed "
+            f"{verdict['failed']}, in the objects {verdict['stored']}; watermarks seen "
+            f"{verdict['watermarks']}; {self.seconds:.0f} s"
+        )
+        yield f"anomalies   {verdict['anomalies'] or 'none'}"
+        for kind, texts in verdict["examples"].items():
+            yield f"  {kind}: {'; '.join(texts)}"
+
+
+@dataclass(slots=True)
+class ClusterSeries:
+    directory: Path
+    place: Place
+    chance: random.Random
+    brokers: int = 3
+    partitions: int = 200
+    rate: float = 5000.0
+    value_bytes: int = 1000
+    settled_s: float = SETTLED_S
+    more: Sequence[str] = ()
+    events: list[Event] = field(default_factory=list)
+
+    def run(self, kinds: Sequence[str]) -> ClusterOutcome:
+        began_s = time.monotonic()
+        with ExitStack() as stack:
+            brokers = stack.enter_context(
+                fleet(
+                    self.place,
+                    self.brokers,
+                    self.chance,
+                    swallowed="swallow" in kinds,
+                    more=self.more,
+                )
+            )
+            create_topic(brokers.bootstrap, TOPIC, self.partitions)
+            load = stack.enter_context(self._load(brokers))
+            watch = stack.enter_context(self._client("watch", brokers))
+            self._await_load(load)
+            for kind in kinds:
+                self._settle(brokers, load)
+                self._harm(kind, brokers)
+            self._settle(brokers, load)
+            load.send(signal.SIGTERM)
+            load.wait_for("^done ", deadline_s=150)
+            watch.send(signal.SIGTERM)
+            assert watch.wait(deadline_s=60) == 0, watch.lines[-5:]
+            brokers.stop_all()
+            lines = [line for one in brokers.ended for line in one.lines]
+            lines += [line for number in brokers.members for line in brokers.process(number).lines]
+        gaps = list(measure_gaps(self.events, self._journal("load")))
+        return ClusterOutcome(gaps, self._judge(), time.monotonic() - began_s, lines)
+
+    def _journal(self, name: str) -> Path:
+        return self.directory / f"{name}.journal"
+
+    def _load(self, brokers: Fleet) -> Process:
+        return Process(
+            [
+                "tests.scenarios.harness.steady",
+                *("--bootstrap", brokers.bootstrap, "--topic", TOPIC),
+                *("--partitions", str(self.partitions), "--rate", str(self.rate)),
+                *("--bytes", str(self.value_bytes), "--journal", str(self._journal("load"))),
+            ]
+        )
+
+    def _client(self, name: str, brokers: Fleet) -> Process:
+        return Process(
+            [
+                f"tests.scenarios.harness.{name}",
+                *("--bootstrap", brokers.bootstrap, "--topic", TOPIC),
+                *("--partitions", str(self.partitions), "--journal", str(self._journal(name))),
+            ]
+        )
+
+    def _await_load(self, load: Process) -> None:
+        """Until every partition has had some acknowledgements."""
+        told = r"^progress acked=(\d+)"
+        enough = 5 * self.partitions
+        load.wait_for(told, where=lambda now: int(now[1]) >= enough, deadline_s=START_S)
+
+    def _settle(self, brokers: Fleet, load: Process) -> None:
+        """Everybody is up, everything is led, and the load is acknowledged again."""
+        until_s = time.monotonic() + self.settled_s
+        deadline_s = until_s + START_S
+        while time.monotonic() < until_s or not self._is_balanced(brokers):
+            assert time.monotonic() < deadline_s, f"leaders: {brokers.leaders(TOPIC)}"
+            time.sleep(0.2)
+        after = len(load.lines)
+        base = int(load.wait_for(r"^progress acked=(\d+)", after=after)[1])
+        load.wait_for(
+            r"^progress acked=(\d+)",
+            where=lambda now: int(now[1]) >= base + self.partitions,
+            after=after,
+            deadline_s=START_S,
+        )
+
+    def _is_balanced(self, brokers: Fleet) -> bool:
+        """Whether every broker leads something."""
+        return set(brokers.leaders(TOPIC).values()) == set(brokers.members)
+
+    def _harm(self, kind: str, brokers: Fleet) -> None:
+        controller = brokers.controller()
+        others = [number for number in brokers.members if number != controller]
+        number = controller if kind == "controller" else self.chance.choice(others)
+        if kind == "roll":
+            number = 0
+        led = brokers.leaders(TOPIC)
+        mine = frozenset(p for p, leader in led.items() if number in (0, leader))
+        self.events.append(Event(kind, number, mine, time.monotonic()))
+        match kind:
+            case "leader" | "controller":
+                brokers.process(number).kill()
+                brokers.process(number).wait()
+                brokers.start(number)
+            case "freeze":
+                process = brokers.process(number)
+                process.send(signal.SIGSTOP)
+                time.sleep(FROZEN_S)
+                process.send(signal.SIGCONT)
+            case "swallow":
+                proxy = brokers.members[number].proxy
+                assert proxy is not None
+                proxy.send(signal.SIGUSR1)
+                brokers.process(number).send(signal.SIGSTOP)
+                time.sleep(FROZEN_S)
+                brokers.process(number).send(signal.SIGCONT)
+                proxy.send(signal.SIGUSR2)
+            case "roll":
+                for each in list(brokers.members):
+                    process = brokers.process(each)
+                    process.send(signal.SIGTERM)
+                    assert process.wait(deadline_s=START_S) == 0, process.lines[-5:]
+                    brokers.start(each)
+            case _:
+                raise AssertionError(kind)
+
+    def _judge(self) -> dict[str, Any]:
+        arguments = (
+            "tests.scenarios.harness.judge",
+            *("--url", self.place.url, "--topic", TOPIC, *self.place.judge),
+            *("--journal", str(self._journal("load"))),
+            *("--watermarks", str(self._journal("watch"))),
+        )
+        with Process(arguments) as judge:
+            verdict: dict[str, Any] = json.loads(judge.wait_for(r"^\{.*\}$", deadline_s=900)[0])
+            return verdict
+
+
+def measure_gaps(events: Sequence[Event], journal: Path) -> Iterator[Gap]:
+    """The longest silence of any partition around each event."""
+    acked: dict[int, list[float]] = {}
+    for entry in read_journal(journal):
+        if entry.kind == Kind.ACKED:
+            acked.setdefault(entry.partition, []).append(entry.at_s)
+    ends_s = [event.at_s - BEFORE_S for event in events[1:]] + [float("inf")]
+    for event, end_s in zip(events, ends_s, strict=True):
+        longest = {True: 0.0, False: 0.0}
+        for partition, times in acked.items():
+            begin_s = event.at_s - BEFORE_S
+            around = [at for at in times if begin_s <= at < end_s]
+            silences = [b - a for a, b in zip([begin_s, *around], around, strict=False)]
+            is_led = partition in event.led
+            longest[is_led] = max(longest[is_led], *silences, 0.0)
+        yield Gap(event, longest[True], longest[False])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--events", type=int, default=20, help="of each kind")
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--brokers", type=int, default=3)
+    parser.add_argument("--partitions", type=int, default=200)
+    parser.add_argument("--rate", type=float, default=5000.0, help="values of 1,000 bytes a second")
+    parser.add_argument("--bucket", action="store_true", help="versitygw and DynamoDB Local")
+    parser.add_argument("--bad-weather", action="store_true", help="faults on the way to them")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--directory", type=Path, help="where to leave log and journals")
+    options = parser.parse_args()
+    chance = random.Random(options.seed)
+    kinds = [kind for kind in options.kinds.split(",") for _ in range(options.events)]
+    chance.shuffle(kinds)
+    with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
+        directory = options.directory or Path(temporary)
+        directory.mkdir(parents=True, exist_ok=True)
+        place = directory_place(directory)
+        if options.bucket or options.bad_weather:
+            weather = Weather(objects=(), rows=(), latency=0.0)
+            if options.bad_weather:
+                weather = Weather(seed=options.seed)
+            place = stack.enter_context(bucket(directory, weather)).place
+        series = ClusterSeries(
+            directory,
+            place,
+            chance,
+            options.brokers,
+            options.partitions,
+            options.rate,
+        )
+        outcome = series.run(kinds)
+    for line in outcome.report():
+        print(line)
+    return 1 if outcome.anomalies else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

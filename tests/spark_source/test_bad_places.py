@@ -1,0 +1,61 @@
+"""Buckets that refuse: expired credentials, missing rights, throttling. What a query then says."""
+
+import pytest
+
+from logstore.errors import Denied
+from logstore.open import open_objects
+from logstore.pieces import Piece
+from spark_source.options import Mode, parse_options
+from spark_source.planning import ReadTask, Run
+from spark_source.progress import Progress
+from spark_source.rows import read_rows
+from spark_source.survey import Survey
+from tests.servers.locked_moto import aws_environment
+from tests.servers.saying import saying_server
+from tests.spark_source.stepped_time import SteppedTime
+
+TOPIC = b"t" * 16
+URL = "s3://bucket/log"
+
+
+def initial(endpoint: str, time: SteppedTime) -> None:
+    given = {"path": URL, "subscribe": "orders", "storage.endpoint": endpoint}
+    options = parse_options(given, Mode.STREAM)
+    survey = Survey(
+        options.url, options.topics, dict(options.storage), clock=time, sleep_s=time.pass_s
+    )
+    Progress(options, survey, 2).initial()
+
+
+@pytest.mark.parametrize("code", ["ExpiredToken", "AccessDenied", "InvalidAccessKeyId"])
+def test_credentials_that_do_not_do_are_told_at_once(code: str) -> None:
+    time = SteppedTime()
+    with aws_environment(), saying_server() as server:
+        server.say(400 if code == "ExpiredToken" else 403, code, f"{code} it is")
+        with pytest.raises(Denied, match=code):
+            initial(server.endpoint, time)
+
+    assert time.passed_s == 0
+
+
+def test_a_task_tells_at_once_that_its_credentials_have_expired() -> None:
+    piece = Piece(TOPIC, 0, 0, 1, 1, 1, 0, 5)
+    task = ReadTask((Run(1, 1, 1, (piece,)),))
+    with aws_environment(), saying_server() as server:
+        server.say(400, "ExpiredToken", "the token has expired")
+        store = open_objects(URL, {"storage.endpoint": server.endpoint})
+        with pytest.raises(Denied, match="ExpiredToken"):
+            list(read_rows(store, task, {TOPIC: "orders"}, ["offset"]))
+        assert len(server.requests) == 1
+        store.close()
+
+
+def test_a_bucket_that_asks_for_patience_is_asked_again() -> None:
+    time = SteppedTime()
+    with aws_environment(), saying_server() as server:
+        server.say(503, "SlowDown", "reduce your request rate")
+        time.at(0.01, lambda: server.say(403, "AccessDenied", "that ends the test"))
+        with pytest.raises(Denied, match="AccessDenied"):
+            initial(server.endpoint, time)
+
+    assert time.passed_s > 0
