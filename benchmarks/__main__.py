@@ -1,86 +1,120 @@
-"""Runs cases: `python -m benchmarks [CASE ...] [--rounds N] [--no-peer] [--json FILE]`.
+"""Runs cases: `python -m benchmarks [CASE ...]`, see --help.
 
-Each round starts a fresh server of each kind in turn, so that what the machine does meanwhile hits
-both; a figure is the median over the rounds. CPU-second figures are the ones to compare. A case
-with TWINS needs no server: it compares two ways to do the same in this process.
+A case names its contenders, ours and Apache Kafka for most. Each round runs them in turn, forwards
+and backwards, each on fresh servers, so that what the machine does meanwhile hits all; a figure is
+the median over the rounds. CPU-second figures are the ones to compare.
 """
 
 import argparse
 import importlib
 import json
 import os
-import statistics
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 
-from benchmarks.peers.kafka import start_kafka
-from benchmarks.peers.logstore_broker import start_logstore
-from benchmarks.peers.server import Start, running
+from benchmarks.figures import Figures, order, table
+from benchmarks.options import Options
+from benchmarks.profile_report import report
 
-CASES = ("decode", "start", "tiny_requests", "acknowledge", "fetch", "produce")
-STARTS: Mapping[str, Start] = {"logstore": start_logstore, "kafka": start_kafka}
-Figures = dict[str, dict[str, list[float]]]
-"""By figure, by server: one value a round."""
+CASES = (
+    *("decode", "start", "tiny_requests", "acknowledge", "fetch", "produce"),
+    *("cluster_produce", "cluster_fetch", "followers", "registry", "takeover", "metadata"),
+)
 
 
-def main() -> int:
-    arguments = _parser().parse_args()
-    peers = ["logstore"] if arguments.no_peer else list(STARTS)
-    results: dict[str, Figures] = {}
+def main(words: Sequence[str] | None = None) -> int:
+    arguments = _parser().parse_args(words)
+    if arguments.profile:
+        return _profile(arguments)
+    options, results = _options(arguments), {}
     for name in arguments.cases or CASES:
-        case = importlib.import_module(f"benchmarks.cases.{name}")
-        if hasattr(case, "TWINS"):
-            results[name] = _run_twins(case, arguments.rounds)
-            _show(name, results[name], case.TWINS)
-        else:
-            results[name] = _run_case(case, peers, arguments.rounds)
-            _show(name, results[name], peers)
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(results, indent=1) + "\n")
+        results[name] = figures = _run_case(name, options, arguments.rounds)
+        _show(name, figures)
+        if arguments.charts:
+            from benchmarks.chart import draw  # takes a second, and an extra
+
+            draw(name, figures, Path(arguments.charts) / f"{name}.png")
+        if arguments.json:  # after each case: the next may take an hour, or fail
+            _write(Path(arguments.json), arguments, results)
     return 0
 
 
-def _run_twins(case: ModuleType, rounds: int) -> Figures:
-    figures: Figures = {}
-    for _ in range(rounds):
-        for twin in case.TWINS:
-            for figure, value in case.run(twin).items():
-                figures.setdefault(figure, {}).setdefault(twin, []).append(value)
-    return figures
-
-
-def _run_case(case: ModuleType, peers: Sequence[str], rounds: int) -> Figures:
-    name = case.__name__.rpartition(".")[2]
-    figures: Figures = {}
+def _run_case(name: str, options: Options, rounds: int) -> Figures:
+    case = importlib.import_module(f"benchmarks.cases.{name}")
+    contenders = case.contenders(options)
+    figures = Figures(list(contenders))
     for number in range(rounds):
-        for peer in peers:
-            if peer not in case.PEERS:
-                continue
-            print(f"{name}: round {number + 1} of {rounds}, {peer}", file=sys.stderr)
-            with running(STARTS[peer]) as server:
-                for figure, value in case.run(server).items():
-                    figures.setdefault(figure, {}).setdefault(peer, []).append(value)
+        for contender in order(figures.contenders, number):
+            print(f"{name}: round {number + 1} of {rounds}, {contender}", file=sys.stderr)
+            found = contenders[contender]()
+            figures.add(contender, found, os.getloadavg()[0])
     return figures
 
 
-def _show(name: str, figures: Figures, peers: Sequence[str]) -> None:
-    print(f"\n{name} (load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores)")
-    heading = "".join(f"{peer:>14}" for peer in peers)
-    print(f"{'median':40}{heading}{'ratio':>10}")
-    for figure, by_peer in figures.items():
-        medians = [statistics.median(by_peer[peer]) for peer in peers if peer in by_peer]
-        ratio = f"{medians[0] / medians[1]:10.2f}" if len(medians) == 2 and medians[1] else ""
-        print(f"{figure:40}" + "".join(f"{value:14,.1f}" for value in medians) + ratio)
+def _show(name: str, figures: Figures) -> None:
+    loads = figures.load_averages
+    print(f"\n{name} (load average {min(loads)} to {max(loads)}, {os.cpu_count()} cores)")
+    print("\n".join(table(figures)), flush=True)
+
+
+def _profile(arguments: argparse.Namespace) -> int:
+    """One round of ours under a profiler. What it measures beside that is worth nothing."""
+    for name in arguments.cases or ("produce",):
+        with tempfile.TemporaryDirectory(prefix="logstore-profiles-") as folder:
+            options = _options(arguments, profiles=Path(folder))
+            _run_case(name, options, 1)
+            print(f"\n{name}: largest costs of each broker (load {options.load or 'all'})")
+            print("\n".join(report(Path(folder))), flush=True)
+    return 0
+
+
+def _options(arguments: argparse.Namespace, profiles: Path | None = None) -> Options:
+    return Options(
+        scale=arguments.scale,
+        load=arguments.load,
+        partitions=tuple(arguments.partitions),
+        has_peer=not (arguments.no_peer or arguments.profile),
+        has_dynamodb=arguments.dynamodb,
+        profiles=profiles,
+    )
+
+
+def _write(path: Path, arguments: argparse.Namespace, results: dict[str, Figures]) -> None:
+    found = {
+        "cores": os.cpu_count(),
+        "options": vars(arguments),
+        "cases": {
+            name: {"load_averages": figures.load_averages, "figures": figures.values}
+            for name, figures in results.items()
+        },
+    }
+    path.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("cases", nargs="*", choices=[*CASES, []], help="which, all by default")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--scale", type=float, default=1.0, help="of loads and times: 0.1 to try")
+    parser.add_argument("--load", default="", help="only loads whose name begins so: 100B")
+    parser.add_argument(
+        "--partitions",
+        type=int,
+        nargs="+",
+        default=[10, 1000],
+        help="for registry; takeover takes the largest",
+    )
     parser.add_argument("--no-peer", action="store_true", help="without Apache Kafka")
+    parser.add_argument("--dynamodb", action="store_true", help="takeover: DynamoDB Local too")
+    parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="profile our brokers instead: produce by default; --load 100B for small records",
+    )
     parser.add_argument("--json", help="write every value to this file")
+    parser.add_argument("--charts", help="draw each case in this folder: needs the extra demo")
     return parser
 
 

@@ -3,7 +3,8 @@
 import os
 import time
 import uuid
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stub does not re-export
@@ -11,8 +12,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stub do
     NewTopic,
 )
 
+from benchmarks.options import Options
+
 PARTITIONS = 4
 PAYLOADS = 1000
+CREATION_S = 300
+LARGE: Mapping[str, str | int] = {"linger.ms": 100, "batch.size": 1_048_576}
+"""Settings of a producer that fills its batches."""
 _QUEUE = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 1_048_576}
 _PREFETCH = {"fetch.queue.backoff.ms": 5, "queued.min.messages": 1_000_000}
 
@@ -21,19 +27,47 @@ _PREFETCH = {"fetch.queue.backoff.ms": 5, "queued.min.messages": 1_000_000}
 class Load:
     record_bytes: int
     total_bytes: int
-    settings: dict[str, str | int]
+    settings: Mapping[str, str | int]
 
     @property
     def record_count(self) -> int:
         return self.total_bytes // self.record_bytes
 
 
-def new_topic(bootstrap: str, *, partitions: int = PARTITIONS) -> str:
+def chosen(loads: Mapping[str, Load], options: Options) -> dict[str, Load]:
+    """Those that were asked for, as large as was asked for."""
+    return {
+        name: replace(load, total_bytes=int(load.total_bytes * options.scale))
+        for name, load in loads.items()
+        if name.startswith(options.load)
+    }
+
+
+def new_topic(
+    bootstrap: str,
+    *,
+    partitions: int = PARTITIONS,
+    replicas: int = 1,
+    assignment: Sequence[int] = (),
+) -> str:
+    """Its name, once every partition has a leader. `assignment`: brokers of every partition."""
     name = f"bench-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
-        future.result(30)
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    asked = NewTopic(name, partitions, replicas)
+    if assignment:
+        asked = NewTopic(name, partitions, replica_assignment=[list(assignment)] * partitions)
+    for future in admin.create_topics([asked], operation_timeout=CREATION_S).values():
+        future.result(CREATION_S)
+    deadline_s = time.monotonic() + CREATION_S
+    while not _is_led(admin, name, partitions):
+        assert time.monotonic() < deadline_s, f"not all partitions of {name} have leaders"
+        time.sleep(0.1)
     return name
+
+
+def _is_led(admin: AdminClient, topic: str, partitions: int) -> bool:
+    shown = admin.list_topics(topic, timeout=30).topics[topic].partitions.values()
+    return len(shown) == partitions and all(one.leader > 0 for one in shown)
 
 
 def produce(bootstrap: str, topic: str, load: Load) -> float:
@@ -55,7 +89,20 @@ def produce(bootstrap: str, topic: str, load: Load) -> float:
     return time.perf_counter() - began
 
 
-def consume(bootstrap: str, topic: str, count: int, settings: dict[str, str | int]) -> float:
+def trickle(bootstrap: str, topic: str, *, seconds: float, bytes_s: int) -> None:
+    """Produce at a steady pace, 1 KB records spread over all partitions."""
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 100})
+    value, began, number = os.urandom(1000), time.monotonic(), 0
+    while (elapsed_s := time.monotonic() - began) < seconds:
+        while number < elapsed_s * bytes_s / len(value):
+            producer.produce(topic, value, on_delivery=_delivered)
+            number += 1
+        producer.poll(0.01)
+    left = producer.flush(60)
+    assert left == 0, f"{left} records were not acknowledged"
+
+
+def consume(bootstrap: str, topic: str, count: int, *, partitions: int = PARTITIONS) -> float:
     """Read `count` records of all partitions from the beginning; wall seconds."""
     consumer = Consumer(
         {
@@ -63,10 +110,9 @@ def consume(bootstrap: str, topic: str, count: int, settings: dict[str, str | in
             "group.id": uuid.uuid4().hex,
             "enable.auto.commit": False,
             **_PREFETCH,
-            **settings,
         }
     )
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     began, found = time.perf_counter(), 0
     while found < count:
         messages = consumer.consume(10_000, 10.0)

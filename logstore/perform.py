@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from logstore.clock import Clock, SystemClock, blocking_sleep_s
+from logstore.clock import Clock, blocking_sleep_s
 from logstore.errors import LogstoreError
 from logstore.objects.store import BlockingObjectStore, ObjectStore
 from logstore.registry.store import Registry, Row
@@ -149,7 +149,6 @@ class BlockingPerformer:
     chance: random.Random
     threads: ThreadPoolExecutor | None = None
     sleep_s: Callable[[float], None] = blocking_sleep_s
-    now_ms: Callable[[], int] = SystemClock().now_ms
 
     def run(self, steps: Steps[T]) -> T:
         answer: Any = None
@@ -182,8 +181,6 @@ class BlockingPerformer:
                 return self.sleep_s(back_off_seconds(attempt, self.chance))
             case Wait(seconds):
                 return self.sleep_s(seconds)
-            case NowMs():
-                return self.now_ms()
             case Together(steps):
                 # In the pool's threads nothing waits for the pool, or all of them might.
                 inner = replace(self, threads=None)

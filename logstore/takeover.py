@@ -22,16 +22,14 @@ from logstore.chains.state import PartitionState
 from logstore.chains.walk import read_chain_at
 from logstore.errors import ConditionFailed, LogstoreError, Refused
 from logstore.inheritance import Chains, newest_stretch
+from logstore.leadership import change_leader
 from logstore.metadata import read_partition_rows, read_topics
-from logstore.registry.store import Condition
 from logstore.rows import (
     ChainStatus,
     PartitionRow,
     TopicStatus,
-    partition_pk,
-    partition_sk,
 )
-from logstore.steps import Steps, Together, UpdateRow
+from logstore.steps import Steps, Together
 
 PUT_ATTEMPTS_MAX = 60
 
@@ -149,23 +147,18 @@ def _ended(
 def _take_partition(
     key: tuple[bytes, int], row: PartitionRow, ended: _Ended, heir: Heir
 ) -> Steps[Inheritance | None]:
-    topic_id, partition = key
-    taken = row.taken_by(
-        broker=heir.broker, chain=heir.chain, start=ended.end, known_from=ended.known_from
-    )
-    terms = [
-        Condition("chain", "=", row.chain),
-        Condition("leader_epoch", "=", row.leader_epoch),
-    ]
-    pk, sk = partition_pk(topic_id, partition), partition_sk(topic_id, partition)
     try:
-        yield UpdateRow(pk, sk, taken.leadership(), terms)
-    except ConditionFailed as failed:
-        now = None if failed.current is None else PartitionRow.of(failed.current)
-        if now is None or now.stretches[-1] != taken.stretches[-1]:
-            return None  # somebody else took it, or the topic is gone
-        taken = now
-    return Inheritance(topic_id, partition, taken, ended.state)
+        taken = yield from change_leader(
+            key,
+            row,
+            broker=heir.broker,
+            chain=heir.chain,
+            start=ended.end,
+            known_from=ended.known_from,
+        )
+    except ConditionFailed:
+        return None  # somebody else took it, or the topic is gone
+    return Inheritance(*key, taken, ended.state)
 
 
 def _put_checkpoint(chain: ChainState) -> Steps[None]:

@@ -131,9 +131,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from spark_source.offsets import position_of_json
 
         progress = self._open()
-        position = position_of_json(reached)
-        if self._group is not None and not progress.is_initial(position):
-            self._group.tell(position)
+        if self._group is not None:
+            position = position_of_json(reached)
+            if not progress.is_initial(position):
+                self._group.tell(position)
 
     def _open(self) -> Progress:
         if self._progress is None:

@@ -8,20 +8,25 @@ import time
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from benchmarks.contenders import Contenders, beside_kafka
 from benchmarks.load import new_topic
+from benchmarks.options import Options
 from benchmarks.peers.server import Server
 
-PEERS = ("logstore", "kafka")
 RECORD_BYTES, RATE_BYTES_S, SECONDS = 1000, 5_000_000, 10
 
 
-def run(server: Server) -> dict[str, float]:
+def contenders(options: Options) -> Contenders:
+    return beside_kafka(_run, options)
+
+
+def _run(server: Server, options: Options) -> dict[str, float]:
     topic = new_topic(server.bootstrap)
     producer = Producer({"bootstrap.servers": server.bootstrap, "acks": "all", "linger.ms": 0})
     took_ms: list[float] = []
     value = os.urandom(RECORD_BYTES)
     began = time.perf_counter()
-    count = RATE_BYTES_S * SECONDS // RECORD_BYTES
+    count = int(RATE_BYTES_S * SECONDS * options.scale) // RECORD_BYTES
 
     def delivered(error: KafkaError | None, message: Message) -> None:
         assert error is None, error

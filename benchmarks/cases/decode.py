@@ -6,10 +6,13 @@ gets them. Needs no server; memory is reused, as in a task that reads one segmen
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 from fastcrc import crc32
 
+from benchmarks.contenders import Contenders
+from benchmarks.options import Options
 from logstore.records import native
 from logstore.records.arrow import KAFKA_COLUMNS, decode_to_arrow
 from logstore.records.arrow_encode import encode_from_arrow
@@ -23,7 +26,11 @@ ROWS_MAX, BYTES_MAX, PAYLOAD_BYTES_MAX = 10_000, 8 << 20, 1 << 30
 CODECS: Sequence[Codec] = ("none", "lz4", "zstd")
 
 
-def run(twin: str) -> dict[str, float]:
+def contenders(_options: Options) -> Contenders:
+    return {twin: partial(_run, twin) for twin in TWINS}
+
+
+def _run(twin: str) -> dict[str, float]:
     """By figure; nothing for the native codec where it is not built."""
     built = native.codec
     if twin == "native" and built is None:
@@ -40,14 +47,14 @@ def _figures() -> Iterator[tuple[str, float]]:
         plain_bytes = sum(map(len, _batches(value_bytes, "none")))
         for codec in CODECS:
             batches = _batches(value_bytes, codec)
-            rate = _rate(plain_bytes, lambda batches=batches: _decode(batches))
+            rate = _rate(plain_bytes, partial(_decode, batches))
             yield f"decode {value_bytes} B, {codec}", rate
         pieces = _decode(_batches(value_bytes, "none"), ("offset", "timestamp_ms", "key", "value"))
-        rate = _rate(plain_bytes, lambda pieces=pieces: _encode(pieces))
+        rate = _rate(plain_bytes, partial(_encode, pieces))
         yield f"encode {value_bytes} B, none", rate
     data = bytes(BATCH_BYTES)
     crc32c = crc32.iscsi if native.codec is None else native.codec.crc32c
-    yield "crc32c, 1 MiB at a time", _rate(BATCH_BYTES, lambda: crc32c(data))
+    yield "crc32c, 1 MiB at a time", _rate(BATCH_BYTES, partial(crc32c, data))
 
 
 def _rate(size_bytes: int, work: Callable[[], object]) -> float:

@@ -1,24 +1,29 @@
 """Produce with librdkafka: MB per broker CPU-second, 1 KB and 100 B, default and large batches."""
 
-from benchmarks.load import Load, new_topic, produce
+from benchmarks.contenders import Contenders, beside_kafka
+from benchmarks.load import LARGE, Load, chosen, new_topic, produce
+from benchmarks.options import Options
 from benchmarks.peers.server import Server
 
-PEERS = ("logstore", "kafka")
-_LARGE: dict[str, str | int] = {"linger.ms": 100, "batch.size": 1_048_576}
-WARM_UP = Load(1000, 400_000_000, _LARGE)
+WARM_UP = Load(1000, 400_000_000, LARGE)
 """Not counted: fills a JVM's code cache, and every buffer that is used again later."""
 LOADS = {
     "1KB default": Load(1000, 400_000_000, {}),
-    "1KB large": Load(1000, 600_000_000, _LARGE),
+    "1KB large": Load(1000, 600_000_000, LARGE),
     "100B default": Load(100, 100_000_000, {}),
-    "100B large": Load(100, 100_000_000, _LARGE),
+    "100B large": Load(100, 100_000_000, LARGE),
 }
 
 
-def run(server: Server) -> dict[str, float]:
+def contenders(options: Options) -> Contenders:
+    return beside_kafka(_run, options)
+
+
+def _run(server: Server, options: Options) -> dict[str, float]:
     figures = {}
-    produce(server.bootstrap, new_topic(server.bootstrap), WARM_UP)
-    for name, load in LOADS.items():
+    if options.profiles is None:
+        produce(server.bootstrap, new_topic(server.bootstrap), WARM_UP)
+    for name, load in chosen(LOADS, options).items():
         topic = new_topic(server.bootstrap)
         cpu_s = server.cpu_s()
         wall_s = produce(server.bootstrap, topic, load)

@@ -1,9 +1,13 @@
 """From spawn to the first accepted connection, and memory when nothing has happened."""
 
+from benchmarks.contenders import Contenders, beside_kafka
+from benchmarks.options import Options
 from benchmarks.peers.server import Server
 
-PEERS = ("logstore", "kafka")
+
+def contenders(options: Options) -> Contenders:
+    return beside_kafka(_run, options)
 
 
-def run(server: Server) -> dict[str, float]:
+def _run(server: Server, _options: Options) -> dict[str, float]:
     return {"start s": server.started_s, "idle RSS MB": server.rss_bytes() / 1e6}

@@ -9,7 +9,9 @@ import socket
 import struct
 from dataclasses import dataclass, field
 
+from benchmarks.contenders import Contenders, beside_kafka
 from benchmarks.load import new_topic
+from benchmarks.options import Options
 from benchmarks.peers.server import Server
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
@@ -20,7 +22,6 @@ from logstore.wire.messages.produce import (
     TopicProduceData,
 )
 
-PEERS = ("logstore", "kafka")
 CONNECTIONS, DEPTH, REQUESTS = 16, 100, 300_000
 VERSION = 9
 _SIZE = struct.Struct(">i")
@@ -50,20 +51,25 @@ class _Connection:
         return count
 
 
-def run(server: Server) -> dict[str, float]:
+def contenders(options: Options) -> Contenders:
+    return beside_kafka(_run, options)
+
+
+def _run(server: Server, options: Options) -> dict[str, float]:
     host, _, port = server.bootstrap.rpartition(":")
     topic = new_topic(server.bootstrap)
     frames = [_frame(topic, number % 4) for number in range(CONNECTIONS)]
     connections = [
         _Connection(socket.create_connection((host, int(port))), frame) for frame in frames
     ]
-    _drive(connections, REQUESTS // 20)
+    requests = int(REQUESTS * options.scale)
+    _drive(connections, requests // 20)
     cpu_s = server.cpu_s()
-    _drive(connections, REQUESTS)
+    _drive(connections, requests)
     cpu_s = server.cpu_s() - cpu_s
     for connection in connections:
         connection.sock.close()
-    return {"requests per broker CPU-s": REQUESTS / cpu_s}
+    return {"requests per broker CPU-s": requests / cpu_s}
 
 
 def _drive(connections: list[_Connection], total: int) -> None:

@@ -1,17 +1,20 @@
-"""Apache Kafka, one KRaft node on a directory; jars by Maven, cached outside the checkout.
+"""Apache Kafka, KRaft nodes on a directory; jars by Maven, cached outside the checkout.
 
 Same durability setting as shipped (no fsync per batch), 1 GiB heap, G1 as its start script sets it.
+Each node is broker and controller. Three keep three copies of everything, two of which must be in
+sync, as clusters are commonly run.
 """
 
 import os
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 
-from benchmarks.peers.server import Server, spawn
+from benchmarks.peers.server import Server, spawn, stop, wait_for_brokers
 
 POM = Path(__file__).with_name("kafka.pom.xml")
 VERSION = "4.3.1"
@@ -38,44 +41,68 @@ def fetch_jars() -> Path:
     return folder
 
 
-def start_kafka(directory: Path) -> Server:
+def start_kafka(directory: Path, *, nodes: int = 1) -> Server:
     """Raises `RuntimeError` with its log when it does not come up."""
-    jars = fetch_jars()
-    port, controller = _free_port(), _free_port()
-    properties = directory / "server.properties"
-    properties.write_text(_properties(directory, port, controller))
-    java = ["java", *_HEAP, "-cp", f"{jars}/*"]
+    java = ["java", *_HEAP, "-cp", f"{fetch_jars()}/*"]
+    ports = [_free_port() for _ in range(nodes)]
+    controllers = [_free_port() for _ in range(nodes)]
     made = subprocess.run(
         [*java, "kafka.tools.StorageTool", "random-uuid"], capture_output=True, check=True
     )
     cluster = made.stdout.decode().strip().splitlines()[-1]
-    arguments = ["format", "-t", cluster, "-c", str(properties)]
-    subprocess.run([*java, "kafka.tools.StorageTool", *arguments], capture_output=True, check=True)
+    files = []
+    for node in range(1, nodes + 1):
+        files.append(directory / f"server-{node}.properties")
+        files[-1].write_text(_properties(directory, node, ports, controllers))
+        arguments = ["format", "-t", cluster, "-c", str(files[-1])]
+        format_it = [*java, "kafka.tools.StorageTool", *arguments]
+        subprocess.run(format_it, capture_output=True, check=True)
     began = time.perf_counter()
-    log = directory / "kafka.log"
-    child = spawn([*java, "kafka.Kafka", str(properties)], log)
+    logs = [path.with_suffix(".log") for path in files]
+    children = [
+        spawn([*java, "kafka.Kafka", str(path)], log) for path, log in zip(files, logs, strict=True)
+    ]
+    processes = [psutil.Process(child.pid) for child in children]
+    bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports)
+    try:
+        for child, port, log in zip(children, ports, logs, strict=True):
+            _wait_until_it_accepts(child, port, log)
+        took_s = time.perf_counter() - began
+        if nodes > 1:
+            wait_for_brokers(bootstrap, nodes)
+    except BaseException:
+        stop(processes)
+        raise
+    return Server("kafka", bootstrap, processes, directory, took_s, replicas=nodes)
+
+
+def _wait_until_it_accepts(child: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+    deadline_s = time.monotonic() + READY_S
     while not _accepts(port):
-        if child.poll() is not None or time.perf_counter() - began > READY_S:
-            child.kill()
+        if child.poll() is not None or time.monotonic() > deadline_s:
             raise RuntimeError(f"Apache Kafka did not start: {log.read_text()[-2000:]}")
         time.sleep(0.05)
-    took_s = time.perf_counter() - began
-    process = psutil.Process(child.pid)
-    return Server("kafka", f"127.0.0.1:{port}", process, directory, took_s)
 
 
-def _properties(directory: Path, port: int, controller: int) -> str:
+def _properties(
+    directory: Path, node: int, ports: Sequence[int], controllers: Sequence[int]
+) -> str:
+    port, controller, copies = ports[node - 1], controllers[node - 1], str(len(ports))
+    voters = [f"{number}@127.0.0.1:{place}" for number, place in enumerate(controllers, 1)]
     lines = {
         "process.roles": "broker,controller",
-        "node.id": "1",
-        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "node.id": str(node),
+        "controller.quorum.voters": ",".join(voters),
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "log.dirs": str(directory / "data"),
+        "log.dirs": str(directory / f"data-{node}"),
         "num.partitions": "4",
-        "offsets.topic.replication.factor": "1",
+        "default.replication.factor": copies,
+        "min.insync.replicas": "2" if len(ports) > 1 else "1",
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
         "offsets.topic.num.partitions": "1",
         "message.max.bytes": "8388608",
     }

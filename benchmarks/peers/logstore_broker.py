@@ -1,31 +1,70 @@
-"""A logstore broker on a directory, as a child process."""
+"""Brokers of one log on a directory, as child processes."""
 
 import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 
-from benchmarks.peers.server import Server
+from benchmarks.peers.server import Server, stop, wait_for_brokers
 
 _ACCEPTS = re.compile(r"listening on (\S+)")
+_SETTINGS = ("num.partitions=4", "message.max.bytes=8388608")
 
 
-def start_logstore(directory: Path) -> Server:
-    """Raises `RuntimeError` with what it said when it does not accept connections."""
-    data, log = directory / "data", directory / "broker.log"
-    command = [sys.executable, "-m", "broker", "--url", str(data), "--listen", "127.0.0.1:0"]
-    command += ["--set", "num.partitions=4", "--set", "message.max.bytes=8388608"]
+def start_logstore(
+    directory: Path, *, brokers: int = 1, is_counted: bool = False, profiles: Path | None = None
+) -> Server:
+    """Raises `RuntimeError` with what they said when one does not accept connections."""
+    data = directory / "data"
+    children: list[subprocess.Popen[bytes]] = []
+    addresses, counts = [], []
     began = time.perf_counter()
-    with log.open("wb") as errors:
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+    try:
+        for number in range(1, brokers + 1):
+            command = _module(number, directory, is_counted=is_counted, profiles=profiles)
+            command += ["--url", str(data), "--broker", str(number), "--listen", "127.0.0.1:0"]
+            command += [part for setting in _SETTINGS for part in ("--set", setting)]
+            log = directory / f"broker-{number}.log"
+            with log.open("wb") as errors:
+                children.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors))
+            addresses.append(_address(children[-1], log))
+            if is_counted:
+                counts.append(_counts(directory, number))
+        took_s = time.perf_counter() - began
+        processes = [psutil.Process(child.pid) for child in children]
+        bootstrap = ",".join(addresses)
+        if brokers > 1:
+            wait_for_brokers(bootstrap, brokers)
+    except BaseException:
+        stop([psutil.Process(child.pid) for child in children])
+        raise
+    return Server("logstore", bootstrap, processes, data, took_s, counts=counts)
+
+
+def _module(number: int, directory: Path, *, is_counted: bool, profiles: Path | None) -> list[str]:
+    """The broker as it is, or one that is looked into."""
+    looks: Sequence[str] = ()
+    if is_counted:
+        looks = ("--counts", str(_counts(directory, number)))
+    elif profiles is not None:
+        looks = ("--profile", str(profiles / f"{directory.name}-{number}.prof"))
+    if not looks:
+        return [sys.executable, "-m", "broker"]
+    return [sys.executable, "-m", "benchmarks.peers.launch", *looks, "--"]
+
+
+def _counts(directory: Path, number: int) -> Path:
+    return directory / f"counts-{number}.json"
+
+
+def _address(child: "subprocess.Popen[bytes]", log: Path) -> str:
     assert child.stdout is not None
     line = child.stdout.readline().decode()
     found = _ACCEPTS.search(line)
     if found is None:
-        child.kill()
         raise RuntimeError(f"the broker did not start: {line} {log.read_text()}")
-    took_s = time.perf_counter() - began
-    return Server("logstore", found[1], psutil.Process(child.pid), data, took_s)
+    return found[1]

@@ -1,37 +1,50 @@
-"""A running server as a case sees it: where it listens, and what it has cost so far."""
+"""Running servers as a case sees them: where they listen, and what they have cost so far."""
 
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
-STOP_S = 20.0
+STOP_S = 30.0
+READY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """`directory` holds its data and is removed with it; `started_s` is spawn to first accept."""
+    """One broker or a cluster: a process each.
+
+    `directory` holds its data and is removed with it; `started_s` is spawn to first accept;
+    `replicas` is the factor that its topics are to have; `counts` are files that its brokers
+    write when asked (`peers.counts`).
+    """
 
     name: str
     bootstrap: str
-    process: psutil.Process
+    processes: Sequence[psutil.Process]
     directory: Path
     started_s: float
+    replicas: int = 1
+    counts: Sequence[Path] = ()
 
     def cpu_s(self) -> float:
-        """User and system CPU seconds of the process so far, all threads."""
-        times = self.process.cpu_times()
-        return float(times.user + times.system)
+        """User and system CPU seconds of all processes so far, all threads."""
+        return sum(self.cpu_s_of_each())
+
+    def cpu_s_of_each(self) -> list[float]:
+        return [float(sum(process.cpu_times()[:2])) for process in self.processes]
 
     def rss_bytes(self) -> int:
-        return int(self.process.memory_info().rss)
+        return sum(int(process.memory_info().rss) for process in self.processes)
 
 
 Start = Callable[[Path], Server]
@@ -47,23 +60,35 @@ def running(start: Start) -> Iterator[Server]:
         try:
             yield server
         finally:
-            stop(server.process)
+            stop(server.processes)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def stop(process: psutil.Process) -> None:
-    if not process.is_running():
-        return
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(STOP_S)
-    except psutil.TimeoutExpired:
+def stop(processes: Sequence[psutil.Process]) -> None:
+    """Ask all of them to end; after a while, make them."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(signal.SIGTERM)
+    _, alive = psutil.wait_procs(processes, STOP_S)
+    for process in alive:
         process.kill()
-        process.wait(STOP_S)
+    psutil.wait_procs(alive, STOP_S)
 
 
-def spawn(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+def spawn(command: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
     """A child whose output goes to `log`."""
     with log.open("wb") as out:
         return subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ})
+
+
+def wait_for_brokers(bootstrap: str, count: int) -> None:
+    """Until clients are told of all of them. Raises `RuntimeError`."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    deadline_s = time.monotonic() + READY_S
+    while time.monotonic() < deadline_s:
+        with suppress(KafkaException):
+            if len(admin.list_topics(timeout=5).brokers) == count:
+                return
+        time.sleep(0.1)
+    raise RuntimeError(f"not all brokers were seen: {bootstrap}")

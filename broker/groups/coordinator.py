@@ -38,6 +38,9 @@ from logstore.wire.errors import ErrorCode
 GROUPS_MAX = 200_000
 """Groups of one partition; more may commit offsets, none may get its first member."""
 
+LATE_MS = 1_000
+"""An alarm that rings so much too late was not heard because the whole process stood still."""
+
 LOAD_TIMEOUT_S = 30.0
 LOAD_AGAIN_S = 1.0
 GROUPS_AT_ONCE = 200
@@ -230,6 +233,10 @@ class Coordinator:
 
     def alarm_rang(self, alarm: "_Alarm") -> None:
         self._alarms.pop(alarm.group_id, None)
+        group = self.states.get(alarm.group_id)
+        late_ms = self._now().steady_ms - alarm.due_ms
+        if group is not None and late_ms > LATE_MS:
+            expiry.forgive(group, late_ms)
         self.wake(alarm.group_id)
 
     def _now(self) -> Moment:

@@ -147,9 +147,15 @@ class Coordinators:
 
     @property
     def is_loading(self) -> bool:
-        """Whether some groups are not known yet."""
+        """Whether some groups that are, or are about to be, coordinated here are not known yet."""
         self.follow()
-        return any(not c.is_loaded and not c.is_retired for c in self._led.values())
+        topic = self._log.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            return False
+        me = self._log.me.broker
+        ours = {number for number, row in enumerate(topic.rows) if row.broker == me}
+        ours -= {number for number, leader in topic.leaders.items() if leader.is_released}
+        return any(n not in self._led or not self._led[n].is_loaded for n in ours)
 
     def new_member_id(self, name: str) -> str:
         """`name` and a random UUID, as Kafka makes them."""

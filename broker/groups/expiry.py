@@ -21,6 +21,22 @@ def expire(group: Group, limits: GroupLimits, now: Moment) -> Outcome:
     return outcome
 
 
+def forgive(group: Group, late_ms: int) -> None:
+    """Give everybody the time that the coordinator itself was away.
+
+    A process that was stopped, or a machine that slept, finds every session over though heartbeats
+    lie unread in its sockets.
+    """
+    group.pending = {member_id: due_ms + late_ms for member_id, due_ms in group.pending.items()}
+    for member in group.members.values():
+        if member.session_due_ms != NO_DEADLINE:
+            member.session_due_ms += late_ms
+    if group.join_due_ms != NO_DEADLINE:
+        group.join_due_ms += late_ms
+    if group.sync_due_ms != NO_DEADLINE:
+        group.sync_due_ms += late_ms
+
+
 def _drop_silent(group: Group, now: Moment, outcome: Outcome) -> bool:
     """Forget members not heard of in time; whether there were any."""
     late = [member_id for member_id, due_ms in group.pending.items() if due_ms <= now.steady_ms]

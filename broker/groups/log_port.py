@@ -6,13 +6,16 @@ raise_log_start     forget what lies below, once it is written anew
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
+from broker.groups.placement import OFFSETS_TOPIC
 from logstore.errors import LogstoreError
 from logstore.log.leader import Leader
 from logstore.log.log import Log
-from logstore.log.records_deletion import raise_log_start
+from logstore.log.records_deletion import Raise, raise_log_start
 from logstore.records.batch import read_header
+from logstore.rows import Change
 
 Waiter = Callable[[LogstoreError | None], None]
 
@@ -109,14 +112,14 @@ class LedPartition:
         return Batches(batches, chunk.end_offset)
 
     async def raise_log_start(self, offset: int) -> None:
-        leader = self.leader
-        now_at = await self._log.performer.run(
-            raise_log_start(
-                leader.topic_id, leader.partition, self._log.epoch, leader.leader_epoch, offset
-            )
-        )
-        if now_at is not None:
-            leader.raise_log_start(now_at)
+        leader, log = self.leader, self._log
+        wanted = Raise(leader.topic_id, leader.partition, log.epoch, leader.leader_epoch, offset)
+        raised = await log.performer.run(raise_log_start(wanted))
+        if raised is not None:
+            # Its row, too: whoever leads next is to get this log start.
+            log_start = max(raised, leader.row.log_start)
+            leader.follow_row(replace(leader.row, log_start=log_start))
+            await log.publish([Change(OFFSETS_TOPIC, leader.topic_id, leader.partition)])
 
 
 def _split(buffer: memoryview) -> list[memoryview]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from logstore.cli.command import OK, Command
 from logstore.cli.output import print_facts, print_json, progress
 from logstore.cli.storage_arguments import add_url, storage_of
+from logstore.errors import Invalid
 
 if TYPE_CHECKING:
     from logstore.restore.run import Restored
@@ -17,7 +18,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="change nothing, say what would be written"
     )
+    parser.add_argument(
+        "--topic",
+        type=topic_name,
+        action="append",
+        default=[],
+        dest="names",
+        metavar="ID=NAME",
+        help="name of a topic whose row is lost, else it is called restored-ID; may be repeated",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def topic_name(text: str) -> tuple[bytes, str]:
+    """`ID=NAME`, the id as 32 hexadecimal digits."""
+    from logstore.log.topics import check_topic_name
+
+    digits, _, name = text.partition("=")
+    try:
+        topic_id = bytes.fromhex(digits)
+        check_topic_name(name)
+    except (ValueError, Invalid) as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not ID=NAME: {error}") from error
+    if len(topic_id) != 16:
+        raise argparse.ArgumentTypeError(f"{digits!r} is not an id of 32 hexadecimal digits")
+    return topic_id, name
 
 
 def run(options: argparse.Namespace) -> int:
@@ -46,7 +71,11 @@ async def _run(options: argparse.Namespace) -> "Restored":
     try:
         with progress("reading chains", None) as advance:
             return await restore(
-                log.performer, log.identity.cluster_id, dry_run=options.dry_run, advance=advance
+                log.performer,
+                log.identity.cluster_id,
+                dry_run=options.dry_run,
+                advance=advance,
+                names=dict(options.names),
             )
     finally:
         await log.close()

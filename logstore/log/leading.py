@@ -16,13 +16,13 @@ from logstore.chains.state import PartitionState
 from logstore.chains.writer import ChainWriter
 from logstore.errors import ConditionFailed, Fenced, LogstoreError
 from logstore.inheritance import inherit
+from logstore.leadership import change_leader
 from logstore.log.catalog import Catalog, Claim, Consequences, Move, Topic
 from logstore.log.leader import Leader
 from logstore.log.view import PartitionKey
 from logstore.perform import Performer
-from logstore.registry.store import Condition
-from logstore.rows import NOBODY, Change, PartitionRow, partition_pk, partition_sk
-from logstore.steps import Steps, Together, UpdateRow
+from logstore.rows import NOBODY, Change, PartitionRow
+from logstore.steps import Steps, Together
 from logstore.takeover import Inheritance
 
 AGAIN_FIRST_S, AGAIN_MAX_S = 0.25, 5.0
@@ -228,26 +228,19 @@ class Leading:
         leader = move.leader
         chain = self._chain_of(move.target)
         broker = move.target if chain is not None else self._broker
-        row = leader.row.taken_by(
-            broker=broker,
-            chain=self._writer.chain.epoch if chain is None else chain,
-            start=leader.log_end,
-            known_from=leader.leader_epoch,
-        )
-        pk, sk = (
-            partition_pk(leader.topic_id, leader.partition),
-            partition_sk(leader.topic_id, leader.partition),
-        )
-        terms = [
-            Condition("chain", "=", leader.row.chain),
-            Condition("leader_epoch", "=", leader.leader_epoch),
-        ]
         try:
-            yield UpdateRow(pk, sk, row.leadership(), terms)
+            row = yield from change_leader(
+                (leader.topic_id, leader.partition),
+                leader.row,
+                broker=broker,
+                chain=self._writer.chain.epoch if chain is None else chain,
+                start=leader.log_end,
+                known_from=leader.leader_epoch,
+            )
         except ConditionFailed as failed:
             if failed.current is None:
                 raise
-            row = PartitionRow.of(failed.current)  # an earlier attempt of ours, or a takeover
+            return PartitionRow.of(failed.current)  # somebody took our chain over
         return row
 
 

@@ -16,6 +16,7 @@ window, which its library limits to 128 MiB). pyarrow is imported at first use.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from logstore.records.batch import Codec, CorruptBatch, Reason
@@ -90,7 +91,20 @@ def _decompress_stream(codec: Codec, data: Buffer, max_bytes: int) -> Buffer | p
                 read_bytes *= 2
     except (OSError, pa.ArrowException) as error:
         raise CorruptBatch(Reason.BAD_PAYLOAD, total_bytes, f"codec={codec} {error}") from error
-    return blocks[0] if len(blocks) == 1 else b"".join(blocks)
+    return blocks[0] if len(blocks) == 1 else _joined(blocks, total_bytes)
+
+
+def _joined(blocks: Sequence[pa.Buffer], total_bytes: int) -> pa.Buffer:
+    """In memory of Arrow's pool, which keeps it for the next payload; `bytes` would be new."""
+    import pyarrow as pa
+
+    joined = pa.allocate_buffer(total_bytes)
+    at = 0
+    with memoryview(joined) as view:
+        for block in blocks:
+            view[at : at + block.size] = memoryview(block)
+            at += block.size
+    return joined
 
 
 def _decompress_snappy(data: memoryview, at: int, max_bytes: int) -> pa.Buffer:
@@ -115,7 +129,7 @@ def _decompress_snappy(data: memoryview, at: int, max_bytes: int) -> pa.Buffer:
         raise CorruptBatch(Reason.BAD_PAYLOAD, at, f"codec=snappy {error}") from error
 
 
-def _decompress_xerial(data: memoryview, max_bytes: int) -> bytes:
+def _decompress_xerial(data: memoryview, max_bytes: int) -> pa.Buffer:
     blocks: list[pa.Buffer] = []
     left_bytes = max_bytes
     at = len(_XERIAL_HEADER)
@@ -131,7 +145,7 @@ def _decompress_xerial(data: memoryview, max_bytes: int) -> bytes:
         blocks.append(block)
         left_bytes -= block.size
         at = start + length
-    return b"".join(blocks)
+    return _joined(blocks, max_bytes - left_bytes)
 
 
 def _xerial_stream(data: Buffer) -> bytes:

@@ -51,8 +51,16 @@ class Lead(NamedTuple):
     gone: int
 
 
-def plan_rows(cluster_id: bytes, chains: Sequence[Evidence], old: Rows) -> Rows:
-    """The rows as they are to be. Raises `Refused` or `Corrupt` where that cannot be told."""
+def plan_rows(
+    cluster_id: bytes,
+    chains: Sequence[Evidence],
+    old: Rows,
+    names: Mapping[bytes, str] | None = None,
+) -> Rows:
+    """The rows as they are to be. Raises `Refused` or `Corrupt` where that cannot be told.
+
+    `names` are of topics whose rows are lost, by id, where somebody knows them.
+    """
     _check_same_moment(chains, old)
     brokers = {chain.epoch: chain.broker for chain in chains}
     planned = Rows(
@@ -68,7 +76,7 @@ def plan_rows(cluster_id: bytes, chains: Sequence[Evidence], old: Rows) -> Rows:
             known = old.partitions.get(partition)
             planned.partitions[partition] = _partition(partition, leads, known, brokers)
     ends = {partition: leads[-1].extent.end for partition, leads in all_leads.items()}
-    _plan_topics(planned, ends)
+    _plan_topics(planned, ends, names or {})
     _fill_up(planned, brokers)
     return planned
 
@@ -187,7 +195,9 @@ def _check_they_meet(partition: TopicPartition, leads: Sequence[Lead]) -> None:
             )
 
 
-def _plan_topics(planned: Rows, ends: Mapping[TopicPartition, int]) -> None:
+def _plan_topics(
+    planned: Rows, ends: Mapping[TopicPartition, int], given: Mapping[bytes, str]
+) -> None:
     """A row for every topic id that has records and no row; and as many partitions as were led."""
     names = {topic.topic_id: name for name, topic in planned.topics.items()}
     counts: dict[bytes, int] = defaultdict(int)
@@ -196,23 +206,30 @@ def _plan_topics(planned: Rows, ends: Mapping[TopicPartition, int]) -> None:
     for topic_id, count in sorted(counts.items()):
         name = names.get(topic_id)
         if name is None:
-            _plan_lost_topic(planned, topic_id, count, ends)
+            _plan_lost_topic(planned, topic_id, count, ends, given.get(topic_id))
         elif planned.topics[name].status is TopicStatus.LIVE:
             topic = planned.topics[name]
             planned.topics[name] = replace(topic, partitions=max(topic.partitions, count))
 
 
 def _plan_lost_topic(
-    planned: Rows, topic_id: bytes, count: int, ends: Mapping[TopicPartition, int]
+    planned: Rows,
+    topic_id: bytes,
+    count: int,
+    ends: Mapping[TopicPartition, int],
+    name: str | None,
 ) -> None:
     """Its records may be all that is left of it; without any there is nothing to keep.
 
     A topic that was deleted looks the same, until its segments are trimmed.
     """
     partitions = [(topic_id, n) for n in range(count) if (topic_id, n) in planned.partitions]
-    if any(ends.get(key, 0) > planned.partitions[key].log_start for key in partitions):
-        topic = TopicRow(topic_id, TopicStatus.LIVE, count, {})
-        planned.topics[f"{RESTORED}{topic_id.hex()}"] = topic
+    is_empty = all(ends.get(key, 0) <= planned.partitions[key].log_start for key in partitions)
+    if name is not None or not is_empty:
+        name = name or f"{RESTORED}{topic_id.hex()}"
+        if name in planned.topics:
+            raise Refused(f"a topic of this name is there already: name={name}; give another")
+        planned.topics[name] = TopicRow(topic_id, TopicStatus.LIVE, count, {})
         return
     for key in partitions:
         del planned.partitions[key]

@@ -79,9 +79,17 @@ class _Ends:
 
 
 async def restore(
-    performer: Performer, cluster_id: bytes, *, dry_run: bool, advance: Advance
+    performer: Performer,
+    cluster_id: bytes,
+    *,
+    dry_run: bool,
+    advance: Advance,
+    names: Mapping[bytes, str] | None = None,
 ) -> Restored:
-    """Raises `Refused` when a broker is at work, `Corrupt` when a piece of a chain is missing."""
+    """Raises `Refused` when a broker is at work, `Corrupt` when a piece of a chain is missing.
+
+    `names` are of topics whose rows are lost, by id.
+    """
     listed = await list_chains(performer.store)
     missing = openings_missing(sorted(listed))
     if missing:
@@ -94,7 +102,7 @@ async def restore(
         steps = _settle(cluster_id, epoch, listed[epoch], done, dry_run=dry_run)
         evidence.append(await performer.run(steps))
         advance(1)
-    planned = plan_rows(cluster_id, evidence, old)
+    planned = plan_rows(cluster_id, evidence, old, names)
     done.lost_topics = {
         name: topic.partitions
         for name, topic in planned.topics.items()

@@ -24,8 +24,8 @@ _RESTORES = Config(
 )
 _TRIMMED_RESTORES = Config(
     name="restores after trimming",
-    chains=3,
-    slots=3,
+    chains=2,
+    slots=4,
     batches=1,
     leader_epochs=3,
     puts_in_flight=1,

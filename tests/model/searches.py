@@ -53,6 +53,28 @@ NORMAL = (
         restores=True,
         checks_chain_by_chain=True,
     ),
+    Config(
+        name="restores after trimming",
+        chains=2,
+        slots=3,
+        batches=1,
+        leader_epochs=2,
+        puts_in_flight=1,
+        crashes=False,
+        starts=True,
+        restores=True,
+        trims=True,
+    ),
+    Config(
+        name="trims and releases",
+        chains=2,
+        slots=4,
+        batches=1,
+        leader_epochs=2,
+        trims=True,
+        releases=True,
+    ),
+    Config(name="sweeps", chains=3, slots=3, batches=1, leader_epochs=3, trims=True, sweeps=True),
 )
 
 LARGE = (

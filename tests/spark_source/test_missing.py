@@ -88,6 +88,16 @@ def test_a_segment_that_should_be_there_is_never_passed_over(
         planned.offsets(fail_on_data_loss=fail_on_data_loss)
 
 
+def test_a_segment_cut_short_is_named_with_what_was_wanted_from_it(planned: Planned) -> None:
+    (run,) = planned.task.runs
+    (segment,) = planned.directory.glob(f"chains/*/*/{run.first_seq:020}")
+    segment.write_bytes(segment.read_bytes()[:-1])
+
+    says = r"segment cut short: chain=1 .*topic=orders partition=0 offset=0 to 5; see what the log"
+    with pytest.raises(Corrupt, match=says):
+        planned.offsets(fail_on_data_loss=False)
+
+
 def test_without_a_registry_to_ask_it_is_an_error(planned: Planned) -> None:
     planned.remove(1)
 

@@ -96,7 +96,6 @@ typedef struct {
 int borrow_column(PyObject *tuple, Column *column); /* arrow.c */
 void return_column(Column *column);
 int column_spans(const Column *column, int64_t items); /* whether its buffers hold so many */
-int column_slice(const Column *column, int64_t item, int32_t *at, int32_t *size);
 
 static inline int borrow(PyObject *object, Py_buffer *view)
 {
@@ -121,6 +120,27 @@ static inline int32_t load_i32(const uint8_t *data)
     int32_t value;
     memcpy(&value, data, sizeof value);
     return value;
+}
+
+/* Needs `column_spans`. A null has the size IS_NULL. Whether the slice is within what it is a slice
+ * of, data or other items, is the caller's to check. */
+static inline int column_slice(const Column *column, int64_t item, int32_t *at, int32_t *size)
+{
+    *at = 0;
+    *size = IS_NULL;
+    if (column->is_absent)
+        return OK;
+    int64_t i = column->start + item;
+    const uint8_t *valid = column->valid.buf;
+    if (valid != NULL && !(valid[i / 8] >> i % 8 & 1))
+        return OK;
+    const uint8_t *ends = (const uint8_t *)column->ends.buf + 4 * i;
+    int32_t low = load_i32(ends), high = load_i32(ends + 4);
+    if (low < 0 || low > high)
+        return ODD;
+    *at = low;
+    *size = high - low;
+    return OK;
 }
 
 #define SHORT_COPY_MAX 256

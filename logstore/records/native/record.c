@@ -22,6 +22,11 @@ int read_long_varint(const uint8_t **at, const uint8_t *end, int64_t *value)
 /* Strict: no surrogates, no overlong forms, nothing above U+10FFFF. */
 int is_utf8(const uint8_t *p, const uint8_t *end)
 {
+    for (uint64_t word; end - p >= 8; p += 8) { /* nearly all is ASCII */
+        memcpy(&word, p, sizeof word);
+        if (word & 0x8080808080808080u)
+            break;
+    }
     while (p < end) {
         uint32_t lead = *p++;
         if (lead < 0x80)

@@ -1,5 +1,6 @@
 """SyncGroup and Heartbeat: parts are handed out once per generation, to its members alone."""
 
+from broker.groups.expiry import expire, forgive
 from broker.groups.group import Phase
 from logstore.wire.errors import ErrorCode
 from tests.broker.groups.played import REBALANCE_MS, SESSION_MS, Play
@@ -166,3 +167,17 @@ def test_an_assignment_may_be_handed_in_to_the_next_coordinator() -> None:
     part = play.synced(play.ask_sync(joined.member_id, 1, {joined.member_id: b"part"}))
 
     assert (part.code, part.assignment) == (0, b"part")
+
+
+def test_members_are_not_taken_for_dead_because_the_coordinator_was_away() -> None:
+    play = Play()
+    leader, follower = play.form(None, None)
+    told = play.joined(play.ask_join(needs_id=True))
+    play.steady_ms += 10 * SESSION_MS  # nobody was awake
+    forgive(play.group, 10 * SESSION_MS - 1000)
+    play.carry_out(expire(play.group, play.limits, play.now))
+    assert set(play.group.members) == {leader.member_id, follower.member_id}
+    assert told.member_id in play.group.pending
+
+    play.wait(SESSION_MS)
+    assert not play.group.members

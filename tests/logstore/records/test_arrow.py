@@ -15,8 +15,9 @@ from logstore.records.batch import CorruptBatch
 from logstore.records.encode import encode_batch
 from logstore.records.markers import encode_marker
 from logstore.records.record import Record
+from logstore.records.varint import encode_varint
 from tests.logstore.records.strategies import NOW_MS
-from tests.logstore.records.test_decode import DAMAGED
+from tests.logstore.records.test_decode import DAMAGED, batch_of
 
 pytestmark = pytest.mark.usefixtures("twin")
 
@@ -170,6 +171,33 @@ def test_a_time_that_microseconds_cannot_hold_is_clamped_and_kept_in_ms() -> Non
         (2**63 - 1) // 1000 * 1000,
         -1000,
     ]
+
+
+@given(st.binary(max_size=20) | st.text(max_size=20).map(str.encode))
+def test_a_header_has_a_name_in_utf_8_or_its_batch_is_refused(name: bytes) -> None:
+    front = bytes.fromhex("00 00 00 01 01 02")  # nulls and one header
+    data = batch_of(front + encode_varint(len(name)) + name + b"\x01")
+    try:
+        text = name.decode()
+    except UnicodeDecodeError:
+        with pytest.raises(CorruptBatch, match="utf-8"):
+            rows_of([data], columns=("headers",))
+    else:
+        assert rows_of([data], columns=("headers",)) == [
+            {"headers": [{"key": text, "value": None}]}
+        ]
+
+
+@pytest.mark.parametrize(
+    "name", ["c080", "eda080", "f4908080", "f8808080", "e08080", "f0808080", "ff", "c3", "e282"]
+)
+def test_what_only_looks_like_utf_8_is_refused(name: str) -> None:
+    front = bytes.fromhex("00 00 00 01 01 02")
+    for before in (b"", b"12345678"):
+        text = before + bytes.fromhex(name)
+        data = batch_of(front + encode_varint(len(text)) + text + b"\x01")
+        with pytest.raises(CorruptBatch, match="utf-8"):
+            rows_of([data], columns=("headers",))
 
 
 def moved(data: bytes, base_offset: int) -> bytes:

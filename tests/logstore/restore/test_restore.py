@@ -376,6 +376,17 @@ def test_a_lost_topic_without_records_is_not_brought_back() -> None:
     assert (planned.topics, planned.partitions) == ({}, {})
 
 
+def test_a_lost_topic_gets_the_name_that_is_given_also_when_it_is_empty() -> None:
+    chains = [evidence(1, {0: Extent(0, 0, False)})]
+
+    planned = plan_rows(CLUSTER_ID, chains, Rows(), {TOPIC_ID: "orders"})
+
+    assert {name: topic.topic_id for name, topic in planned.topics.items()} == {"orders": TOPIC_ID}
+    other = Rows(topics={"orders": TopicRow(b"o" * 16, TopicStatus.LIVE, 1, {})})
+    with pytest.raises(Refused, match="there already"):
+        plan_rows(CLUSTER_ID, chains, other, {TOPIC_ID: "orders"})
+
+
 def test_an_empty_leadership_of_an_old_copy_stays_above_what_was_taken() -> None:
     row = PartitionRow(
         broker=1,

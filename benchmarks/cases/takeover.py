@@ -1,0 +1,161 @@
+"""Taking over all partitions of a dead broker, from its seal on: rows, then leading them.
+
+Dead broker, sealer and heir are one process, objects are in memory: what is measured is our own
+work and the registry. --dynamodb adds DynamoDB Local, AWS's emulator, which itself is slow;
+--partitions takes its largest number.
+"""
+
+import asyncio
+import random
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+
+from benchmarks.contenders import Contender, Contenders
+from benchmarks.options import Options
+from logstore.chains.identity import ensure_identity
+from logstore.chains.seal import seal_chain
+from logstore.clock import SystemClock
+from logstore.location import DirectoryLocation
+from logstore.log.log import Log, LogSettings
+from logstore.log.start import Self
+from logstore.objects.memory import MemoryObjects, MemoryStore
+from logstore.objects.metered import StoreCounts
+from logstore.open import OpenLog
+from logstore.perform import Performer
+from logstore.records.batch import check_batch
+from logstore.records.encode import encode_batch
+from logstore.records.record import Record
+from logstore.registry.memory import MemoryRows
+from logstore.registry.retrying import RetryingRegistry
+from logstore.registry.sqlite import SqliteRows
+from logstore.registry.store import RowStore
+from logstore.takeover import Heir, take_over
+
+OpenRows = Callable[[], AbstractContextManager[RowStore]]
+
+DYING, HEIR = 1, 2
+WAIT_S = 120.0
+TOPIC = "orders"
+
+
+def contenders(options: Options) -> Contenders:
+    partitions = max(options.partitions)
+    found: dict[str, Contender] = {
+        "memory": partial(_run, _memory, partitions),
+        "sqlite": partial(_run, _sqlite, partitions),
+    }
+    if options.has_dynamodb:
+        found["dynamodb local"] = partial(_run, _dynamodb, partitions)
+    return found
+
+
+@contextmanager
+def _memory() -> Iterator[RowStore]:
+    yield MemoryRows()
+
+
+@contextmanager
+def _sqlite() -> Iterator[RowStore]:
+    with tempfile.TemporaryDirectory(prefix="logstore-bench-") as directory:
+        yield SqliteRows(Path(directory) / "registry.db")
+
+
+@contextmanager
+def _dynamodb() -> Iterator[RowStore]:
+    from logstore.registry.dynamodb import DynamoRows
+    from tests.servers.dynamodb_local import dynamodb_local, why_no_dynamodb_local
+    from tests.servers.tables import dynamo_client
+
+    if reason := why_no_dynamodb_local():
+        raise SystemExit(reason)
+    with (
+        tempfile.TemporaryDirectory(prefix="logstore-bench-") as directory,
+        dynamodb_local(Path(directory)) as endpoint,
+        dynamo_client(endpoint) as client,
+    ):
+        yield DynamoRows(client)
+
+
+def _run(open_rows: OpenRows, partitions: int) -> dict[str, float]:
+    with open_rows() as rows:
+        return asyncio.run(_measure(rows, partitions))
+
+
+async def _measure(rows: RowStore, partitions: int) -> dict[str, float]:
+    opened = await _open(rows)
+    run, cluster_id = opened.performer.run, opened.identity.cluster_id
+    try:
+        async with _life(opened, HEIR) as heir:
+            async with _life(opened, DYING) as dying:
+                epoch = dying.epoch
+                await _fill(dying, partitions)
+                await _until(lambda: TOPIC in heir.topics)
+            topic = heir.topics[TOPIC]
+            sealed = await run(seal_chain(cluster_id, epoch, HEIR))
+            began, began_cpu = time.perf_counter(), time.process_time()
+            to_heir = Heir(HEIR, heir.epoch)
+            taken = await run(take_over(cluster_id, epoch, HEIR, lambda *_: to_heir))
+            rows_s = time.perf_counter() - began
+            heir.inherit(taken)
+            await _until(lambda: len(topic.leaders) == partitions)
+            led_s = time.perf_counter() - began
+            cpu_s = time.process_time() - began_cpu
+    finally:
+        await opened.close()
+    assert len(taken) == partitions
+    return {
+        "partitions": partitions,
+        "segments read": sealed.seal,
+        "rows taken s": rows_s,
+        "all led s": led_s,
+        "CPU s": cpu_s,
+    }
+
+
+async def _open(rows: RowStore) -> OpenLog:
+    clock, chance = SystemClock(), random.Random(1)
+    performer = Performer(
+        MemoryStore(MemoryObjects(clock)),
+        RetryingRegistry(rows, lambda: f"{chance.getrandbits(64):016x}", clock, chance),
+        clock,
+        chance,
+        lambda: chance.randbytes(16),
+    )
+    identity = await performer.run(ensure_identity("memory"))
+    return OpenLog(DirectoryLocation(Path("/memory")), performer, identity, StoreCounts())
+
+
+@asynccontextmanager
+async def _life(opened: OpenLog, broker: int) -> AsyncIterator[Log]:
+    """A broker, without server or controller, that drops dead at the end."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            me = Self(broker, "localhost", 9091 + broker, "", f"the lock of {broker}")
+            yield await Log.start(opened, me, LogSettings(), tasks)
+            raise _Dead
+    except* _Dead:
+        pass
+
+
+async def _fill(log: Log, partitions: int) -> None:
+    """A topic with one committed batch in each partition."""
+    topic = await log.create_topic(TOPIC, partitions, {})
+    data = memoryview(encode_batch([Record(0, 1_700_000_000_000, None, b"x" * 100)]))
+    for leader in topic.leaders.values():
+        leader.append(data, check_batch(data, 0, len(data)))
+    log.writer.flush()
+    await _until(lambda: all(leader.high_watermark == 1 for leader in topic.leaders.values()))
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not condition():  # noqa: ASYNC110 - nothing tells when a partition is led
+            await asyncio.sleep(0.001)
+
+
+class _Dead(Exception):
+    """Ends a broker where it stands."""

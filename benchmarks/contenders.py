@@ -1,0 +1,46 @@
+"""Who is measured by a case: each contender is one run, server and all, that gives its figures."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from benchmarks.options import Options
+from benchmarks.peers.kafka import start_kafka
+from benchmarks.peers.logstore_broker import start_logstore
+from benchmarks.peers.server import Server, Start, running
+
+Contender = Callable[[], Mapping[str, float]]
+"""Value by figure."""
+
+Contenders = Mapping[str, Contender]
+
+Run = Callable[[Server, Options], Mapping[str, float]]
+"""What a case does to a server that was started for it."""
+
+
+def beside_kafka(run: Run, options: Options) -> Contenders:
+    """One broker of ours, and one node of Apache Kafka unless it is not wanted."""
+    starts: dict[str, Start] = {"logstore": partial(start_logstore, profiles=options.profiles)}
+    if options.has_peer:
+        starts["kafka"] = start_kafka
+    return on_servers(starts, run, options)
+
+
+def clusters(run: Run, options: Options) -> Contenders:
+    """1, 2 and 4 brokers of ours; one node of Apache Kafka, and three that keep three copies."""
+    starts: dict[str, Start] = {
+        f"logstore x{brokers}": partial(start_logstore, brokers=brokers, profiles=options.profiles)
+        for brokers in (1, 2, 4)
+    }
+    if options.has_peer:
+        starts["kafka x1"] = start_kafka
+        starts["kafka x3"] = partial(start_kafka, nodes=3)
+    return on_servers(starts, run, options)
+
+
+def on_servers(starts: Mapping[str, Start], run: Run, options: Options) -> Contenders:
+    return {name: partial(_once, start, run, options) for name, start in starts.items()}
+
+
+def _once(start: Start, run: Run, options: Options) -> Mapping[str, float]:
+    with running(start) as server:
+        return run(server, options)

@@ -1,0 +1,64 @@
+"""A broker that is looked into: `python -m benchmarks.peers.launch LOOK -- ARGUMENTS`.
+
+    --counts FILE    SIGUSR1 has it write there what it asked of store and registry (`peers.counts`)
+    --profile FILE   its event loop runs under cProfile, by CPU time; written at the end
+
+Else it is `python -m broker` with the same arguments.
+"""
+
+import argparse
+import cProfile
+import json
+import signal
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.peers.counted_registry import CountedRegistry
+from benchmarks.peers.counts import write_counts
+from broker.arguments import add_arguments, settings_of
+from broker.serve import ServeSettings, serve
+from logstore.open import OpenLog
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--counts", type=Path)
+    parser.add_argument("--profile", type=Path)
+    parser.add_argument("arguments", nargs="*")
+    options = parser.parse_args()
+    broker = argparse.ArgumentParser(prog="broker")
+    add_arguments(broker)
+    settings = settings_of(broker.parse_args(options.arguments))
+    if options.profile is not None:
+        return _profiled(settings, options.profile)
+
+    def wrap(opened: OpenLog) -> OpenLog:
+        return opened if options.counts is None else _counted(opened, options.counts)
+
+    return serve(settings, wrap=wrap)
+
+
+def _counted(opened: OpenLog, path: Path) -> OpenLog:
+    registry = CountedRegistry(opened.performer.registry)
+
+    def tell(*_: object) -> None:
+        write_counts(path, opened.counts, registry.counts)
+
+    signal.signal(signal.SIGUSR1, tell)
+    return replace(opened, performer=replace(opened.performer, registry=registry))
+
+
+def _profiled(settings: ServeSettings, path: Path) -> int:
+    profile = cProfile.Profile(time.thread_time)
+    try:
+        return profile.runcall(serve, settings)
+    finally:
+        profile.dump_stats(path)
+        cpu_s = {"loop": time.thread_time(), "process": time.process_time()}
+        path.with_suffix(".json").write_text(json.dumps(cpu_s))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""`logstore gc` and the arguments of `logstore restore`, as people type them."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from logstore.cli.command import FAILED, OK, USAGE
+from tests.logstore.cli.conftest import Command
+
+
+def test_where_nothing_may_go_gc_says_so_and_changes_nothing(
+    logstore: Command, written: Path
+) -> None:
+    before = sorted((written / "chains").rglob("*"))
+    answer = logstore("gc", "--url", written)
+
+    assert answer.code == OK
+    assert answer.out.splitlines() == [
+        "trimmed now      no chain",
+        "objects deleted  0",
+        "waiting          no chain",
+    ]
+    assert sorted((written / "chains").rglob("*")) == before
+
+
+def test_it_publishes_a_trim_point_and_waits_for_its_grace(
+    logstore: Command, written: Path
+) -> None:
+    drop_records(written)
+    first = logstore("gc", "--url", written, "--json").json
+    assert list(first["published"]) == ["1"]
+    second = logstore("gc", "--url", written, "--json").json
+    assert second == {"published": {}, "deleted": {}, "waiting": 1}
+    assert logstore("fsck", "--url", written).code == OK
+
+
+def drop_records(log: Path) -> None:
+    """All of them are below log start from now on."""
+    with sqlite3.connect(log / "registry.db") as rows:
+        query = "SELECT pk, sk, attributes FROM rows WHERE pk LIKE 'partition/%'"
+        for pk, sk, text in rows.execute(query).fetchall():
+            changed = json.dumps({**json.loads(text), "log_start": 99})
+            rows.execute(
+                "UPDATE rows SET attributes = ? WHERE pk = ? AND sk = ?", (changed, pk, sk)
+            )
+    rows.close()
+
+
+@pytest.mark.parametrize("command", ["gc", "restore", "fsck"])
+def test_where_there_is_no_log_none_is_made(
+    logstore: Command, tmp_path: Path, command: str
+) -> None:
+    answer = logstore(command, "--url", tmp_path / "nothing")
+
+    assert answer.code == FAILED
+    assert "no log here" in answer.err
+    assert not list(tmp_path.rglob("*.db"))
+
+
+@pytest.mark.parametrize("given", ["orders", "00=orders", f"{'0' * 32}=", f"{'0' * 32}=a b"])
+def test_a_topic_that_is_not_an_id_and_a_name_is_wrong_usage(
+    logstore: Command, tmp_path: Path, given: str
+) -> None:
+    assert logstore("restore", "--url", tmp_path, "--topic", given).code == USAGE
