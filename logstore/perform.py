@@ -23,6 +23,7 @@ from logstore.steps import (
     Get,
     GetRange,
     GetRow,
+    ListKeys,
     NowMs,
     PutRow,
     QueryRows,
@@ -81,6 +82,8 @@ class Performer:
                 return await self.store.get_range(key, start, length)
             case Delete(key):
                 return await self.store.delete(key)
+            case ListKeys(prefix):
+                return sorted([info.key async for info in self.store.list(prefix)])
             case BackOff(attempt):
                 return await self.clock.sleep_s(back_off_seconds(attempt, self.chance))
             case Wait(seconds):

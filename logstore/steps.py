@@ -49,6 +49,13 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
+class ListKeys:
+    """Keys of all objects whose key starts with `prefix`, in order."""
+
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
 class GetRow:
     pk: str
     sk: str
@@ -124,6 +131,7 @@ Request = (
     | Get
     | GetRange
     | Delete
+    | ListKeys
     | GetRow
     | QueryRows
     | PutRow

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from broker.authorizer import Kind, Operation
 from broker.call import Call
 from broker.groups.coordinator import Coordinator
+from broker.sure import look_for_seal
 from logstore.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -34,15 +35,17 @@ def coordinator_for(
 def when_vouched(broker: "Broker", call: Call, step: Callable[[], None]) -> None:
     """Take `step`, which tells what is known of a group, once that cannot be out of date.
 
-    A broker that cannot renew its lease first looks whether it was fenced (safety rule 9); if it
-    was, the connection is closed. What waits for a commit needs no look: the commit tells.
+    A broker that cannot renew its lease first looks whether it was fenced (safety rule 9): then
+    `step` finds that it coordinates nothing. What waits for a commit needs no look: that tells.
     """
     if broker.log.vouches:
         step()
         return
 
     async def look_then_step() -> None:
-        await broker.log.look_for_seal()
+        error = await look_for_seal(broker.log)
+        if error is not None and not broker.log.fenced.is_set():
+            raise error
         step()
 
     broker.start(call, look_then_step, broker.cold_reads)

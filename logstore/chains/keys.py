@@ -20,5 +20,14 @@ def segment_key(epoch: int, seq: int) -> str:
     return f"{chain_prefix(epoch)}{seq:020d}"
 
 
+def checkpoints_prefix(epoch: int) -> str:
+    return f"{CHECKPOINTS}{epoch:020d}/"
+
+
 def checkpoint_key(epoch: int, seq: int) -> str:
-    return f"{CHECKPOINTS}{epoch:020d}/{seq:020d}"
+    return f"{checkpoints_prefix(epoch)}{seq:020d}"
+
+
+def seq_of(key: str) -> int:
+    """Of a segment's or a checkpoint's key."""
+    return int(key.rpartition("/")[2])

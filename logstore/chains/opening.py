@@ -1,26 +1,28 @@
 """Draw a broker epoch and open its chain: safety rule 3, up to the chain row.
 
-    read the next epoch n → create the opening of n → raise the row to n + 1 → chain row of n
+    read the next epoch n → create the opening of n → chain row of n → raise the row to n + 1
 
-so openings have no gaps. When the opening of n is there already:
+so openings have no gaps, and a registry that knows an epoch to be drawn knows its chain: a copy of
+it made between the two would else never look there. When the opening of n is there already:
 
     the row has moved on               → somebody else drew n; read again
     the row stays for a whole lease    → whoever created the opening died before it raised the row:
                                          seal that chain at seq 1, raise the row, try n + 1
-    there is a segment at seq 1        → the registry is older than the log: stop
+    a segment at seq 1, a checkpoint   → the registry is older than the log: stop
 
 A chain row that is there already for a freshly drawn epoch means the same as that last case.
 """
 
 from dataclasses import dataclass
 
+from logstore.chains.keys import checkpoints_prefix
 from logstore.chains.put import Stored, Taken, put_once
 from logstore.errors import ConditionFailed, Fenced, Refused
 from logstore.registry.store import Condition, RowAbsent
 from logstore.rows import CHAIN, CLUSTER, ChainRow, ChainStatus, ClusterRow, chain_sk
 from logstore.segments.builder import FrozenSegment, bare_header, freeze_bare
 from logstore.segments.format import NO_NONCE, SegmentKind
-from logstore.steps import DrawNonce, GetRow, NowMs, PutRow, Steps, UpdateRow, Wait
+from logstore.steps import DrawNonce, GetRow, ListKeys, NowMs, PutRow, Steps, UpdateRow, Wait
 
 DRAWS_MAX = 1000
 OLD_REGISTRY = (
@@ -45,9 +47,9 @@ def open_chain(cluster_id: bytes, broker: int, *, lease_s: float) -> Steps[Opene
         opening = yield from _bare(SegmentKind.OPENING, cluster_id, broker, epoch, 0, NO_NONCE)
         put = yield from put_once(epoch, opening)
         if isinstance(put, Stored):
+            yield from _put_chain_row(epoch, broker)
             if not (yield from _raise_row(epoch)):
                 continue  # we were so slow that somebody buried our opening
-            yield from _put_chain_row(epoch, broker)
             return Opened(epoch, opening)
         yield Wait(lease_s)
         if (yield from read_cluster(cluster_id)).next_epoch == epoch:
@@ -99,6 +101,10 @@ def _bury(cluster_id: bytes, broker: int, epoch: int, opening: Taken) -> Steps[N
     if header is None or header.cluster_id != cluster_id or header.kind is not SegmentKind.OPENING:
         raise Refused(
             f"chain {epoch} does not begin with an opening of this cluster; {OLD_REGISTRY}"
+        )
+    if (yield ListKeys(checkpoints_prefix(epoch))):  # its first segments may be gone again
+        raise Refused(
+            f"chain {epoch} has checkpoints that the registry does not know: {OLD_REGISTRY}"
         )
     seal = yield from _bare(SegmentKind.SEAL, cluster_id, broker, epoch, 1, header.nonce)
     put = yield from put_once(epoch, seal)

@@ -9,9 +9,12 @@ The owner's next put meets the seal and stops. Every seq below the seal was read
 placed, and segments never change, so the state is that of everything the chain will ever hold.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from logstore.chains.keys import checkpoints_prefix, seq_of
+from logstore.chains.opening import OLD_REGISTRY
 from logstore.chains.put import Taken, put_once
 from logstore.chains.replay import ChainState
 from logstore.chains.walk import Gap, Sealed, read_chain_at, read_on
@@ -20,7 +23,7 @@ from logstore.registry.store import Condition, Row
 from logstore.rows import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.segments.builder import bare_header, freeze_bare
 from logstore.segments.format import SegmentKind
-from logstore.steps import DrawNonce, GetRow, NowMs, Steps, UpdateRow
+from logstore.steps import DrawNonce, GetRow, ListKeys, NowMs, Steps, UpdateRow
 
 ROUNDS_MAX = 1000
 
@@ -48,6 +51,14 @@ def seal_chain(cluster_id: bytes, epoch: int, sealer: int) -> Steps[SealedChain]
     for _ in range(ROUNDS_MAX):
         row = yield from read_chain_row(epoch)
         chain = yield from read_chain_at(cluster_id, epoch, row.checkpoint)
+        if (yield from _is_cut_short(chain)):
+            now = yield from read_chain_row(epoch)
+            if now.checkpoint > row.checkpoint:
+                continue  # trimmed while we read it
+            raise Refused(
+                f"chain {epoch} has a checkpoint above all segments that can be found, which its "
+                f"row does not name: seq={chain.next_seq}; {OLD_REGISTRY}"
+            )
         yield from seal_at_end(chain, sealer)
         row = yield from read_chain_row(epoch)
         if chain.next_seq >= row.trim:
@@ -99,3 +110,22 @@ def seal_at_end(chain: ChainState, sealer: int) -> Steps[None]:
         if not isinstance(put, Taken):
             return
         # A segment of the owner, or another sealer's seal, came first: read it, then go on.
+
+
+def _is_cut_short(chain: ChainState) -> Steps[bool]:
+    """Read on; whether the chain goes on above where its segments end for us.
+
+    A checkpoint sums up what was committed, so all of that was there. Where it is not, it has been
+    trimmed, and where the chain is entered was read from a row that is older than that.
+    """
+    while True:
+        found = yield from read_on(chain)
+        if isinstance(found, Sealed):
+            return False
+        end = chain.next_seq
+        keys: Sequence[str] = yield ListKeys(checkpoints_prefix(chain.epoch))
+        if not keys or seq_of(max(keys)) <= end:
+            return False
+        yield from read_on(chain)
+        if chain.next_seq == end:
+            return True

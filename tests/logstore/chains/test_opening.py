@@ -7,9 +7,9 @@ import pytest
 from logstore.chains.keys import segment_key
 from logstore.chains.opening import Opened, open_chain
 from logstore.errors import NotFound, Refused
-from logstore.rows import CLUSTER, ChainRow, ChainStatus, ClusterRow
+from logstore.rows import CHAIN, CLUSTER, ChainRow, ChainStatus, ClusterRow, chain_sk
 from logstore.segments.format import SegmentKind, decode_header
-from logstore.steps import Create, Request, Steps, UpdateRow
+from logstore.steps import Create, PutRow, Request, Steps, UpdateRow
 from logstore.testing.scripted import resume
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import run
@@ -100,8 +100,24 @@ def test_a_maker_that_was_only_slow_draws_another_epoch() -> None:
     assert run(open_one(chain, broker=1)).epoch == EPOCH + 1
 
     request = slow.send(None)
-    assert isinstance(request, UpdateRow)
+    assert isinstance(request, PutRow)
     assert run(chain.performer.run(resume(slow, request))).epoch == EPOCH + 2
+
+
+def test_whoever_reads_that_an_epoch_is_drawn_finds_its_chain() -> None:
+    """Also in a copy of the registry that was made in the midst of a start."""
+    chain = BuiltChain()
+    chain.register_cluster(EPOCH)
+    steps = open_chain(CLUSTER_ID, BROKER, lease_s=LEASE_S)
+    request = next(steps)
+    while not isinstance(request, UpdateRow):
+        if isinstance(request, Create):
+            chain.objects.create(request.key, request.parts)
+            request = steps.send(None)
+        else:
+            request = steps.send(run(chain.performer._perform(request)))
+
+    assert run(chain.performer.registry.get(CHAIN, chain_sk(EPOCH))) is not None
 
 
 def answer(chain: BuiltChain, request: Request) -> object:

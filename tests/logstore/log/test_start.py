@@ -6,14 +6,24 @@ import pytest
 
 from logstore.chains.keys import segment_key
 from logstore.errors import NotFound, Refused
+from logstore.log.log import Log
 from logstore.log.start import LEASE_S, Self, start
-from logstore.rows import TOPIC, TopicRow, TopicStatus, partition_pk, partition_sk
+from logstore.rows import (
+    CHAIN,
+    TOPIC,
+    ChainRow,
+    TopicRow,
+    TopicStatus,
+    chain_sk,
+    partition_pk,
+    partition_sk,
+)
 from logstore.testing.audit import audit
 from logstore.testing.scripted import resume
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.written import WrittenLog
 
-ME = Self(1, "localhost", 9092, "", "the lock")
+ME = Self(1, "localhost", 9092, "", "the lock of 1")
 ELSEWHERE = Self(1, "elsewhere", 9092, "", "another lock")
 
 
@@ -91,6 +101,37 @@ def test_a_registry_restored_from_a_copy_is_refused(wrote_after: bool, lives_aft
             await attempt(written, ME)
 
     run(scenario())
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_an_old_registry_is_found_out_though_the_chain_was_trimmed_since(is_known: bool) -> None:
+    """Its first segments are gone: neither a free seq 1 nor an empty chain says that it is new."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life(clean=False) as log:
+            await log.create_topic("orders", 1, {})
+            restored = copy.deepcopy(written.rows._rows), copy.deepcopy(written.rows._order)
+            if is_known:
+                await write_and_trim(written, log)
+        if not is_known:
+            async with written.life(clean=False) as log:
+                await write_and_trim(written, log)
+        written.rows._rows, written.rows._order = restored
+        with pytest.raises(Refused, match="logstore restore"):
+            await attempt(written, ME)
+
+    run(scenario())
+
+
+async def write_and_trim(written: WrittenLog, log: Log) -> None:
+    """Write a while, then delete everything below the last checkpoint."""
+    for _ in range(12):
+        await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
+    row = await written.performer.registry.get(CHAIN, chain_sk(log.epoch))
+    assert row is not None
+    for seq in range(1, ChainRow.of(row).checkpoint):
+        written.objects.delete(segment_key(log.epoch, seq))
 
 
 def test_a_partition_row_that_is_missing_is_an_old_registry() -> None:
