@@ -16,6 +16,8 @@ from benchmarks.options import Options
 
 PARTITIONS = 4
 PAYLOADS = 1000
+TURN = 250
+"""Records in a row for one partition, where they are spread."""
 CREATION_S = 300
 LARGE: Mapping[str, str | int] = {"linger.ms": 100, "batch.size": 1_048_576}
 """Settings of a producer that fills its batches."""
@@ -50,7 +52,10 @@ def new_topic(
     replicas: int = 1,
     assignment: Sequence[int] = (),
 ) -> str:
-    """Its name, once every partition has a leader. `assignment`: brokers of every partition."""
+    """Its name, once every broker tells of a leader for each partition.
+
+    `assignment` are the brokers of every partition.
+    """
     name = f"bench-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     asked = NewTopic(name, partitions, replicas)
@@ -59,26 +64,36 @@ def new_topic(
     for future in admin.create_topics([asked], operation_timeout=CREATION_S).values():
         future.result(CREATION_S)
     deadline_s = time.monotonic() + CREATION_S
-    while not _is_led(admin, name, partitions):
-        assert time.monotonic() < deadline_s, f"not all partitions of {name} have leaders"
-        time.sleep(0.1)
+    for address in bootstrap.split(","):
+        while not _is_led(address, name, partitions):
+            assert time.monotonic() < deadline_s, f"not all partitions of {name} have leaders"
+            time.sleep(0.1)
     return name
 
 
-def _is_led(admin: AdminClient, topic: str, partitions: int) -> bool:
+def _is_led(address: str, topic: str, partitions: int) -> bool:
+    """As one broker tells a client that knows no other."""
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     shown = admin.list_topics(topic, timeout=30).topics[topic].partitions.values()
     return len(shown) == partitions and all(one.leader > 0 for one in shown)
 
 
-def produce(bootstrap: str, topic: str, load: Load) -> float:
-    """Produce the whole load with acks=all, incompressible values; wall seconds."""
+def produce(bootstrap: str, topic: str, load: Load, *, spread: int = 0) -> float:
+    """Produce the whole load with acks=all, incompressible values; wall seconds.
+
+    librdkafka chooses partitions, and at full speed leaves some out for long; `spread` over so many
+    instead gives each the same.
+    """
     values = [os.urandom(load.record_bytes // 2).hex().encode() for _ in range(PAYLOADS)]
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", **_QUEUE, **load.settings})
-    began = time.perf_counter()
+    partition, began = -1, time.perf_counter()
     for number in range(load.record_count):
+        if spread and not number % TURN:
+            partition = (number // TURN) % spread
         while True:
             try:
-                producer.produce(topic, values[number % PAYLOADS], on_delivery=_delivered)
+                value = values[number % PAYLOADS]
+                producer.produce(topic, value, partition=partition, on_delivery=_delivered)
                 break
             except BufferError:
                 producer.poll(0.05)

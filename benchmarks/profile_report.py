@@ -47,13 +47,16 @@ def name_of(place: Place) -> str:
 
 def report(folder: Path) -> Iterator[str]:
     """Lines for every profile in `folder`."""
-    for path in sorted(folder.glob("*.prof")):
+    profiles = sorted(folder.glob("*.prof"))
+    if not profiles:
+        yield "no broker of this case runs under the profiler: try produce, fetch, cluster_produce"
+    for path in profiles:
         found = pstats.Stats(str(path)).stats  # type: ignore[attr-defined]  # undocumented, stable
         own = {place: (calls, own_s) for place, (_, calls, own_s, _, _) in found.items()}
         cpu_s = json.loads(path.with_suffix(".json").read_text())
         rest_s = cpu_s["process"] - cpu_s["loop"]
         yield (
-            f"{path.stem.rpartition('-')[2]}: event loop {cpu_s['loop']:.1f} CPU s (profiled), "
+            f"{path.stem}: event loop {cpu_s['loop']:.1f} CPU s (profiled), "
             f"other threads {rest_s:.1f}"
         )
         for cost in largest_costs(own):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.listeners import DEFAULT_LISTEN
+from broker.log_lines import FORMATS, TEXT
 from broker.serve import ServeSettings
 from logstore.config.broker import read_settings
 from logstore.errors import Invalid
@@ -34,6 +35,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--rack", default="", help="zone this broker is in")
     parser.add_argument(
+        "--http",
+        default="",
+        metavar="HOST:PORT",
+        help="where to serve /metrics, /healthz and /readyz (default: nowhere; port 0: any); "
+        "whoever reaches it may read them",
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=FORMATS,
+        default=TEXT,
+        help="how log lines on stderr look (default %(default)s)",
+    )
+    parser.add_argument(
         "--state-dir",
         type=Path,
         metavar="DIR",
@@ -61,6 +75,8 @@ def settings_of(arguments: argparse.Namespace) -> ServeSettings:
         listen=arguments.listen,
         advertise=arguments.advertise,
         rack=arguments.rack,
+        http=arguments.http,
+        log_format=arguments.log_format,
         state_directory=arguments.state_dir,
         settings=read_settings(arguments.pairs, _read_toml(arguments.config)),
     )

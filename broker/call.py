@@ -33,7 +33,16 @@ class Held(Protocol):
 
 
 class Call:
-    __slots__ = ("api", "buffers", "client_id", "connection", "correlation_id", "held", "version")
+    __slots__ = (
+        "api",
+        "began_s",
+        "buffers",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "held",
+        "version",
+    )
 
     def __init__(
         self,
@@ -45,6 +54,7 @@ class Call:
     ) -> None:
         self.connection = connection
         self.api = api
+        self.began_s = connection.active_s
         self.version = version
         self.correlation_id = correlation_id
         self.client_id = client_id

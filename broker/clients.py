@@ -6,6 +6,7 @@ from typing import Protocol
 
 from broker.buffers import BufferPool, Inbox
 from broker.connection import Connection, Pause
+from broker.latencies import Latencies
 from broker.timers import Timers
 from logstore.config.broker import BrokerSettings
 from logstore.errors import LogstoreError
@@ -43,6 +44,10 @@ class Clients:
         self._writer = writer
         self.dispatch = dispatch
         self.connections: set[Connection] = set()
+        self.accepted_count = 0
+        self.refused_count = 0
+        """Connections that were closed because of what their peers sent, or asked too much."""
+        self.latencies = Latencies(loop.time)
         self.is_log_full = False
         """While it is, nothing more is taken from connections that produce."""
         self.requests_max = settings.number("logstore.connection.requests.max")
@@ -70,6 +75,10 @@ class Clients:
     def is_fenced(self) -> bool:
         return self._writer.fenced.is_set()
 
+    @property
+    def is_stopping(self) -> bool:
+        return self._is_stopping
+
     # Coming and going
 
     def admit(self, connection: Connection) -> str | None:
@@ -79,6 +88,7 @@ class Clients:
         if len(self.connections) >= self._connections_max:
             return f"too many connections: max.connections={self._connections_max}"
         self.connections.add(connection)
+        self.accepted_count += 1
         return None
 
     def left(self, connection: Connection) -> None:

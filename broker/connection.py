@@ -180,9 +180,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def flush(self) -> None:
         calls, outbox = self._calls, self._outbox
+        api, began_s, count = None, 0.0, 0
         while calls and (buffers := calls[0].buffers) is not None:
-            calls.popleft()
+            call = calls.popleft()
             outbox.extend(buffers)
+            if call.began_s == began_s and call.api is api:
+                count += 1
+                continue
+            if api is not None:
+                self._clients.latencies.answered(api, began_s, count)
+            api, began_s, count = call.api, call.began_s, 1
+        if api is not None:
+            self._clients.latencies.answered(api, began_s, count)
         if self._paused & Pause.REQUESTS and len(calls) < self._clients.requests_max:
             self.resume(Pause.REQUESTS)
         if outbox and not self._is_blocked:
@@ -233,6 +242,7 @@ class Connection(asyncio.BufferedProtocol):
         """Close, saying why; answers that are ready leave if the peer takes them now."""
         if self._is_closed:
             return
+        self._clients.refused_count += 1
         logger.warning("connection closed: peer=%s %s", self.peer, why)
         self.close()
         self._is_closed = True

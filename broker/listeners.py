@@ -95,8 +95,8 @@ def plan_listeners(
     return [(place, by_name.get(place.name)) for place in places]
 
 
-def bind(place: Address, advertised: Address | None) -> Listener:
-    """Bind without listening yet. Raises `Refused`."""
+def bind(place: Address, advertised: Address | None, flag: str = "--listen") -> Listener:
+    """Bind without listening yet; `flag` is what the user may change. Raises `Refused`."""
     try:
         family, _, _, _, where = socket.getaddrinfo(
             place.host, place.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -112,7 +112,7 @@ def bind(place: Address, advertised: Address | None) -> Listener:
         bound.close()
         raise Refused(
             f"cannot listen on {place.host}:{place.port}: {error.strerror or error}; "
-            "choose another --listen, or stop what uses the port"
+            f"choose another {flag}, or stop what uses the port"
         ) from error
     port = bound.getsockname()[1]
     if advertised is not None and advertised.port == 0:

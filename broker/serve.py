@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from broker.authorizer import AllowAll
 from broker.broker import Broker
@@ -30,8 +31,8 @@ from broker.cluster.controller import Controller
 from broker.cluster.peers import TcpPeers
 from broker.cluster.placement import Heirs
 from broker.cluster.settings import ControllerSettings
-from broker.listeners import Listener, bind, plan_listeners
-from broker.log_lines import configure_log_lines
+from broker.listeners import Listener, bind, parse_address, plan_listeners
+from broker.log_lines import TEXT, configure_log_lines
 from broker.server import Server
 from broker.store_watch import watch_store
 from broker.trimming import Trimming
@@ -42,6 +43,9 @@ from logstore.host_lock import HostLock
 from logstore.log.log import FlushSettings, Log, LogSettings, Self
 from logstore.open import OpenLog, open_log
 from logstore.rows import Address, BrokerStatus
+
+if TYPE_CHECKING:
+    from broker.http.door import Door
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 STOP_TIMEOUT_S = 30.0
@@ -63,13 +67,16 @@ class ServeSettings:
     listen: Sequence[str] = ()
     advertise: Sequence[str] = ()
     rack: str = ""
+    http: str = ""
+    """Where metrics and health are served; empty: nowhere."""
+    log_format: str = TEXT
     state_directory: Path | None = None
     settings: BrokerSettings = field(default_factory=BrokerSettings)
 
 
 def serve(settings: ServeSettings, *, wrap: Wrap | None = None) -> int:
     """Run a broker until a signal ends it; the exit code."""
-    configure_log_lines()
+    configure_log_lines(settings.log_format)
     try:
         return asyncio.run(_serve(settings, wrap))
     except Invalid as error:
@@ -83,9 +90,12 @@ def serve(settings: ServeSettings, *, wrap: Wrap | None = None) -> int:
 async def _serve(settings: ServeSettings, wrap: Wrap | None) -> int:
     stop = _stop_on_signal()
     listeners: list[Listener] = []
+    door: Door | None = None
     try:
         for place, advertised in plan_listeners(settings.listen, settings.advertise):
             listeners.append(bind(place, advertised))
+        if settings.http:
+            door = await _open_door(settings)
         opened = await open_log(
             settings.url,
             clock=SystemClock(),
@@ -95,16 +105,32 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None) -> int:
         )
         try:
             ports = watch_store(wrap(opened) if wrap else opened, SystemClock())
-            return await _serve_log(settings, ports, listeners, stop)
+            return await _serve_log(settings, ports, listeners, stop, door)
         finally:
             await opened.close()
     finally:
         for listener in listeners:
             listener.socket.close()
+        if door is not None:
+            door.close()
+
+
+async def _open_door(settings: ServeSettings) -> "Door":
+    """Metrics and health, from before the log is opened until the process ends."""
+    from broker.http.door import Door  # a library of 5 MB that nobody else needs
+
+    listener = bind(parse_address(settings.http), None, "--http")
+    door = Door(settings.settings)
+    await door.open(listener)
+    return door
 
 
 async def _serve_log(
-    settings: ServeSettings, opened: OpenLog, listeners: Sequence[Listener], stop: asyncio.Event
+    settings: ServeSettings,
+    opened: OpenLog,
+    listeners: Sequence[Listener],
+    stop: asyncio.Event,
+    door: "Door | None",
 ) -> int:
     """Hold the lock of this broker, and live until somebody says stop, again after each fence."""
     clock = opened.performer.clock
@@ -113,7 +139,7 @@ async def _serve_log(
     try:
         while True:
             began_s = clock.monotonic_s()
-            code = await _live(settings, opened, listeners, stop, lock.name)
+            code = await _live(settings, opened, listeners, stop, lock.name, door)
             if code is not None:
                 return code
             if clock.monotonic_s() - began_s > AGAIN_MAX_S:
@@ -134,6 +160,7 @@ async def _live(
     listeners: Sequence[Listener],
     stop: asyncio.Event,
     lock: str,
+    door: "Door | None",
 ) -> int | None:
     """One epoch, in one task group; its exit code, None when it was fenced."""
     code: int | None = FAILED
@@ -143,7 +170,7 @@ async def _live(
             places = {one.name: Address(*one.public_address) for one in listeners}
             me = Self(settings.broker, host, port, settings.rack, lock, places)
             log = await Log.start(opened, me, _log_settings(settings.settings, opened), tasks)
-            code = await _accept(settings, log, listeners, stop, tasks)
+            code = await _accept(settings, opened, log, listeners, stop, tasks, door)
             raise _Ended
     except* _Ended:
         pass
@@ -154,10 +181,12 @@ async def _live(
 
 async def _accept(
     settings: ServeSettings,
+    opened: OpenLog,
     log: Log,
     listeners: Sequence[Listener],
     stop: asyncio.Event,
     tasks: asyncio.TaskGroup,
+    door: "Door | None",
 ) -> int | None:
     """Serve until somebody says stop (the exit code), or the chain is fenced (None)."""
     performer = log.performer
@@ -171,6 +200,15 @@ async def _accept(
     running = tasks.create_task(controller.run())
     trimming = Trimming(log, settings.settings, lambda: controller.is_active)
     tasks.create_task(trimming.run())
+    if door is not None:
+        door.watch(
+            broker=broker,
+            controller=controller,
+            peers=peers,
+            trimming=trimming,
+            counts=opened.counts,
+            stop=stop,
+        )
     _collect_less()
     addresses = ", ".join(map(str, listeners))
     name = f"logstore: broker {settings.broker} epoch {log.epoch}"

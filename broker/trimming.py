@@ -35,6 +35,9 @@ class Trimming:
         self._is_controller = is_controller
         grace_ms = settings.number("logstore.delete.grace.ms")
         self._trimmer = Trimmer(log.cluster_id, grace_ms=grace_ms)
+        self.published_count = 0
+        self.deleted_count = 0
+        self.failed_count = 0
         self._told = ""
         """The last trouble that was logged."""
 
@@ -54,9 +57,12 @@ class Trimming:
         try:
             done = await self._trimmer.trim_once(self._log.performer, wanted)
         except LogstoreError as error:
+            self.failed_count += 1
             self._tell(error)
         else:
             self._told = ""
+            self.published_count += len(done.published)
+            self.deleted_count += sum(done.deleted.values())
             _report(done)
 
     def _tell(self, error: LogstoreError) -> None:

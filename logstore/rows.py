@@ -196,6 +196,8 @@ class TopicRow:
     configs: Mapping[str, str]
     replicas: int = 1
     """Replicas per partition that were asked for; answers show no more than there are brokers."""
+    version: int = 0
+    """Goes up with every change: of the record in the store that says the same. 0: none does."""
 
     def row(self) -> Row:
         return {
@@ -204,6 +206,7 @@ class TopicRow:
             "partitions": self.partitions,
             "replicas": self.replicas,
             "configs": json.dumps(dict(self.configs), sort_keys=True),
+            "version": self.version,
         }
 
     @staticmethod
@@ -221,6 +224,7 @@ class TopicRow:
             _field(row, "partitions", int),
             {str(name): str(value) for name, value in configs.items()},
             _field(row, "replicas", int, 1),
+            _field(row, "version", int, 0),
         )
 
 

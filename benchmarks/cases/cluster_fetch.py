@@ -24,7 +24,7 @@ def _run(server: Server, options: Options) -> dict[str, float]:
     of_each: dict[str, float] = {}
     for name, load in chosen(LOADS, options).items():
         topic = new_topic(server.bootstrap, partitions=PARTITIONS, replicas=server.replicas)
-        produce(server.bootstrap, topic, load)
+        produce(server.bootstrap, topic, load, spread=PARTITIONS)
         count, moved = load.record_count, READS * load.total_bytes / 1e6
         before = server.cpu_s_of_each()
         wall_s = sum(

@@ -23,11 +23,11 @@ def _run(server: Server, options: Options) -> dict[str, float]:
     figures: dict[str, float] = {}
     of_each: dict[str, float] = {}
     if options.profiles is None:
-        produce(server.bootstrap, _topic(server), WARM_UP)
+        produce(server.bootstrap, _topic(server), WARM_UP, spread=PARTITIONS)
     for name, load in chosen(LOADS, options).items():
         topic = _topic(server)
         before = server.cpu_s_of_each()
-        wall_s = produce(server.bootstrap, topic, load)
+        wall_s = produce(server.bootstrap, topic, load, spread=PARTITIONS)
         spent_s = [now - then for then, now in zip(before, server.cpu_s_of_each(), strict=True)]
         figures[f"{name}: MB per broker CPU-s"] = load.total_bytes / 1e6 / sum(spent_s)
         figures[f"{name}: MB/s (wall)"] = load.total_bytes / 1e6 / wall_s

@@ -37,7 +37,7 @@ def _run(replicas: tuple[int, ...], server: Server, options: Options) -> dict[st
         topic = _topic(server, replicas)
         time.sleep(SETTLE_S)
         counts, cpu_s = read_counts(server), server.cpu_s_of_each()
-        wall_s = produce(server.bootstrap, topic, load)
+        wall_s = produce(server.bootstrap, topic, load, spread=PARTITIONS)
         time.sleep(SETTLE_S)
         leader_s, *others_s = [
             now - then for then, now in zip(cpu_s, server.cpu_s_of_each(), strict=True)

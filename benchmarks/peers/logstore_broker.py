@@ -1,6 +1,7 @@
 """Brokers of one log on a directory, as child processes."""
 
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -21,44 +22,43 @@ def start_logstore(
     """Raises `RuntimeError` with what they said when one does not accept connections."""
     data = directory / "data"
     children: list[subprocess.Popen[bytes]] = []
-    addresses, counts = [], []
+    addresses: list[str] = []
+    counts: list[Path] = []
     began = time.perf_counter()
     try:
         for number in range(1, brokers + 1):
-            command = _module(number, directory, is_counted=is_counted, profiles=profiles)
+            looks: Sequence[str] = ()
+            if is_counted:
+                counts.append(directory / f"counts-{number}.json")
+                looks = ("--counts", str(counts[-1]))
+            elif profiles is not None:
+                looks = ("--profile", str(profiles / f"broker {number} of {brokers}.prof"))
+            command = _module(looks)
             command += ["--url", str(data), "--broker", str(number), "--listen", "127.0.0.1:0"]
             command += [part for setting in _SETTINGS for part in ("--set", setting)]
             log = directory / f"broker-{number}.log"
             with log.open("wb") as errors:
                 children.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors))
             addresses.append(_address(children[-1], log))
-            if is_counted:
-                counts.append(_counts(directory, number))
         took_s = time.perf_counter() - began
         processes = [psutil.Process(child.pid) for child in children]
         bootstrap = ",".join(addresses)
         if brokers > 1:
             wait_for_brokers(bootstrap, brokers)
+        if profiles is not None:
+            for process in processes:
+                process.send_signal(signal.SIGUSR1)
     except BaseException:
         stop([psutil.Process(child.pid) for child in children])
         raise
     return Server("logstore", bootstrap, processes, data, took_s, counts=counts)
 
 
-def _module(number: int, directory: Path, *, is_counted: bool, profiles: Path | None) -> list[str]:
+def _module(looks: Sequence[str]) -> list[str]:
     """The broker as it is, or one that is looked into."""
-    looks: Sequence[str] = ()
-    if is_counted:
-        looks = ("--counts", str(_counts(directory, number)))
-    elif profiles is not None:
-        looks = ("--profile", str(profiles / f"{directory.name}-{number}.prof"))
     if not looks:
         return [sys.executable, "-m", "broker"]
     return [sys.executable, "-m", "benchmarks.peers.launch", *looks, "--"]
-
-
-def _counts(directory: Path, number: int) -> Path:
-    return directory / f"counts-{number}.json"
 
 
 def _address(child: "subprocess.Popen[bytes]", log: Path) -> str:

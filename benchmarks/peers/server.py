@@ -83,12 +83,18 @@ def spawn(command: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
 
 
 def wait_for_brokers(bootstrap: str, count: int) -> None:
-    """Until clients are told of all of them. Raises `RuntimeError`."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    """Until each of them tells of all. Raises `RuntimeError`."""
     deadline_s = time.monotonic() + READY_S
-    while time.monotonic() < deadline_s:
-        with suppress(KafkaException):
-            if len(admin.list_topics(timeout=5).brokers) == count:
-                return
-        time.sleep(0.1)
-    raise RuntimeError(f"not all brokers were seen: {bootstrap}")
+    for address in bootstrap.split(","):
+        while _told_of(address) != count:
+            if time.monotonic() > deadline_s:
+                raise RuntimeError(f"not all brokers are seen by {address}: {bootstrap}")
+            time.sleep(0.1)
+
+
+def _told_of(address: str) -> int:
+    """A new client, which knows no other broker to ask."""
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    with suppress(KafkaException):
+        return len(admin.list_topics(timeout=5).brokers)
+    return 0

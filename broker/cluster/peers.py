@@ -60,8 +60,13 @@ class TcpPeers:
     def __init__(self, clock: Clock, chance: random.Random) -> None:
         self._clock = clock
         self._chance = chance
+        self.connected: set[Peer] = set()
         self._wanted: dict[int, Peer] = {}
         self._changed = asyncio.Event()
+
+    @property
+    def watched_count(self) -> int:
+        return len(self._wanted)
 
     def watch(self, peers: Mapping[int, Peer]) -> None:
         wanted = dict(sorted(peers.items())[:PEERS_MAX])
@@ -97,7 +102,11 @@ class TcpPeers:
                 logger.debug("peer cannot be reached: broker=%d %s", peer.broker, error)
             else:
                 was_reached = True
-                await _until_closed(reader, writer)
+                self.connected.add(peer)
+                try:
+                    await _until_closed(reader, writer)
+                finally:
+                    self.connected.discard(peer)
                 if self._clock.monotonic_s() - began_s >= SHORT_S:
                     wait_s = AGAIN_FIRST_S
                     continue

@@ -12,6 +12,6 @@ def delete_group(group: Group | None) -> tuple[ErrorCode, list[Change]]:
     if group.phase is not Phase.EMPTY:
         return ErrorCode.NON_EMPTY_GROUP, []
     changes: list[Change] = [(OffsetKey(group.group_id, *place), None) for place in group.offsets]
-    if group.is_recorded:
+    if group.recorded:
         changes.append((GroupKey(group.group_id), None))
     return ErrorCode.NONE, changes

@@ -74,8 +74,8 @@ class Group:
     phase: Phase = Phase.EMPTY
     members: dict[str, Member] = field(default_factory=dict)
     offsets: dict[tuple[str, int], CommittedOffset] = field(default_factory=dict)
-    is_recorded: bool = False
-    """Whether a record of the group, not only of its offsets, lies in the log."""
+    recorded: GroupValue | None = None
+    """The last record of the group, not of its offsets, in the log."""
 
     pending: dict[str, int] = field(default_factory=dict)
     """Member ids that were given out and have not come back (KIP-394), with their deadlines."""
@@ -139,7 +139,7 @@ class Group:
     @property
     def is_forgettable(self) -> bool:
         """Nobody would notice if it were not there."""
-        return not (self.members or self.pending or self.offsets or self.is_recorded)
+        return not (self.members or self.pending or self.offsets or self.recorded)
 
     # Records
 

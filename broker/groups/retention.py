@@ -30,7 +30,7 @@ def expired(group: Group, retention_ms: int, now_ms: int) -> list[Change]:
         if topic not in spared and _is_over(offset, since_ms, retention_ms, now_ms)
     ]
     nothing_left = len(changes) == len(group.offsets)
-    if nothing_left and group.phase is Phase.EMPTY and group.is_recorded and not group.pending:
+    if nothing_left and group.phase is Phase.EMPTY and group.recorded and not group.pending:
         changes.append((GroupKey(group.group_id), None))
     return changes
 

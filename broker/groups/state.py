@@ -5,7 +5,6 @@ it appends, one that starts applies what it reads, from log start to the high wa
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from broker.groups.formats import (
     NEVER,
@@ -64,16 +63,16 @@ class GroupStates:
         if value is None:
             gone = self.groups.get(key.group)
             if gone is not None:
-                self.live_count -= gone.is_recorded
-                gone.is_recorded = False
+                self.live_count -= gone.recorded is not None
+                gone.recorded = None
                 gone.generation, gone.protocol_type = 0, ""
                 gone.protocol = gone.leader = None
                 _become(gone, Phase.EMPTY, {})
                 self.forget(gone)
             return
         group = self.get_or_new(key.group)
-        self.live_count += not group.is_recorded
-        group.is_recorded = True
+        self.live_count += group.recorded is None
+        group.recorded = value
         group.generation, group.protocol_type = value.generation, value.protocol_type
         group.protocol, group.leader = value.protocol, value.leader
         group.state_ms = value.state_ms
@@ -94,14 +93,18 @@ class GroupStates:
             yield GroupKey(group.group_id)
 
     def recorded(self, key: Key) -> Change | None:
-        """The record that says what is recorded under `key` now; None: nothing is."""
+        """The last record of `key`, to be written again; None: nothing is recorded.
+
+        Not the group as it stands: during a rebalance some have gone of whom no record tells yet.
+        Without them the generation would seem whole, and what they had would be nobody's.
+        """
         group = self.groups.get(key.group)
         if group is None:
             return None
         if isinstance(key, OffsetKey):
             offset = group.offsets.get((key.topic, key.partition))
             return None if offset is None else (key, offset)
-        return (key, recorded_value(group)) if group.is_recorded else None
+        return None if group.recorded is None else (key, group.recorded)
 
     def resume(self, now: Moment) -> None:
         """After a start: every member's time begins now, since nobody knows when it was heard."""
@@ -112,17 +115,6 @@ class GroupStates:
                 group.pending_sync = set(group.members)
                 group.sync_due_ms = now.steady_ms + group.rebalance_timeout_ms
                 group.wake_at(group.sync_due_ms)
-
-
-def recorded_value(group: Group) -> GroupValue:
-    """What the log says of the group, to be written again.
-
-    During a rebalance members have come and gone of whom no record tells yet. Who is there now is
-    written, but for those who have never had an answer: a restart lets them all begin again.
-    """
-    value = group.value(group.state_ms)
-    known = [one for one in value.members if not group.members[one.member_id].is_new]
-    return replace(value, members=known)
 
 
 def _phase_of(value: GroupValue) -> Phase:

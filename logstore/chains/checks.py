@@ -30,6 +30,7 @@ class What(Enum):
     STRETCHES = "stretches do not meet"
     NO_TOPIC = "partition without a topic"
     NO_PARTITION = "topic without a partition"
+    NO_RECORD = "topic without its record"
     NO_OPENING = "opening missing"
     NO_SEAL = "seal missing"
     MISSING = "segment missing"
@@ -50,6 +51,7 @@ CURES = {
     What.STRETCHES: f"put back objects and registry of one moment; or {_RESTORE}",
     What.NO_TOPIC: "the next start of a broker clears it away",
     What.NO_PARTITION: f"a creation that died is cleared away by the next start; else {_RESTORE}",
+    What.NO_RECORD: f"{_COPY}; or change a setting of the topic: that records it anew",
     What.NO_OPENING: _COPY,
     What.NO_SEAL: _COPY,
     What.MISSING: _COPY,

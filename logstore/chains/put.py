@@ -104,3 +104,20 @@ def create_settled(key: str, data: Buffer, *, attempts_max: int) -> Steps[None]:
                 raise
         yield BackOff(attempt)
     raise OutcomeUnknown(f"could not create an object: key={key} attempts={attempts_max}")
+
+
+def create_equal(key: str, data: bytes, *, attempts_max: int) -> Steps[bool]:
+    """Create an object, or find one of the same bytes. False: another has its key."""
+    for attempt in range(1, attempts_max + 1):
+        try:
+            yield Create(key, [data])
+            return True
+        except AlreadyExists:
+            with suppress(NotFound, Retryable, OutcomeUnknown):  # a 409, or not to be read just now
+                found: bytes = yield GetRange(key, 0, len(data) + 1)
+                return found == data
+        except (Retryable, OutcomeUnknown):
+            if attempt == attempts_max:
+                raise
+        yield BackOff(attempt)
+    raise OutcomeUnknown(f"could not create an object: key={key} attempts={attempts_max}")

@@ -73,6 +73,8 @@ def _print(verdict: "Verdict") -> None:
             ("beyond an end", f"{counts.beyond} (never acknowledged, never read)"),
             ("unused checkpoints", counts.unused_checkpoints),
             ("openings never used", counts.bare_openings),
+            ("topic records", counts.records),
+            ("changes of topics never made", counts.never_made),
         ]
     )
     for what, problems in by_cause(verdict.problems).items():

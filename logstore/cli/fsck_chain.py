@@ -49,6 +49,10 @@ class Counts:
     """Stored by a broker that was fenced before its chain's row could name them."""
     bare_openings: int = 0
     """Openings of brokers that died while they started."""
+    records: int = 0
+    """Records of topics, also of those that are gone."""
+    never_made: int = 0
+    """Topics whose newest record says more than their row: a change whose writer died."""
 
 
 @dataclass(slots=True)

@@ -31,6 +31,7 @@ from logstore.chains.trim import Needs
 from logstore.chains.walk import read_checkpoint
 from logstore.cli.chain_view import parsed_key
 from logstore.cli.fsck_chain import Counts, look_at_chain
+from logstore.cli.fsck_topics import look_at_topics
 from logstore.cli.output import Advance
 from logstore.cli.registry_view import query_all
 from logstore.errors import Corrupt, LogstoreError
@@ -215,6 +216,7 @@ class _Look:
                 if taken is not None:
                     self._note(take_problem(key, extent, epoch, taken))
         self._check_topics(topics, rows)
+        self._found.problems += look_at_topics(self._log, topics, self._found.counts)
         self._check_trims(Needs(live, rows, newest_taken(chains)))
 
     def _check_topics(

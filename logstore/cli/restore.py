@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         dest="names",
         metavar="ID=NAME",
-        help="name of a topic whose row is lost, else it is called restored-ID; may be repeated",
+        help="name of a topic whose row is lost, in place of its own or of restored-ID; repeatable",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -86,6 +86,7 @@ def _fields(done: "Restored") -> dict[str, object]:
         "chains": done.chains,
         "sealed": done.sealed,
         "rows": done.rows,
+        "records": done.records,
         "lost_topics": done.lost_topics,
     }
 
@@ -101,6 +102,7 @@ def _print(done: "Restored", *, dry_run: bool) -> None:
             ("chains", done.chains),
             (f"{would}sealed", len(done.sealed)),
             (f"rows {would}written", len(done.rows)),
+            (f"topic records {would}written", len(done.records)),
         ]
     )
     for name, partitions in done.lost_topics.items():

@@ -238,6 +238,24 @@ _OWN = (
         at_most=64 * _MiB,
     ),
     Setting(
+        name="logstore.metrics.names.max",
+        kind=Kind.INT,
+        default="200",
+        documentation="Topics, and groups, that metrics name. What is beyond is summed up as "
+        "`other`: clients make up names, and each costs the monitoring system a series.",
+        at_least=0,
+        at_most=100_000,
+    ),
+    Setting(
+        name="logstore.metrics.series.max",
+        kind=Kind.INT,
+        default="5000",
+        documentation="Partitions that metrics show one by one, and the same of a group's "
+        "partitions. A thousand cost a scrape about 20 ms of CPU.",
+        at_least=0,
+        at_most=1_000_000,
+    ),
+    Setting(
         name="logstore.segment.bytes",
         kind=Kind.INT,
         default=str(8 * _MiB),

@@ -70,10 +70,8 @@ def row_for_time(rows: Rows, timestamp: int, log_start: int) -> int:
     """As `first_row_for_time`, but not wholly below `log_start`; the row count if there is none."""
     first = first_row_for_time(rows, timestamp)
     kept = first_row_for_offset(rows, log_start)
-    if first >= kept:
-        return first
-    # The running maximum is that of a row that is passed over.
-    number, count = kept, row_count(rows)
+    # The running maximum may be that of a row that is passed over, here or before these rows.
+    number, count = max(first, kept), row_count(rows)
     while number < count and row_at(rows, number).max_timestamp < timestamp:
         number += 1
     return number

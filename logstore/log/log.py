@@ -29,7 +29,8 @@ from logstore.log.leading import Leading, committed
 from logstore.log.membership import Membership
 from logstore.log.read import Chunk, FoundRecord, Readable, Reader, read_in_memory
 from logstore.log.start import LEASE_S, Self, Started, start
-from logstore.log.topics import UnknownTopic, create_partitions, create_topic, delete_topic
+from logstore.log.topic_change import create_partitions
+from logstore.log.topics import UnknownTopic, create_topic, delete_topic
 from logstore.log.view import News
 from logstore.log.watch import Watch
 from logstore.metadata import read_brokers
@@ -149,6 +150,16 @@ class Log:
     @property
     def topics_by_id(self) -> Mapping[bytes, Topic]:
         return self._catalog.topics_by_id
+
+    @property
+    def claim_count(self) -> int:
+        """Partitions that this broker began to lead."""
+        return self._leading.claim_count
+
+    @property
+    def release_count(self) -> int:
+        """Partitions that it handed over."""
+        return self._leading.release_count
 
     @property
     def vouches(self) -> bool:

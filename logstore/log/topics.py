@@ -1,6 +1,7 @@
 """Create and delete topics: steps on the registry, each with one outcome wherever it dies.
 
 The topic row is the commit point: written last on creation and growth, changed first on deletion.
+What it says is recorded in the store too, for the day the registry is lost: `log.topic_record`.
 Topics half deleted, and partition rows that belong to no topic, are cleared away by the controller,
 or at the start of a broker that is alone.
 
@@ -11,9 +12,16 @@ later; where it asks only that no row be there, it would bring the topic back.
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from logstore.errors import ConditionFailed, Invalid, LogstoreError
+from logstore.errors import (
+    ConditionFailed,
+    Invalid,
+    LogstoreError,
+    OutcomeUnknown,
+    Retryable,
+)
+from logstore.log.topic_record import FIRST_VERSION, TopicRecord, put_record, record_key
 from logstore.registry.store import Condition, Row, RowAbsent, RowExists, Term
 from logstore.rows import (
     TOPIC,
@@ -24,6 +32,7 @@ from logstore.rows import (
     partition_sk,
 )
 from logstore.steps import (
+    Delete,
     DeleteRow,
     DrawNonce,
     GetRow,
@@ -37,6 +46,7 @@ from logstore.steps import (
 
 NAME_LENGTH_MAX = 249
 PARTITIONS_MAX = 10_000
+VERSIONS_TRIED_MAX = 100
 DELETED_MS = "deleted_ms"
 DELETED_KEPT_MS = 3_600_000
 _NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
@@ -84,53 +94,24 @@ def create_topic(
     check_partition_count(len(rows))
     place = yield from _free_place(name)
     topic_id = yield from _draw_topic_id()
-    yield from _all_of([_put_partition(topic_id, number, row) for number, row in enumerate(rows)])
-    topic = TopicRow(topic_id, TopicStatus.LIVE, len(rows), dict(configs), replicas)
+    topic = TopicRow(topic_id, TopicStatus.LIVE, len(rows), dict(configs), replicas, FIRST_VERSION)
+    partitions = [_put_partition(topic_id, number, row) for number, row in enumerate(rows)]
+    yield from _all_of([_put_first_record(name, topic), *partitions])
     try:
         yield PutRow(TOPIC, name, topic.row(), place)
     except ConditionFailed as failed:
         # Our own row, written by an attempt whose answer was lost, may have been changed since.
         if failed.current is None or TopicRow.of(failed.current).topic_id != topic_id:
             yield from delete_partition_rows(topic_id, len(rows))
+            with suppress(Retryable, OutcomeUnknown):  # harmless: it was never born
+                yield Delete(record_key(topic_id, FIRST_VERSION))
             raise TopicExists(f"topic exists: name={name}") from failed
     return NewTopic(topic, list(rows))
 
 
-def create_partitions(
-    name: str, topic_id: bytes, rows: Mapping[int, PartitionRow]
-) -> Steps[TopicRow]:
-    """Let a topic grow by `rows`, whose numbers follow those it has; its row afterwards.
-
-    A row that is there already is from an attempt that died before the topic's row was raised: it
-    has never been served, and stays. Raises `UnknownTopic`, or `BadPartitionCount` when the topic
-    has grown meanwhile.
-    """
-    before, after = min(rows), max(rows) + 1
-    check_partition_count(after)
+def put_partitions(topic_id: bytes, rows: Mapping[int, PartitionRow]) -> Steps[None]:
+    """Those that are not there yet."""
     yield from _all_of([_put_if_absent(topic_id, number, row) for number, row in rows.items()])
-    terms = [*_lives(topic_id), Condition("partitions", "=", before)]
-    try:
-        yield UpdateRow(TOPIC, name, {"partitions": after}, terms)
-    except ConditionFailed as failed:
-        current = None if failed.current is None else TopicRow.of(failed.current)
-        is_this_life = current is not None and current.topic_id == topic_id
-        if current is None or not is_this_life or current.status is not TopicStatus.LIVE:
-            raise UnknownTopic(f"no such topic: name={name}") from failed
-        if current.partitions < after:
-            raise BadPartitionCount(
-                f"topic has grown meanwhile: name={name} partitions={current.partitions}"
-            ) from failed
-    row = yield GetRow(TOPIC, name)
-    if row is None:
-        raise UnknownTopic(f"no such topic: name={name}")
-    return TopicRow.of(row)
-
-
-def _lives(topic_id: bytes) -> list[Term]:
-    return [
-        Condition("topic_id", "=", topic_id.hex()),
-        Condition("status", "=", TopicStatus.LIVE.value),
-    ]
 
 
 def _free_place(name: str) -> Steps[list[Term]]:
@@ -173,8 +154,13 @@ def delete_topic(name: str, topic_id: bytes) -> Steps[None]:
     try:
         yield UpdateRow(TOPIC, name, {"status": TopicStatus.DELETING.value}, same_life)
         yield from delete_partition_rows(topic_id, topic.partitions)
+        version = yield from _record_deletion(name, topic)
         now_ms: int = yield NowMs()
-        gone: Row = {"status": TopicStatus.DELETED.value, DELETED_MS: now_ms}
+        gone: Row = {
+            "status": TopicStatus.DELETED.value,
+            "version": version,
+            DELETED_MS: now_ms,
+        }
         yield UpdateRow(TOPIC, name, gone, same_life)
     except ConditionFailed:
         pass  # somebody else is deleting it, or has: that is what was asked for
@@ -182,6 +168,20 @@ def delete_topic(name: str, topic_id: bytes) -> Steps[None]:
 
 def delete_partition_rows(topic_id: bytes, partitions: int) -> Steps[None]:
     yield from _all_of([_delete_partition(topic_id, number) for number in range(partitions)])
+
+
+def _put_first_record(name: str, topic: TopicRow) -> Steps[None]:
+    if not (yield from put_record(TopicRecord(name, topic))):
+        raise Retryable(f"another topic has this id: topic_id={topic.topic_id.hex()}; try again")
+
+
+def _record_deletion(name: str, topic: TopicRow) -> Steps[int]:
+    """The version of the record that says so: the first that no other change has."""
+    for version in range(topic.version + 1, topic.version + 1 + VERSIONS_TRIED_MAX):
+        gone = replace(topic, status=TopicStatus.DELETED, version=version)
+        if (yield from put_record(TopicRecord(name, gone))):
+            return version
+    raise Retryable(f"too many records of a deleted topic: name={name}; try again")
 
 
 def _draw_topic_id() -> Steps[bytes]:

@@ -19,10 +19,17 @@ from logstore.chains.walk import (
     read_checkpoint,
     read_on,
 )
-from logstore.errors import Corrupt, NotFound
+from logstore.errors import Corrupt, LogstoreError, NotFound
+from logstore.log.topic_record import (
+    RECORD_BYTES_MAX,
+    TOPICS,
+    TopicRecord,
+    decode_record,
+    record_place,
+)
 from logstore.objects.store import ObjectStore
 from logstore.segments.format import HEADER_BYTES, Header, SegmentKind, decode_header
-from logstore.steps import Steps
+from logstore.steps import Steps, Together
 
 RUNS_MAX = 1000
 
@@ -70,6 +77,32 @@ async def list_chains(store: ObjectStore) -> dict[int, Listed]:
         if place is not None and checkpoint_key(*place) == info.key and place[0] in found:
             found[place[0]].checkpoints.append(place[1])
     return found
+
+
+async def list_records(store: ObjectStore) -> dict[bytes, list[str]]:
+    """Keys of topics' records, by topic id. Those that fit none are passed by."""
+    found: dict[bytes, list[str]] = {}
+    async for info in store.list(TOPICS):
+        place = record_place(info.key)
+        if place is not None:
+            found.setdefault(place[0], []).append(info.key)
+    return found
+
+
+def read_records(listed: Mapping[bytes, Sequence[str]]) -> Steps[dict[bytes, list[TopicRecord]]]:
+    """Raises `Corrupt`, or `Refused` for a record of another format."""
+    keys = [key for some in listed.values() for key in some]
+    read: Sequence[TopicRecord | LogstoreError] = yield Together([_read(key) for key in keys])
+    found: dict[bytes, list[TopicRecord]] = {}
+    for record in read:
+        if isinstance(record, LogstoreError):
+            raise record
+        found.setdefault(record.topic.topic_id, []).append(record)
+    return found
+
+
+def _read(key: str) -> Steps[TopicRecord]:
+    return decode_record(key, (yield from get_patiently(key, 0, RECORD_BYTES_MAX)))
 
 
 def _place(key: str) -> tuple[int, int] | None:

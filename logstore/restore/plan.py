@@ -1,8 +1,7 @@
 """Which rows a registry must have for the chains that are there: the decision of restore. Pure.
 
 Leadership, stretches, starts and ends come from take entries; trim points, seals and the next epoch
-from what is stored. A topic's name, its settings and how many replicas were asked are nowhere but
-in the registry: a row that is still there keeps them, else the topic is called `restored-<id>`.
+from what is stored; topics from their rows and records (`restore.topics`).
 """
 
 from collections import defaultdict
@@ -13,7 +12,9 @@ from typing import NamedTuple
 
 from logstore.chains.checks import Extent
 from logstore.errors import Corrupt, Refused
+from logstore.log.topic_record import TopicRecord
 from logstore.restore.evidence import Evidence
+from logstore.restore.topics import Led, Records, plan_topics
 from logstore.rows import (
     FORMAT_LEVEL,
     NOBODY,
@@ -26,9 +27,6 @@ from logstore.rows import (
     TopicStatus,
 )
 
-RESTORED = "restored-"
-"""Begins the names of topics whose own were lost."""
-
 TopicPartition = tuple[bytes, int]
 
 
@@ -40,6 +38,8 @@ class Rows:
     chains: dict[int, ChainRow] = field(default_factory=dict)
     topics: dict[str, TopicRow] = field(default_factory=dict)
     partitions: dict[TopicPartition, PartitionRow] = field(default_factory=dict)
+    records: list[TopicRecord] = field(default_factory=list)
+    """Of topics whose rows are planned and have none: to be written before them."""
 
 
 class Lead(NamedTuple):
@@ -56,27 +56,29 @@ def plan_rows(
     chains: Sequence[Evidence],
     old: Rows,
     names: Mapping[bytes, str] | None = None,
+    records: Records | None = None,
 ) -> Rows:
     """The rows as they are to be. Raises `Refused` or `Corrupt` where that cannot be told.
 
-    `names` are of topics whose rows are lost, by id, where somebody knows them.
+    `names` are of topics whose rows are lost, by id, where somebody knows them; `records` of all
+    topics that have any.
     """
     _check_same_moment(chains, old)
     brokers = {chain.epoch: chain.broker for chain in chains}
+    all_leads = _leads(chains)
+    topics = plan_topics(old.topics, _led(all_leads, old), records or {}, names or {})
     planned = Rows(
         cluster=_cluster(cluster_id, chains, old.cluster),
         chains={chain.epoch: _chain(chain, old.chains.get(chain.epoch)) for chain in chains},
-        topics=dict(old.topics),
+        topics=topics.rows,
         partitions=dict(old.partitions),
+        records=topics.records,
     )
-    ended = {t.topic_id for t in old.topics.values() if t.status is not TopicStatus.LIVE}
-    all_leads = _leads(chains)
+    wanted = {topic.topic_id for topic in topics.rows.values() if topic.status is TopicStatus.LIVE}
     for partition, leads in all_leads.items():
-        if partition[0] not in ended:
+        if partition[0] in wanted:
             known = old.partitions.get(partition)
             planned.partitions[partition] = _partition(partition, leads, known, brokers)
-    ends = {partition: leads[-1].extent.end for partition, leads in all_leads.items()}
-    _plan_topics(planned, ends, names or {})
     _fill_up(planned, brokers)
     return planned
 
@@ -136,11 +138,7 @@ def _partition(
 ) -> PartitionRow:
     _check_they_meet(partition, leads)
     end = leads[-1].extent.end
-    log_start = max(
-        leads[0].extent.start,
-        *(lead.gone for lead in leads if lead.gone > lead.extent.start),
-        0 if old is None else old.log_start,
-    )
+    log_start = _log_start(leads, old)
     taken = {lead.leader_epoch: lead for lead in leads}
     refs = {lead.leader_epoch: StretchRef(*lead[:2], lead.extent.start) for lead in leads}
     newest = leads[-1].leader_epoch
@@ -159,6 +157,25 @@ def _partition(
         if number >= newest or taken[number].extent.end > max(refs[number].start, log_start)
     ]
     return _row(tuple(kept), min(log_start, end), old, brokers)
+
+
+def _log_start(leads: Sequence[Lead], old: PartitionRow | None) -> int:
+    return max(
+        leads[0].extent.start,
+        *(lead.gone for lead in leads if lead.gone > lead.extent.start),
+        0 if old is None else old.log_start,
+    )
+
+
+def _led(all_leads: Mapping[TopicPartition, Sequence[Lead]], old: Rows) -> dict[bytes, Led]:
+    """By topic id."""
+    found: dict[bytes, Led] = {}
+    for (topic_id, number), leads in all_leads.items():
+        log_start = _log_start(leads, old.partitions.get((topic_id, number)))
+        known = found.get(topic_id, Led(0, is_empty=True))
+        is_empty = known.is_empty and leads[-1].extent.end <= log_start
+        found[topic_id] = Led(max(known.partitions, number + 1), is_empty)
+    return found
 
 
 def _row(
@@ -193,46 +210,6 @@ def _check_they_meet(partition: TopicPartition, leads: Sequence[Lead]) -> None:
                 f"stretches do not meet: {_name(partition)} leader_epoch={earlier.leader_epoch} "
                 f"end={earlier.extent.end} next={later.extent.start}; objects are missing"
             )
-
-
-def _plan_topics(
-    planned: Rows, ends: Mapping[TopicPartition, int], given: Mapping[bytes, str]
-) -> None:
-    """A row for every topic id that has records and no row; and as many partitions as were led."""
-    names = {topic.topic_id: name for name, topic in planned.topics.items()}
-    counts: dict[bytes, int] = defaultdict(int)
-    for topic_id, number in planned.partitions:
-        counts[topic_id] = max(counts[topic_id], number + 1)
-    for topic_id, count in sorted(counts.items()):
-        name = names.get(topic_id)
-        if name is None:
-            _plan_lost_topic(planned, topic_id, count, ends, given.get(topic_id))
-        elif planned.topics[name].status is TopicStatus.LIVE:
-            topic = planned.topics[name]
-            planned.topics[name] = replace(topic, partitions=max(topic.partitions, count))
-
-
-def _plan_lost_topic(
-    planned: Rows,
-    topic_id: bytes,
-    count: int,
-    ends: Mapping[TopicPartition, int],
-    name: str | None,
-) -> None:
-    """Its records may be all that is left of it; without any there is nothing to keep.
-
-    A topic that was deleted looks the same, until its segments are trimmed.
-    """
-    partitions = [(topic_id, n) for n in range(count) if (topic_id, n) in planned.partitions]
-    is_empty = all(ends.get(key, 0) <= planned.partitions[key].log_start for key in partitions)
-    if name is not None or not is_empty:
-        name = name or f"{RESTORED}{topic_id.hex()}"
-        if name in planned.topics:
-            raise Refused(f"a topic of this name is there already: name={name}; give another")
-        planned.topics[name] = TopicRow(topic_id, TopicStatus.LIVE, count, {})
-        return
-    for key in partitions:
-        del planned.partitions[key]
 
 
 def _fill_up(planned: Rows, brokers: Mapping[int, int]) -> None:

@@ -3,12 +3,13 @@
     watch        heartbeats and the ends of open chains for longer than a lease: is anybody there?
     seal         every chain without a seal, by a real put, so that no old broker can go on
     checkpoint   at every seal
+    records      of topics that have none that says what their row is to say
     rows         chains, partitions, topics; the cluster row last: no broker starts before that
 
 Wherever it dies it can be run again; what was written is found and is what would be written.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from logstore.chains.replay import ChainState
 from logstore.chains.seal import seal_at_end
 from logstore.chains.walk import read_front
 from logstore.errors import ConditionFailed, NotFound, Refused
+from logstore.log.topic_record import TopicRecord, put_record
 from logstore.perform import Performer
 from logstore.registry.store import Condition, Row, RowAbsent
 from logstore.restore.evidence import (
@@ -27,10 +29,13 @@ from logstore.restore.evidence import (
     ReadChain,
     evidence_of,
     list_chains,
+    list_records,
     openings_missing,
     read_chain,
+    read_records,
 )
-from logstore.restore.plan import RESTORED, Rows, plan_rows
+from logstore.restore.plan import Rows, plan_rows
+from logstore.restore.topics import RESTORED
 from logstore.rows import (
     BROKER,
     CHAIN,
@@ -66,6 +71,8 @@ class Restored:
     chains: int = 0
     sealed: dict[int, int] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
+    records: list[str] = field(default_factory=list)
+    """Keys of topics' records."""
     lost_topics: dict[str, int] = field(default_factory=dict)
     """Topics whose names were lost, as they are called now, and how many partitions they have."""
 
@@ -102,12 +109,14 @@ async def restore(
         steps = _settle(cluster_id, epoch, listed[epoch], done, dry_run=dry_run)
         evidence.append(await performer.run(steps))
         advance(1)
-    planned = plan_rows(cluster_id, evidence, old, names)
+    records = await performer.run(read_records(await list_records(performer.store)))
+    planned = plan_rows(cluster_id, evidence, old, names, records)
     done.lost_topics = {
         name: topic.partitions
         for name, topic in planned.topics.items()
         if name.startswith(RESTORED) and name not in old.topics
     }
+    await performer.run(_write_records(planned.records, done, dry_run=dry_run))
     await performer.run(_write_rows(planned, old, done, dry_run=dry_run))
     return done
 
@@ -205,7 +214,14 @@ def _put_checkpoint(state: ChainState) -> Steps[None]:
         state.checkpoints.append(state.next_seq)
 
 
-# Rows
+# Records and rows
+
+
+def _write_records(records: Sequence[TopicRecord], done: Restored, *, dry_run: bool) -> Steps[None]:
+    for record in records:
+        done.records.append(record.key)
+        if not dry_run and not (yield from put_record(record)):
+            raise Refused(f"topic {record.name} is being changed; {STOP_FIRST}")
 
 
 class _Change(NamedTuple):

@@ -38,6 +38,7 @@ from logstore.registry.store import Row
 from logstore.rows import (
     CHAIN,
     CLUSTER,
+    TOPIC,
     ChainRow,
     ClusterRow,
     PartitionRow,
@@ -46,6 +47,7 @@ from logstore.rows import (
     chain_sk,
 )
 from logstore.segments.format import EntryKind, SegmentKind
+from logstore.testing.audit_topics import topic_violations
 from logstore.testing.history import Partition, StoredRecord
 from logstore.testing.simulated_rows import at_once
 
@@ -81,6 +83,7 @@ class Audit:
     chains: dict[int, AuditedChain] = field(default_factory=dict)
     topics: dict[str, TopicRow] = field(default_factory=dict)
     records: dict[Partition, list[StoredRecord]] = field(default_factory=dict)
+    log_starts: dict[Partition, int] = field(default_factory=dict)
 
 
 class _ReadableRows:
@@ -119,6 +122,8 @@ class _Auditor:
             self._check_checkpoints(epoch, chain)
         partitions = dict(self._performer.run(read_partition_rows()))
         self._found.topics = self._performer.run(read_topics())
+        found = self._found
+        found.violations += topic_violations(self._objects, self._rows.query(TOPIC), found.seen)
         topics = self._found.topics.values()
         chains = {epoch: chain.seen for epoch, chain in self._found.chains.items()}
         wanted = {t.topic_id for t in topics if t.status is TopicStatus.LIVE}
@@ -244,6 +249,7 @@ class _Auditor:
                 records += self._records(ref.chain, stretch)
         self._check_takes(partition, row, chains)
         self._found.records[partition] = records
+        self._found.log_starts[partition] = row.log_start
 
     def _check_takes(
         self, partition: Partition, row: PartitionRow, chains: Mapping[int, SeenChain]

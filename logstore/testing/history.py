@@ -6,17 +6,26 @@ Names of rules are those of Jepsen's Kafka test where it has one:
     H2   doubled         what an idempotent producer sent is there once
     H3   two values      one offset shows one value, to everybody and for ever
     H4   phantom         what is read was sent, to that partition
-    H13  real time       an acknowledged offset is above all those acknowledged before it was sent
-    H14  watermarks      never go back: not on one broker, nor from a leader epoch to a later
+    H7   skip            a consumer sees offsets without holes, unless it was told to go elsewhere
+    H8   step back       ... and in order
+    H9   sends           what one idempotent producer sends lies in the order in which it was sent
+    H11  unseen          what is acknowledged was seen by somebody, once all has been read
+    H13  real time       an acknowledged offset is above all acknowledged or read before it was sent
+    H14  watermarks      never go back: not on one broker, nor from a leader epoch to a later; log
+                         start neither, and only to where somebody asked for
     H17  sequences       of one producer are there once each, in order, without holes
     H18  leader epochs   never fall with the offset
     H20  ack truth       the offset in an acknowledgement is where the value is
 
-Violations are found as soon as they can be and kept as text.
+H12, cycles of who saw whose: a request here is about one partition, so what has an order in real
+time in each of them has one in all (Herlihy and Wing: linearizability is local). H13 and "stale" of
+H14 demand just that. Violations are found as soon as they can be and kept as text.
 """
 
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -32,8 +41,11 @@ class Sent:
     partition: Partition
     values: tuple[bytes, ...]
     is_idempotent: bool
-    acked_before: int
-    """The highest offset acknowledged before it was sent."""
+    known_before: int
+    """The highest offset acknowledged or read before it was sent."""
+    sender: str
+    number: int
+    """Which of all batches it is, in the order of sending."""
 
 
 class StoredRecord(NamedTuple):
@@ -53,32 +65,53 @@ class _Seen:
 
     values: dict[int, bytes] = field(default_factory=dict)
     sent: dict[bytes, Sent] = field(default_factory=dict)
+    acked: dict[int, Sent] = field(default_factory=dict)
+    """Batches by the offset that they were acknowledged with."""
     acked_max: int = -1
+    read: set[int] = field(default_factory=set)
+    read_max: int = -1
     watermarks: dict[int, int] = field(default_factory=dict)
     """Highest served by the leader of each leader epoch."""
     lowest: dict[int, int] = field(default_factory=dict)
     """Lowest served by the leader of each leader epoch."""
     served: dict[int, int] = field(default_factory=dict)
     """Highest served by each broker epoch, as leader or follower."""
+    starts: dict[int, int] = field(default_factory=dict)
+    """Log start as each broker epoch showed it last."""
+    start_asked: int = 0
+    start_acked: int = 0
 
 
 class History:
     """One run. Call as things happen; `check_end` with the log that is left."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[str], None] = lambda text: None) -> None:
         self.violations: list[str] = []
         self.acked_count = 0
         self.read_count = 0
-        self.served: Counter[str] = Counter()
+        self._tell = tell
+        self._sent_count = 0
         self._partitions: dict[Partition, _Seen] = {}
         self._deleted: set[bytes] = set()
+        self._positions: dict[tuple[str, Partition], int] = {}
 
     def _of(self, partition: Partition) -> _Seen:
         return self._partitions.setdefault(partition, _Seen())
 
-    def send(self, partition: Partition, values: tuple[bytes, ...], *, idempotent: bool) -> Sent:
+    # Producers
+
+    def send(
+        self,
+        partition: Partition,
+        values: tuple[bytes, ...],
+        *,
+        idempotent: bool,
+        sender: str = "",
+    ) -> Sent:
         seen = self._of(partition)
-        sent = Sent(partition, values, idempotent, seen.acked_max)
+        known = max(seen.acked_max, seen.read_max)
+        sent = Sent(partition, values, idempotent, known, sender, self._sent_count)
+        self._sent_count += 1
         for value in values:
             seen.sent[value] = sent
         return sent
@@ -86,15 +119,46 @@ class History:
     def ack(self, sent: Sent, base_offset: int) -> None:
         seen = self._of(sent.partition)
         self.acked_count += 1
-        if base_offset <= sent.acked_before:
-            self._violated("H13", sent.partition, f"acked={base_offset} after={sent.acked_before}")
+        if base_offset <= sent.known_before:
+            self._violated("H13", sent.partition, f"acked={base_offset} after={sent.known_before}")
         for number, value in enumerate(sent.values):
             self._show(sent.partition, base_offset + number, value, "H20")
+        seen.acked[base_offset] = sent
         seen.acked_max = max(seen.acked_max, base_offset + len(sent.values) - 1)
 
+    # Consumers
+
+    def assign(self, reader: str, partition: Partition, offset: int | None = None) -> None:
+        """`reader` goes on at `offset`, or wherever its next poll begins."""
+        if offset is None:
+            self._positions.pop((reader, partition), None)
+        else:
+            self._positions[reader, partition] = offset
+
+    def position(self, reader: str, partition: Partition) -> int:
+        return self._positions.get((reader, partition), 0)
+
+    def poll(self, reader: str, partition: Partition, records: Sequence[tuple[int, bytes]]) -> None:
+        """What one answer brought, in order."""
+        expected = self._positions.get((reader, partition))
+        for offset, value in records:
+            if expected is not None and offset != expected:
+                rule = "H7" if offset > expected else "H8"
+                text = f"reader={reader} expected={expected} got={offset}"
+                self._violated(rule, partition, text)
+            self.read(partition, offset, value)
+            expected = offset + 1
+        if expected is not None:
+            self._positions[reader, partition] = expected
+
     def read(self, partition: Partition, offset: int, value: bytes) -> None:
+        seen = self._of(partition)
         self.read_count += 1
+        seen.read.add(offset)
+        seen.read_max = max(seen.read_max, offset)
         self._show(partition, offset, value, "H3")
+
+    # What brokers say of the log
 
     def serve_watermark(
         self, partition: Partition, broker_epoch: int, leader_epoch: int | None, watermark: int
@@ -120,10 +184,35 @@ class History:
         """Where what is acknowledged by now ends."""
         return self._of(partition).acked_max + 1
 
-    def answer_fetch(self, partition: Partition, watermark: int, acked_end: int) -> None:
+    def answer_fetch(
+        self, partition: Partition, watermark: int, acked_end: int, by: str = "leader"
+    ) -> None:
         """A fetch was answered as if the log ended at `watermark`, asked after `acked_end`."""
         if watermark < acked_end:
-            self._violated("H14", partition, f"stale: answered={watermark} acked={acked_end}")
+            self._violated("H14", partition, f"stale: {by}={watermark} acked={acked_end}")
+
+    # Log start
+
+    def ask_log_start(self, partition: Partition, offset: int) -> None:
+        """Somebody is about to ask for the log to begin at `offset`."""
+        seen = self._of(partition)
+        seen.start_asked = max(seen.start_asked, offset)
+
+    def ack_log_start(self, partition: Partition, offset: int) -> None:
+        seen = self._of(partition)
+        seen.start_acked = max(seen.start_acked, offset)
+
+    def start_asked(self, partition: Partition) -> int:
+        """No record from here on was asked to be deleted."""
+        return self._of(partition).start_asked
+
+    def serve_log_start(self, partition: Partition, broker_epoch: int, log_start: int) -> None:
+        seen = self._of(partition)
+        before = seen.starts.get(broker_epoch, 0)
+        if not before <= log_start <= seen.start_asked:
+            text = f"log start={log_start} before={before} asked={seen.start_asked}"
+            self._violated("H14", partition, f"broker_epoch={broker_epoch} {text}")
+        seen.starts[broker_epoch] = max(before, log_start)
 
     def delete(self, topic_id: bytes) -> None:
         """Somebody asked for the topic to be deleted: it need not be there any more."""
@@ -147,11 +236,21 @@ class History:
     def _violated(self, rule: str, partition: Partition, text: str) -> None:
         topic = partition.topic_id.hex()[:8]
         self.violations.append(f"{rule}: topic={topic} partition={partition.number} {text}")
+        self._tell(f"VIOLATION {self.violations[-1]}")
 
     # The end
 
-    def check_end(self, left: dict[Partition, list[StoredRecord]]) -> None:
-        """Compare with the whole log as it is left; topics asked to be deleted may be missing."""
+    def check_end(
+        self,
+        left: Mapping[Partition, Sequence[StoredRecord]],
+        log_starts: Mapping[Partition, int] | None = None,
+        *,
+        all_was_read: bool = False,
+    ) -> None:
+        """Compare with the whole log as it is left; topics asked to be deleted may be missing.
+
+        Below their log start, 0 where none is given, records may be missing.
+        """
         for partition, seen in self._partitions.items():
             if partition.topic_id in self._deleted:
                 continue
@@ -160,38 +259,85 @@ class History:
                 if seen.values:
                     self._violated("H1", partition, "the whole partition is gone")
                 continue
-            self._check_values(partition, seen, records)
-            self._check_sequences(partition, records)
+            log_start = (log_starts or {}).get(partition, 0)
+            self._check_start(partition, seen, log_start)
+            self._check_stored(partition, seen, records)
+            # Below log start some chains are trimmed sooner than others.
+            kept = [record for record in records if record.offset >= log_start]
+            self._check_kept(partition, seen, kept, log_start)
+            self._check_sequences(partition, kept, is_whole=not log_start)
+            self._check_order(partition, seen)
+            if all_was_read:
+                self._check_seen(partition, seen, log_start)
 
-    def _check_values(self, partition: Partition, seen: _Seen, records: list[StoredRecord]) -> None:
-        there = {record.offset: record.value for record in records}
-        if [record.offset for record in records] != list(range(len(records))):
-            self._violated("S3", partition, "offsets are not dense")
-        for offset, value in seen.values.items():
-            if there.get(offset) != value:
-                found = there.get(offset, b"nothing")
-                text = f"offset={offset} value={value[:40]!r} there={found[:40]!r}"
+    def _check_start(self, partition: Partition, seen: _Seen, log_start: int) -> None:
+        lowest = max(seen.start_acked, *seen.starts.values(), 0)
+        if not lowest <= log_start <= seen.start_asked:
+            text = f"log start={log_start} acked or shown={lowest} asked={seen.start_asked}"
+            self._violated("H14", partition, text)
+
+    def _check_stored(
+        self, partition: Partition, seen: _Seen, records: Sequence[StoredRecord]
+    ) -> None:
+        """Whatever is there must be right, wanted or not."""
+        for record in records:
+            known = seen.values.get(record.offset, record.value)
+            if known != record.value:
+                text = f"offset={record.offset} value={known[:40]!r} there={record.value[:40]!r}"
                 self._violated("H1", partition, text)
-        counts = Counter(record.value for record in records)
-        for value, count in counts.items():
+        for value, count in Counter(record.value for record in records).items():
             sent = seen.sent.get(value)
             if sent is None:
                 self._violated("H4", partition, f"value={value[:40]!r}")
             elif count > 1 and sent.is_idempotent:
                 self._violated("H2", partition, f"value={value[:40]!r} count={count}")
 
-    def _check_sequences(self, partition: Partition, records: list[StoredRecord]) -> None:
+    def _check_kept(
+        self, partition: Partition, seen: _Seen, kept: Sequence[StoredRecord], log_start: int
+    ) -> None:
+        offsets = {record.offset for record in kept}
+        end = log_start + len(kept)
+        if offsets != set(range(log_start, end)) or len(offsets) < len(kept):
+            self._violated("S3", partition, f"offsets are not dense from log start={log_start}")
+        highest = max(seen.served.values(), default=0)
+        if highest > end:
+            self._violated("H14", partition, f"served={highest} and the log ends at {end}")
+        for offset, value in seen.values.items():
+            if offset >= log_start and offset not in offsets:
+                self._violated("H1", partition, f"offset={offset} value={value[:40]!r} is gone")
+
+    def _check_sequences(
+        self, partition: Partition, kept: Sequence[StoredRecord], *, is_whole: bool
+    ) -> None:
         following: dict[tuple[int, int], int] = {}
         leader_epoch = -1
-        for record in records:
+        for record in kept:
             if record.leader_epoch < leader_epoch:
                 self._violated("H18", partition, f"offset={record.offset}")
             leader_epoch = record.leader_epoch
             if record.producer_id < 0:
                 continue
             producer = (record.producer_id, record.producer_epoch)
-            expected = following.get(producer, 0)
+            # Where the beginning of the log is gone, so may be that of what a producer sent.
+            expected = following.get(producer, 0 if is_whole else record.sequence)
             if record.sequence != expected:
                 text = f"offset={record.offset} sequence={record.sequence} expected={expected}"
                 self._violated("H17", partition, text)
             following[producer] = record.sequence + 1
+
+    def _check_order(self, partition: Partition, seen: _Seen) -> None:
+        by_sender: dict[str, list[tuple[int, int]]] = {}
+        for offset, sent in seen.acked.items():
+            if sent.is_idempotent and sent.sender:
+                by_sender.setdefault(sent.sender, []).append((sent.number, offset))
+        for sender, numbered in by_sender.items():
+            for (_, earlier), (_, later) in pairwise(sorted(numbered)):
+                if later <= earlier:
+                    text = f"sender={sender} offset={earlier} before offset={later}"
+                    self._violated("H9", partition, text)
+
+    def _check_seen(self, partition: Partition, seen: _Seen, log_start: int) -> None:
+        for base, sent in seen.acked.items():
+            unseen = [o for o in range(base, base + len(sent.values)) if o not in seen.read]
+            if unseen and unseen[-1] >= log_start:
+                self._violated("H11", partition, f"never read offset={unseen[-1]}")

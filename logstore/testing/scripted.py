@@ -4,9 +4,11 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from logstore.errors import LogstoreError
+from logstore.perform import Performer, outcome_of
 from logstore.steps import BackOff, DrawNonce, NowMs, Request, Steps, Wait
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def drive(
@@ -54,6 +56,23 @@ def resume(steps: Steps[T], request: Request) -> Steps[T]:
         except StopIteration as end:
             result: T = end.value
             return result
+
+
+async def stop_before(performer: Performer, steps: Steps[T], kind: type[R]) -> R:
+    """Perform what comes before the first request of this kind, which is given back.
+
+    Raises what ends `steps` earlier; `AssertionError` when they end well.
+    """
+    answer: Any = None
+    while True:
+        try:
+            failed = isinstance(answer, LogstoreError)
+            request = steps.throw(answer) if failed else steps.send(answer)
+        except StopIteration:
+            raise AssertionError(f"no {kind.__name__} was asked for") from None
+        if isinstance(request, kind):
+            return request
+        answer = await outcome_of(performer._perform(request))
 
 
 _END = object()

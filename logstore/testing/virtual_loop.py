@@ -31,21 +31,23 @@ class TimeLimit(AssertionError):
 class VirtualClock:
     """`logstore.clock.Clock` on the running virtual loop; `epoch_ms` is the date when it starts.
 
-    Clocks with different epochs are machines whose clocks disagree; they wait alike.
+    Clocks with different epochs are machines whose clocks disagree; with different `rate`, seconds
+    of theirs per second of the loop, they run apart as well.
     """
 
-    def __init__(self, epoch_ms: int = EPOCH_MS) -> None:
+    def __init__(self, epoch_ms: int = EPOCH_MS, *, rate: float = 1.0) -> None:
         self._epoch_ms = epoch_ms
+        self._rate = rate
 
     def monotonic_s(self) -> float:
-        return asyncio.get_running_loop().time()
+        return asyncio.get_running_loop().time() * self._rate
 
     def now_ms(self) -> int:
         # Rounded, not cut off: ten sleeps of 0.1 s add up to a hair less than a second.
         return self._epoch_ms + round(self.monotonic_s() * 1000)
 
     async def sleep_s(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(seconds / self._rate)
 
 
 def run(main: Coroutine[Any, Any, T], *, limit_s: float = LIMIT_S) -> T:

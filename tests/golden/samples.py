@@ -11,8 +11,10 @@ from logstore.chains.checkpoint import encode_checkpoint
 from logstore.chains.replay import ChainState, StretchKey
 from logstore.chains.state import AbortedTransaction, PartitionState, encode_state
 from logstore.chains.take import Piece, encode_inline, encode_pieces
+from logstore.log.topic_record import TopicRecord, encode_record
 from logstore.records.batch import read_header, stamp
 from logstore.records.encode import encode_batch, records_of
+from logstore.rows import TopicRow, TopicStatus
 from logstore.segments.builder import (
     Arena,
     FrozenSegment,
@@ -109,6 +111,11 @@ def pieces() -> list[Piece]:
     return [Piece(3, 208, 1_048_576, 0x01020304), Piece(4, 208, 17, 0x05060708)]
 
 
+def topic_record() -> TopicRecord:
+    configs = {"cleanup.policy": "delete", "retention.ms": "86400000"}
+    return TopicRecord("orders", TopicRow(TOPIC_ID, TopicStatus.LIVE, 3, configs, 2, version=4))
+
+
 def _bare(kind: SegmentKind, seq: int, previous: bytes) -> FrozenSegment:
     return freeze_bare(
         bare_header(
@@ -131,6 +138,7 @@ SAMPLES: dict[str, Callable[[], bytes]] = {
     "state-1": lambda: encode_state(state()),
     "take-1-pieces": lambda: encode_pieces(pieces()),
     "checkpoint-1": lambda: encode_checkpoint(chain()),
+    "topic-record-1": lambda: encode_record(topic_record()),
 }
 
 

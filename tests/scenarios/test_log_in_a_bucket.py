@@ -1,19 +1,25 @@
 """A log in a bucket and a table, from `logstore init` on: real clients, restarts, other readers."""
 
 import os
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from logstore.cli.main import main
+from logstore.clock import blocking_sleep_s
 from logstore.objects.s3_options import S3Location
 from logstore.open import open_readable
 from logstore.reader import LogReader, TopicPartition, read_batches
 from logstore.records.batch import check_batch
 from logstore.records.decode import decode_records
+from logstore.registry.dynamodb_client import DynamoClient
+from logstore.registry.dynamodb_table import ensure_table
 from logstore.registry.dynamodb_url import TableUrl
+from logstore.rows import TopicRow
 from tests.scenarios.harness.brokers import bootstrap_of, refusal, start_broker, stop
 from tests.scenarios.harness.data import read, write
 from tests.scenarios.harness.process import Process
@@ -118,6 +124,59 @@ def test_what_clients_wrote_is_there_after_a_restart_and_for_other_readers(
         assert read(bootstrap_of(broker), TOPIC) == FIRST + SECOND
         stop(broker)
     assert read_objects(servers) == FIRST + SECOND
+
+
+def topics(bootstrap: str, *arguments: str) -> None:
+    assert main(["topics", "--bootstrap", bootstrap, *arguments]) == 0
+
+
+def on_log(servers: Servers, command: str, *more: str) -> None:
+    assert main([command, "--url", servers.location.url, *servers.settings, *more]) == 0
+
+
+def topic_rows(servers: Servers) -> Mapping[str, TopicRow]:
+    log = open_readable(servers.location.url, {"storage.endpoint": servers.endpoint})
+    try:
+        return LogReader(log).topics()
+    finally:
+        log.close()
+
+
+def test_a_lost_table_is_rebuilt_with_names_settings_and_counts(servers: Servers) -> None:
+    assert servers.init() == 0
+    with servers.broker() as broker:
+        bootstrap = bootstrap_of(broker)
+        for name in (TOPIC, "again", "gone"):
+            topics(bootstrap, "create", name, "--partitions", "2", "--config", "retention.ms=-1")
+            write(bootstrap, name, FIRST)
+        topics(bootstrap, "alter", TOPIC, "--partitions", "5", "--config", "segment.bytes=1000000")
+        for name in ("again", "gone"):
+            topics(bootstrap, "delete", name)
+        topics(bootstrap, "create", "again", "--partitions", "1")
+        write(bootstrap, "again", SECOND)
+        broker.kill()
+    before = topic_rows(servers)
+    forget_table(servers.table)
+    on_log(servers, "restore")
+    assert topic_rows(servers) == before
+    assert {name: row.partitions for name, row in before.items()} == {TOPIC: 5, "again": 1}
+    assert before[TOPIC].configs == {"retention.ms": "-1", "segment.bytes": "1000000"}
+    on_log(servers, "fsck", "--data")
+    for _ in range(2):
+        on_log(servers, "gc", "--grace-minutes", "1")
+    with servers.broker() as broker:
+        bootstrap = bootstrap_of(broker)
+        assert (read(bootstrap, TOPIC), read(bootstrap, "again")) == (FIRST, SECOND)
+        write(bootstrap, TOPIC, SECOND)
+        stop(broker)
+    on_log(servers, "fsck", "--data")
+
+
+def forget_table(table: TableUrl) -> None:
+    """What is left is a table of this name without rows."""
+    with closing(DynamoClient(table)) as client:
+        client.call("delete_table", writes=True)
+        ensure_table(client, random.Random(1), blocking_sleep_s)
 
 
 def test_a_second_broker_of_the_same_number_is_refused(moto: Servers) -> None:

@@ -28,7 +28,16 @@ class Plan:
     flips_bits: bool
     brokers: int = 1
     moves: bool = False
-    """Whether somebody moves partitions about all the time."""
+    """Whether somebody moves partitions and changes their replicas all the time."""
+    replicas: int = 1
+    """At most: each topic draws its own."""
+    follower_reads: float = 0.0
+    """Share of fetches that go to a follower."""
+    grace_s: float = 0.0
+    """What is below a trim point is deleted after so long; 0: nothing is trimmed."""
+    clocks_differ: bool = False
+    """Whether each life of a broker has a date of its own, an hour off at most, and a clock that
+    runs up to 2 % too fast or too slow."""
 
 
 def draw_cluster_plan(chance: random.Random) -> Plan:
@@ -40,6 +49,10 @@ def draw_cluster_plan(chance: random.Random) -> Plan:
         partitions=chance.randint(2, 8),
         moves=chance.random() < 0.6,
         faults_s=chance.uniform(15, 50),
+        replicas=chance.randint(1, 3),
+        follower_reads=chance.choice((0.0, 0.3, 0.7)),
+        grace_s=chance.choice((0.0, 5.0, 10.0, 30.0)),
+        clocks_differ=chance.random() < 0.5,
     )
 
 

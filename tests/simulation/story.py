@@ -1,39 +1,28 @@
 """The story of one seed: clients at work, harm done to brokers, then everything healed."""
 
 import asyncio
-from dataclasses import replace
+from collections.abc import Callable
+from functools import partial
 
 from broker.cluster.controller import Controller
 from broker.cluster.settings import ControllerSettings
 from logstore.config.broker import BrokerSettings
-from logstore.errors import LogstoreError
+from logstore.errors import Corrupt, LogstoreError, Refused
 from logstore.log.log import Log
+from logstore.rows import ChainRow
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import simulate
-from logstore.testing.simulated_broker import SimulatedBroker
-from logstore.testing.simulated_rows import RowFaults
-from logstore.testing.simulated_store import StoreFaults
-from tests.simulation.clients import Admin, Client, Mover, Producer, Reader, crowd_in
+from logstore.trimming import Trimmer, only, sealed
+from tests.simulation.admins import Admin, Deleter, Mover
+from tests.simulation.clients import Client, Producer, crowd_in
+from tests.simulation.direct_reader import DirectReader
+from tests.simulation.harms import do_harm, start_all
 from tests.simulation.plan import Plan
+from tests.simulation.readers import Reader
 from tests.simulation.world import LIMIT_S, LIVENESS_S, World, is_gone
 
-HARMS = {
-    "kill": 5,
-    "kill at a step": 5,
-    "kill while a put is late": 2,
-    "pause": 2,
-    "pause and twin": 3,
-    "twin": 1,
-    "clean stop": 2,
-    "fall ill": 1,
-}
-CLUSTER_HARMS = {
-    **HARMS,
-    "cut off from the registry": 2,
-    "cut off from the store": 1,
-    "rolling restart": 1,
-    "kill all": 1,
-}
+TRIM_PERIOD_S = 3.0
+DIRECT_READS_MAX = 1_000
 
 
 def play(seed: int, plan: Plan | None = None) -> World:
@@ -46,8 +35,8 @@ def play(seed: int, plan: Plan | None = None) -> World:
 async def _play(world: World) -> None:
     await world.create()
     if len(world.brokers) > 1:
-        world.attach = attach_controller
-    await _start_all(world)
+        world.attach = partial(attach, world)
+    await start_all(world)
     admin = Admin(world)
     while not world.live_topics:
         try:
@@ -62,25 +51,59 @@ async def _play(world: World) -> None:
         for number in range(world.plan.idempotent + world.plan.plain)
     ]
     async with asyncio.TaskGroup() as tasks:
-        for client in (*producers, Reader(world), Reader(world), admin):
+        for client in (*producers, admin, *_others(world)):
             tasks.create_task(client.run())
-        if world.plan.moves:
-            tasks.create_task(Mover(world).run())
         if world.plan.crowd:
             tasks.create_task(_crowds(world))
-        await _do_harm(world)
+        await do_harm(world)
         await heal(world, producers)
     await read_everything(world)
-    world.check()
+    world.check(all_was_read=True)
 
 
-async def _start_all(world: World) -> None:
-    await asyncio.gather(*(world.start(broker) for broker in world.brokers))
+def _others(world: World) -> list[Client]:
+    """Who is at work beside producers and the administrator of topics."""
+    others: list[Client] = [Reader(world, "reader 0"), Reader(world, "reader 1")]
+    if len(world.brokers) > 1:
+        others.append(DirectReader(world))
+    if world.plan.grace_s:
+        others.append(Deleter(world))
+    if world.plan.moves:
+        others.append(Mover(world))
+    return others
 
 
-def attach_controller(log: Log, tasks: asyncio.TaskGroup) -> None:
-    """Every broker runs one; there are no sockets here, so the lease alone tells of deaths."""
-    tasks.create_task(Controller(log, ControllerSettings.of(BrokerSettings())).run())
+def attach(world: World, log: Log, tasks: asyncio.TaskGroup) -> None:
+    """What every broker runs; there are no sockets here, so the lease alone tells of deaths."""
+    controller = Controller(log, ControllerSettings.of(BrokerSettings()))
+    world.controllers[log] = controller
+    tasks.create_task(controller.run())
+    if world.plan.grace_s:
+        tasks.create_task(trim(world, log, lambda: controller.is_active))
+
+
+async def trim(world: World, log: Log, is_controller: Callable[[], bool]) -> None:
+    """As `broker.trimming`, in more of a hurry."""
+    mine, trimmer = (
+        only(log.epoch),
+        Trimmer(log.cluster_id, grace_ms=int(world.plan.grace_s * 1000)),
+    )
+
+    def wanted(epoch: int, row: ChainRow) -> bool:
+        return mine(epoch, row) or (is_controller() and sealed(epoch, row))
+
+    while True:
+        await log.performer.clock.sleep_s(TRIM_PERIOD_S * (0.75 + world.chance.random() / 2))
+        try:
+            done = await trimmer.trim_once(log.performer, wanted)
+        except (Corrupt, Refused) as error:
+            if not world.plan.flips_bits:
+                world.violate(f"trimming alarms: {error!r}")
+        except LogstoreError:
+            continue
+        else:
+            world.seen["trim points"] += len(done.published)
+            world.seen["segments deleted"] += sum(done.deleted.values())
 
 
 async def _exists_already(world: World) -> bool:
@@ -101,124 +124,6 @@ async def _crowds(world: World) -> None:
         await crowd_in(client, partition, world.plan.crowd)
 
 
-async def _do_harm(world: World) -> None:
-    chance = world.chance
-    until_s = world.clock.monotonic_s() + world.plan.faults_s
-    harms = CLUSTER_HARMS if len(world.brokers) > 1 else HARMS
-    while world.clock.monotonic_s() < until_s:
-        await world.clock.sleep_s(chance.choice((0.0, 0.3, 3.0)) * chance.random())
-        broker = chance.choice(world.brokers)
-        primary = world.primaries[broker]
-        if primary is None or is_gone(primary):
-            if primary is not None:
-                world.judge_end(primary)
-            if len(world.brokers) == 1 or chance.random() < 0.5:
-                await world.start(broker)
-            continue
-        harm = chance.choices(list(harms), list(harms.values()))[0]
-        world.trace(f"harm: {harm} broker={broker}")
-        world.seen[harm] += 1
-        await _harm(world, harm, primary)
-
-
-async def _harm(world: World, harm: str, primary: SimulatedBroker) -> None:
-    chance, broker = world.chance, primary.broker
-    match harm:
-        case "kill":
-            primary.process.kill()
-            await _start_or_leave(world, broker)
-        case "kill at a step":
-            primary.process.dies_at_step = primary.process.step_count + chance.randrange(1, 200)
-            await world.until(lambda: is_gone(primary), 5.0)
-        case "kill while a put is late":
-            await _kill_while_a_put_is_late(world, primary)
-        case "pause":
-            primary.process.stop_for(chance.uniform(0.1, 2.5))
-        case "pause and twin":
-            primary.process.stop_for(chance.uniform(3.0, 12.0))
-            await _start_or_leave(world, broker, new_lock=True)
-        case "twin":
-            await world.start(broker)
-        case "clean stop":
-            await _stop(world, primary)
-        case "fall ill":
-            await _ill_for(world, chance.uniform(0.5, 8.0), broker)
-        case _:
-            await _harm_cluster(world, harm, broker)
-
-
-async def _harm_cluster(world: World, harm: str, broker: int) -> None:
-    chance = world.chance
-    match harm:
-        case "cut off from the registry":
-            await _without_registry(world, chance.uniform(1.0, 10.0), broker)
-        case "cut off from the store":
-            await _without_store(world, chance.uniform(1.0, 10.0), broker)
-        case "rolling restart":
-            for one in world.brokers:
-                primary = world.primaries[one]
-                if primary is not None and not is_gone(primary):
-                    await _stop(world, primary)
-                await world.start(one)
-        case "kill all":
-            for life in world.lives:
-                life.process.kill()
-            await _start_all(world)
-        case _:
-            raise AssertionError(harm)
-
-
-async def _start_or_leave(world: World, broker: int, *, new_lock: bool = False) -> None:
-    """In a cluster the others are left alone with it, now and then."""
-    if len(world.brokers) == 1 or world.chance.random() < 0.6:
-        await world.start(broker, new_lock=new_lock)
-    else:
-        await world.clock.sleep_s(world.chance.uniform(0, 8.0))
-
-
-async def _stop(world: World, primary: SimulatedBroker) -> None:
-    primary.stop()
-    if not await world.until(lambda: is_gone(primary), 60.0):
-        primary.process.kill()
-    world.judge_end(primary)
-    world.seen["closed cleanly"] += primary.closed_cleanly
-    world.seen["drained"] += primary.drained
-
-
-async def _kill_while_a_put_is_late(world: World, primary: SimulatedBroker) -> None:
-    """What it handed to the store lands when others have taken over."""
-    store, before = world.stores[primary.broker], world.seen["put late"]
-    usual, store.faults = store.faults, replace(store.faults, put_late=0.7)
-    await world.until(lambda: world.seen["put late"] > before or is_gone(primary), 5.0)
-    await world.clock.sleep_s(world.chance.choice((0.0, 0.2)))
-    primary.process.kill()
-    store.faults = usual
-    await _start_or_leave(world, primary.broker)
-
-
-async def _ill_for(world: World, seconds: float, broker: int) -> None:
-    """Store or registry go away altogether for a while, for one broker."""
-    if world.chance.random() < 0.5:
-        await _without_store(world, seconds, broker)
-    else:
-        await _without_registry(world, seconds, broker)
-
-
-async def _without_store(world: World, seconds: float, broker: int) -> None:
-    store = world.stores[broker]
-    away = StoreFaults(put_lost=0.6, throttled=0.4, get_failed=0.6)
-    healthy, store.faults = store.faults, away
-    await world.clock.sleep_s(seconds)
-    store.faults = healthy
-
-
-async def _without_registry(world: World, seconds: float, broker: int) -> None:
-    rows = world.registries[broker]
-    healthy, rows.faults = rows.faults, RowFaults(throttled=0.5, lost=0.5)
-    await world.clock.sleep_s(seconds)
-    rows.faults = healthy
-
-
 async def heal(world: World, producers: list[Producer]) -> None:
     """The liveness phase: one more start, and everybody finishes."""
     world.trace("healed")
@@ -226,7 +131,7 @@ async def heal(world: World, producers: list[Producer]) -> None:
     for life in world.lives:
         world.judge_end(life)
         life.process.kill()
-    await _start_all(world)
+    await start_all(world)
     if not await world.until(lambda: all(p.is_done for p in producers), LIVENESS_S):
         left = [p.name for p in producers if not p.is_done]
         world.violate(f"liveness: producers do not finish: {left}")
@@ -234,10 +139,22 @@ async def heal(world: World, producers: list[Producer]) -> None:
 
 
 async def read_everything(world: World) -> None:
-    reader = Reader(world)
+    """From leaders, from followers where there are any, and without a broker."""
+    reader, follower, direct = Reader(world), Reader(world, "of followers"), DirectReader(world)
     for topic_id, (_, partitions) in world.live_topics.items():
         for number in range(partitions):
+            partition = Partition(topic_id, number)
             try:
-                await reader.read_all(Partition(topic_id, number))
+                await reader.read_all(partition)
+                if world.plan.follower_reads:
+                    await follower.read_all(partition, follower=True)
+                if len(world.brokers) > 1:
+                    await _read_directly(direct, partition)
             except (LogstoreError, TimeoutError) as error:
                 world.violate(f"liveness: cannot read: {error!r}")
+
+
+async def _read_directly(reader: DirectReader, partition: Partition) -> None:
+    for _ in range(DIRECT_READS_MAX):
+        if not await reader.read_some(partition):
+            return

@@ -15,8 +15,10 @@ from logstore.log.log import LogSettings
 from logstore.testing.process_loop import simulate
 from logstore.testing.simulated_rows import RowFaults
 from logstore.testing.simulated_store import StoreFaults
-from tests.simulation.clients import Admin, Producer, Reader
+from tests.simulation.admins import Admin
+from tests.simulation.clients import Producer
 from tests.simulation.plan import KiB, Plan
+from tests.simulation.readers import Reader
 from tests.simulation.story import heal, read_everything
 from tests.simulation.world import World, is_gone
 

@@ -11,9 +11,12 @@ from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
 
+from broker.cluster.controller import Controller
 from logstore.chains.identity import Identity, ensure_identity
 from logstore.chains.keys import segment_key
+from logstore.clock import Clock
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
+from logstore.log.log import Log
 from logstore.objects.memory import MemoryObjects
 from logstore.perform import Performer
 from logstore.registry.memory import MemoryRows
@@ -25,10 +28,12 @@ from logstore.testing.history import History, Partition
 from logstore.testing.simulated_broker import Attach, SimulatedBroker
 from logstore.testing.simulated_rows import RowFaults, SimulatedRows, at_once
 from logstore.testing.simulated_store import SimulatedStore, StoreFaults
-from logstore.testing.virtual_loop import VirtualClock
+from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock
 from tests.simulation.plan import Plan, draw_plan
 
 BROKER_ID = 7
+HOUR_MS = 3_600_000
+RATE_OFF_MAX = 0.02
 START_S = 90.0
 LIVENESS_S = 120.0
 LIMIT_S = 3_000.0
@@ -42,7 +47,7 @@ class World:
         self.plan = plan or draw_plan(self.chance)
         self.clock = VirtualClock()
         self.seen: Counter[str] = Counter()
-        self.history = History()
+        self.history = History(self.trace)
         self.violations: list[str] = []
         self.objects = MemoryObjects(self.clock)
         self.rows = MemoryRows()
@@ -54,6 +59,8 @@ class World:
         self.primaries: dict[int, SimulatedBroker | None] = dict.fromkeys(self.brokers)
         """The life of each broker that ought to serve."""
         self.attach: Attach | None = None
+        self.controllers: dict[Log, Controller] = {}
+        """Of every life there was."""
         self.is_over = False
         self.is_healed = False
         self.identity: Identity | None = None
@@ -82,18 +89,29 @@ class World:
         self.violations.append(text)
 
     def performer(self, broker: int = BROKER_ID) -> Performer:
+        """For one life of a broker, or for somebody who reads by the same ways."""
+        clock = self._new_clock()
         registry = RetryingRegistry(
             self.registries[broker],
             lambda: f"{self.chance.getrandbits(64):016x}",
-            self.clock,
+            clock,
             self.chance,
         )
         return Performer(
             self.stores[broker],
             registry,
-            self.clock,
+            clock,
             self.chance,
             lambda: self.chance.randbytes(16),
+        )
+
+    def _new_clock(self) -> Clock:
+        if not self.plan.clocks_differ:
+            return self.clock
+        self.seen["clocks differ"] += 1
+        off_ms = self.chance.randint(-HOUR_MS, HOUR_MS)
+        return VirtualClock(
+            EPOCH_MS + off_ms, rate=1 + self.chance.uniform(-RATE_OFF_MAX, RATE_OFF_MAX)
         )
 
     def heal(self) -> None:
@@ -216,8 +234,21 @@ class World:
         """The life of the first broker."""
         return self.primaries[BROKER_ID]
 
-    def pick(self, partition: Partition | None = None) -> SimulatedBroker | None:
-        """A broker to connect to, zombies too; mostly the leader of `partition`, by somebody."""
+    def active_controller(self) -> SimulatedBroker | None:
+        """The life that acts as the controller now."""
+        for life in self.lives:
+            controller = None if life.log is None else self.controllers.get(life.log)
+            if life.is_serving and controller is not None and controller.is_active:
+                return life
+        return None
+
+    def pick(
+        self, partition: Partition | None = None, *, follower: bool = False
+    ) -> SimulatedBroker | None:
+        """A broker to connect to, zombies too; mostly the leader of `partition`, by somebody.
+
+        With `follower` rather another replica.
+        """
         serving = [life for life in self.lives if life.is_serving]
         if not serving:
             return None
@@ -227,9 +258,10 @@ class World:
         topic = None if asked.log is None else asked.log.topics_by_id.get(partition.topic_id)
         if topic is None or partition.number >= topic.partition_count:
             return asked
-        leader = topic.rows[partition.number].broker
-        leading = [life for life in serving if life.broker == leader]
-        return self.chance.choice(leading) if leading else asked
+        row = topic.rows[partition.number]
+        wanted = set(row.replicas) - {row.broker} if follower else {row.broker}
+        suiting = [life for life in serving if life.broker in wanted]
+        return self.chance.choice(suiting) if suiting else asked
 
     async def until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         deadline_s = self.clock.monotonic_s() + timeout_s
@@ -242,11 +274,11 @@ class World:
 
     # The end
 
-    def check(self) -> Audit:
+    def check(self, *, all_was_read: bool = False) -> Audit:
         """Audit what is stored, and compare it with what clients saw."""
         found = audit(self.objects, self.rows)
         self.seen.update(found.seen)
-        self.history.check_end(found.records)
+        self.history.check_end(found.records, found.log_starts, all_was_read=all_was_read)
         for topic_id, (name, partitions) in self.live_topics.items():
             if self.history.is_deleted(topic_id):
                 continue

@@ -97,7 +97,9 @@ class Reads:
     def refused(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
-        except (PySparkException, Py4JError):
+        except (PySparkException, Py4JError) as error:
+            if self.place.format == "logstore" and "logstore.errors." not in str(error):
+                raise  # it broke, which is another thing
             return REFUSED
 
     def _start(

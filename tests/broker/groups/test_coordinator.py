@@ -1,7 +1,7 @@
 """The runner of one partition: loads, answers after commits, keeps time, keeps its log short."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
@@ -33,7 +33,9 @@ def play(story: Story) -> None:
     run(main())
 
 
-def ask_join(coordinator: Coordinator, member_id: str = "", group: str = "g") -> Box:
+def ask_join(
+    coordinator: Coordinator, member_id: str = "", group: str = "g", new_member_id: str = "m1"
+) -> Box:
     box = Box()
     ask = JoinAsk(
         token=box,
@@ -42,16 +44,22 @@ def ask_join(coordinator: Coordinator, member_id: str = "", group: str = "g") ->
         rebalance_timeout_ms=60_000,
         protocol_type="consumer",
         protocols=(("range", b"topics"),),
-        new_member_id="m1",
+        new_member_id=new_member_id,
         needs_member_id=False,
     )
     coordinator.join(group, ask)
     return box
 
 
-def ask_sync(coordinator: Coordinator, generation: int) -> Box:
+def ask_sync(
+    coordinator: Coordinator,
+    generation: int,
+    member_id: str = "m1",
+    assignments: Mapping[str, bytes] | None = None,
+) -> Box:
     box = Box()
-    ask = SyncAsk(token=box, member_id="m1", generation=generation, assignments={"m1": b"part"})
+    shares = {"m1": b"part"} if assignments is None else assignments
+    ask = SyncAsk(token=box, member_id=member_id, generation=generation, assignments=shares)
     coordinator.sync("g", ask)
     return box
 
@@ -230,6 +238,36 @@ def test_what_changes_while_keys_are_written_anew_prevails() -> None:
         assert theirs is not None
         assert ours.offsets == theirs.offsets
         assert len(theirs.offsets) == partitions - 2
+
+    play(story)
+
+
+def test_a_member_that_has_left_is_written_anew_until_a_record_tells_that_it_is_gone() -> None:
+    """Else a restart would find a whole generation, in which nobody has that member's share."""
+
+    async def story(bench: Bench) -> None:
+        first = await bench.loaded()
+        ask_join(first)
+        ask_sync(first, 1)
+        other = ask_join(first, new_member_id="m2")
+        ask_join(first, "m1")
+        both = {"m1": b"half", "m2": b"other half"}
+        ask_sync(first, 2, "m1", both)
+        ask_sync(first, 2, "m2")
+        assert only(other).code == 0
+        assert first.leave("g", [("m2", None)]) == [ErrorCode.NONE]
+        for number in range(2 * RECORDS_FLOOR):
+            put(first, number)
+        await VirtualClock().sleep_s(1)
+        assert bench.log.start > 0
+        second = await bench.loaded()
+        group = second.states.get("g")
+        assert group is not None
+        assert {m.member_id: m.assignment for m in group.members.values()} == both
+        await VirtualClock().sleep_s(SESSION_S / 2)
+        assert second.heartbeat("g", "m1", None, 2) == ErrorCode.NONE
+        await VirtualClock().sleep_s(SESSION_S / 2 + 1)
+        assert second.heartbeat("g", "m1", None, 2) == ErrorCode.REBALANCE_IN_PROGRESS
 
     play(story)
 

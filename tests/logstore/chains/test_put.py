@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from logstore.chains.keys import segment_key
-from logstore.chains.put import Stored, Taken, create_settled, put_once
+from logstore.chains.put import Stored, Taken, create_equal, create_settled, put_once
 from logstore.errors import (
     AlreadyExists,
     LogstoreError,
@@ -114,3 +114,30 @@ def test_a_bounded_creation_gives_up_with_what_it_last_heard(last: LogstoreError
         drive(create_settled("key", b"data", attempts_max=2), [UNKNOWN, last])
     with pytest.raises(OutcomeUnknown, match="attempts=1"):
         drive(create_settled("key", b"data", attempts_max=1), [EXISTS, ABSENT])
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_mine"),
+    [
+        ([None], True),
+        ([UNKNOWN, LATER, None], True),
+        ([EXISTS, b"data"], True),
+        ([UNKNOWN, EXISTS, b"data"], True),
+        ([EXISTS, b"datum"], False),
+        ([EXISTS, b"dat"], False),
+        ([EXISTS, ABSENT, None], True),
+        ([EXISTS, SLOW_DOWN, EXISTS, b"other"], False),
+    ],
+)
+def test_an_object_of_the_same_bytes_is_as_good_as_mine(answers: list[Any], is_mine: bool) -> None:
+    found, made = drive(create_equal("topics/1", b"data", attempts_max=9), answers)
+
+    assert found == is_mine
+    assert {bytes(r.parts[0]) for r in made if isinstance(r, Create)} == {b"data"}
+
+
+def test_a_creation_of_equal_bytes_gives_up_with_what_it_last_heard() -> None:
+    with pytest.raises(Throttled):
+        drive(create_equal("key", b"data", attempts_max=2), [UNKNOWN, SLOW_DOWN])
+    with pytest.raises(OutcomeUnknown, match="attempts=1"):
+        drive(create_equal("key", b"data", attempts_max=1), [EXISTS, ABSENT])

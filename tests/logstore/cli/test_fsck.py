@@ -11,6 +11,7 @@ import pytest
 from logstore.chains.checks import CURES, What
 from logstore.chains.keys import checkpoint_key, segment_key
 from logstore.cli.command import FAILED, OK
+from logstore.log.topic_record import record_key
 from tests.logstore.cli.conftest import Answer, Command
 
 Harm = Callable[[Path], None]
@@ -165,6 +166,28 @@ def trim_needed(log: Path) -> None:
     change_row(log, *chain(1), trim=seal_of(log))
 
 
+def lose_record(log: Path) -> None:
+    (log / record_of(log, "notes")).unlink()
+
+
+def spoil_record(log: Path) -> None:
+    spoil(log / record_of(log, "notes"), 0)
+
+
+def record_of(log: Path, topic: str, version: int = 1) -> str:
+    return record_key(bytes.fromhex(str(row_of(log, "topic", topic)["topic_id"])), version)
+
+
+def call_it_deleted(log: Path) -> None:
+    add_record(log, status="deleted")
+
+
+def add_record(log: Path, **fields: object) -> None:
+    """One of the next version."""
+    record = {**json.loads((log / record_of(log, "notes")).read_bytes()), "version": 2, **fields}
+    (log / record_of(log, "notes", 2)).write_text(json.dumps(record))
+
+
 def break_row(log: Path) -> None:
     change_row(log, "topic", "orders", status="sleeping")
 
@@ -191,6 +214,11 @@ def break_row(log: Path) -> None:
         (old_row, What.OLD_REGISTRY, ""),
         (trim_needed, What.TRIMMED_TOO_FAR, "row chain/1"),
         (break_row, What.BAD_ROW, "row topic/orders"),
+        (lose_record, What.NO_RECORD, "row topic/notes"),
+        (spoil_record, What.DAMAGED, ""),
+        (call_it_deleted, What.NO_RECORD, "row topic/notes"),
+        (lambda log: change_row(log, "topic", "notes", version=0), What.NO_RECORD, ""),
+        (stray("topics/odd"), What.STRANGE_KEY, "topics/odd"),
     ],
     ids=lambda value: value.name if isinstance(value, What) else "",
 )
@@ -244,6 +272,17 @@ def test_a_broker_that_died_while_it_started_is_counted_and_harmless(
 
     assert found(answer) == {(What.FOREIGN.value, segment_key(3, 0))}, "it says that it is chain 2"
     assert answer.json["counts"]["bare_openings"] == 1
+
+
+def test_a_change_of_a_topic_that_was_recorded_and_never_made_is_counted_and_harmless(
+    logstore: Command, written: Path
+) -> None:
+    add_record(written, partitions=9)
+
+    answer = fsck(logstore, written)
+
+    assert answer.code == OK
+    assert answer.json["counts"]["never_made"] == 1
 
 
 def test_people_are_told_what_cures_it(logstore: Command, written: Path) -> None:

@@ -13,6 +13,7 @@ from logstore.index.rows import (
     first_row_for_time,
     row_at,
     row_count,
+    row_for_time,
 )
 
 steps = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2), st.integers(-50, 50)), max_size=60)
@@ -59,6 +60,25 @@ def test_by_time_though_timestamps_do_not_rise(
 
     assert first == min(late, default=len(rows))
     assert all(row.max_timestamp < timestamp for row in rows[:first])
+
+
+@given(steps, st.integers(0, 60), st.integers(-60, 60), st.integers(90, 240))
+def test_by_time_from_a_log_start_on_though_a_larger_timestamp_lies_below_it(
+    found: list[tuple[int, int, int]], dropped: int, timestamp: int, log_start: int
+) -> None:
+    packed, rows = rows_of(found)
+    dropped = min(dropped, len(rows))  # rows that went into a checkpoint; the maximum runs on
+    log_start = max(log_start, rows[dropped - 1].last_offset + 1 if dropped else 0)
+    kept = rows[dropped:]
+    wanted = [
+        number
+        for number, row in enumerate(kept)
+        if row.last_offset >= log_start and row.max_timestamp >= timestamp
+    ]
+
+    first = row_for_time(packed[dropped * ROW.size :], timestamp, log_start)
+
+    assert first == min(wanted, default=len(kept))
 
 
 @given(steps, st.integers(0, 130))

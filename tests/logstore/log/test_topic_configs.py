@@ -6,11 +6,12 @@ from collections.abc import Mapping
 import pytest
 
 from logstore.errors import ConditionFailed, Retryable
-from logstore.log.topic_configs import ATTEMPTS_MAX, change_topic_configs
+from logstore.log.topic_change import ATTEMPTS_MAX
+from logstore.log.topic_configs import change_topic_configs
 from logstore.log.topics import UnknownTopic
 from logstore.registry.store import Row, RowAbsent
 from logstore.rows import TOPIC, TopicRow, TopicStatus
-from logstore.steps import BackOff, GetRow, Steps, UpdateRow
+from logstore.steps import BackOff, Create, GetRow, Steps, UpdateRow
 from logstore.testing.virtual_loop import run
 from tests.logstore.written import WrittenLog
 
@@ -41,7 +42,14 @@ def change(before: Row | None, topic_id: bytes, **sets: str) -> TopicRow:
 def test_the_rest_of_the_row_stays() -> None:
     changed = change(topic_row({"a": "1", "b": "2"}), TOPIC_ID, b="3", c="4")
 
-    assert changed == TopicRow(TOPIC_ID, TopicStatus.LIVE, 3, {"a": "1", "b": "3", "c": "4"}, 2)
+    configs = {"a": "1", "b": "3", "c": "4"}
+    assert changed == TopicRow(TOPIC_ID, TopicStatus.LIVE, 3, configs, 2, version=1)
+
+
+def test_a_row_from_before_there_were_versions_gets_one() -> None:
+    before = {name: value for name, value in topic_row({"a": "1"}).items() if name != "version"}
+
+    assert change(before, TOPIC_ID, a="2").version == 1
 
 
 def test_nothing_is_written_where_nothing_changes() -> None:
@@ -67,30 +75,32 @@ def test_a_life_that_is_over_is_not_changed(before: Row | None) -> None:
         change(before, TOPIC_ID, a="1")
 
 
-def race(steps: Steps[TopicRow], seen: Row, meanwhile: Row | None) -> UpdateRow:
-    """Lose one race: the update that follows."""
-    next(steps)
-    assert isinstance(steps.send(seen), UpdateRow)
-    assert isinstance(steps.throw(ConditionFailed("lost", meanwhile)), BackOff)
-    update = steps.send(None)
-    assert isinstance(update, UpdateRow)
-    return update
+def lose(steps: Steps[TopicRow], seen: Row) -> None:
+    """Up to the read that follows a lost race, from a read that finds `seen`."""
+    assert isinstance(steps.send(seen), Create)
+    assert isinstance(steps.send(None), UpdateRow)
+    assert isinstance(steps.throw(ConditionFailed("lost", None)), BackOff)
+    assert isinstance(steps.send(None), GetRow)
 
 
 def test_of_two_changes_at_once_both_are_kept() -> None:
     steps = change_topic_configs("orders", TOPIC_ID, lambda configs: {**configs, "mine": "1"})
-    update = race(steps, topic_row({}), topic_row({"theirs": "2"}))
+    next(steps)
+    lose(steps, topic_row({}))
+    assert isinstance(steps.send(topic_row({"theirs": "2"})), Create)
+    update = steps.send(None)
 
+    assert isinstance(update, UpdateRow)
     assert json.loads(str(update.sets["configs"])) == {"mine": "1", "theirs": "2"}
 
 
 def test_who_loses_every_race_gives_up() -> None:
     steps = change_topic_configs("orders", TOPIC_ID, lambda configs: {**configs, "mine": "1"})
     next(steps)
-    steps.send(topic_row({}))
     for number in range(ATTEMPTS_MAX - 1):
-        steps.throw(ConditionFailed("lost", topic_row({"theirs": str(number)})))
-        steps.send(None)
-    steps.throw(ConditionFailed("lost", topic_row({"theirs": "last"})))
+        lose(steps, topic_row({"theirs": str(number)}))
+    steps.send(topic_row({"theirs": "last"}))
+    steps.send(None)
+    steps.throw(ConditionFailed("lost", None))
     with pytest.raises(Retryable):
         steps.send(None)

@@ -5,32 +5,25 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from logstore.chains.checks import Extent
 from logstore.chains.keys import CHECKPOINTS, checkpoint_key, segment_key
-from logstore.chains.replay import StretchKey
 from logstore.errors import Corrupt, LogstoreError, Refused
 from logstore.log.log import Log
+from logstore.log.topic_record import TOPICS, record_key
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.store import Row
-from logstore.restore.evidence import Evidence
-from logstore.restore.plan import RESTORED, Rows, plan_rows
 from logstore.restore.run import Restored, restore
+from logstore.restore.topics import RESTORED
 from logstore.rows import (
     BROKER,
     CHAIN,
     CLUSTER,
     TOPIC,
     ChainRow,
-    ChainStatus,
     PartitionRow,
-    StretchRef,
     TopicRow,
-    TopicStatus,
     chain_sk,
     partition_pk,
     partition_pks,
@@ -43,9 +36,6 @@ from logstore.trimming import Trimmer
 from tests.logstore.written import WrittenLog, read_pieces
 
 PLACES = (CLUSTER, BROKER, CHAIN, TOPIC, *partition_pks())
-CLUSTER_ID = bytes(range(16))
-TOPIC_ID = b"t" * 16
-KEY = (TOPIC_ID, 0)
 
 Story = Callable[[WrittenLog], Awaitable[None]]
 
@@ -133,16 +123,41 @@ def play(story: Story) -> None:
     run(scenario())
 
 
+def names_of(written: WrittenLog) -> dict[bytes, str]:
+    rows = at_once(written.rows.query(TOPIC))
+    return {TopicRow.of(row).topic_id: name for name, row in rows}
+
+
+def lose_records(written: WrittenLog) -> None:
+    for info in list(written.objects.list(TOPICS)):
+        written.objects.delete(info.key)
+
+
 def test_after_the_registry_was_lost_everything_acknowledged_is_there() -> None:
+    async def story(written: WrittenLog) -> None:
+        cluster, names = cluster_id(written), names_of(written)
+        topics = [row for (pk, _), row in all_rows(written.rows).items() if pk == TOPIC]
+        put_back(written, MemoryRows())
+        done = await rebuild(written, cluster)
+        assert (done.lost_topics, done.records) == ({}, [])
+        assert [row for (pk, _), row in all_rows(written.rows).items() if pk == TOPIC] == topics
+        assert set(done.sealed) == {3}
+        await check_everything_is_there(written, names)
+
+    play(story)
+
+
+def test_topics_whose_records_are_lost_too_are_called_restored() -> None:
     async def story(written: WrittenLog) -> None:
         cluster = cluster_id(written)
         put_back(written, MemoryRows())
+        lose_records(written)
         done = await rebuild(written, cluster)
         ids = {key.topic_id for key in written.records}
         assert done.lost_topics == {
             f"{RESTORED}{i.hex()}": sum(key.topic_id == i for key in written.records) for i in ids
         }
-        assert set(done.sealed) == {3}
+        assert set(done.records) == {record_key(i, 1) for i in ids}
         await check_everything_is_there(written, {i: f"{RESTORED}{i.hex()}" for i in ids})
 
     play(story)
@@ -178,10 +193,11 @@ def test_a_second_run_changes_nothing() -> None:
     async def story(written: WrittenLog) -> None:
         cluster = cluster_id(written)
         put_back(written, MemoryRows())
+        lose_records(written)
         await rebuild(written, cluster)
         before = all_rows(written.rows), {i.key for i in written.objects.list("")}
         again = await rebuild(written, cluster)
-        assert (again.rows, again.sealed) == ({}, {})
+        assert (again.rows, again.sealed, again.records) == ({}, {}, [])
         assert before == (all_rows(written.rows), {i.key for i in written.objects.list("")})
 
     play(story)
@@ -191,12 +207,13 @@ def test_a_dry_run_says_it_all_and_changes_nothing() -> None:
     async def story(written: WrittenLog) -> None:
         cluster = cluster_id(written)
         put_back(written, MemoryRows())
+        lose_records(written)
         keys = {info.key for info in written.objects.list("")}
         told = await rebuild(written, cluster, dry_run=True)
         assert all_rows(written.rows) == {}
         assert {info.key for info in written.objects.list("")} == keys
         done = await rebuild(written, cluster)
-        assert (done.rows, done.sealed) == (told.rows, told.sealed)
+        assert done == told
 
     play(story)
 
@@ -239,6 +256,7 @@ def count_down(left: list[int]) -> None:
 def test_wherever_it_dies_it_is_run_again_and_all_is_there(is_lost: bool) -> None:
     async def story(written: WrittenLog) -> None:
         cluster, objects = cluster_id(written), written.objects
+        lose_records(written)
         old = MemoryRows() if is_lost else copy_of(written.rows)
         if not is_lost:
             await change(old, CLUSTER, CLUSTER, {"next_epoch": 2})
@@ -332,7 +350,7 @@ def test_it_refuses_when_a_piece_of_a_chain_is_missing(lost: str) -> None:
 
 def test_what_was_trimmed_stays_trimmed() -> None:
     async def story(written: WrittenLog) -> None:
-        cluster = cluster_id(written)
+        cluster, names = cluster_id(written), names_of(written)
         key = next(key for key, records in written.records.items() if len(records) == 13)
         other = [k for k in written.records if k != key]
         for place, log_start in ((key, 6), *((k, 99) for k in other)):
@@ -354,124 +372,9 @@ def test_what_was_trimmed_stays_trimmed() -> None:
         row = at_once(written.rows.get(CHAIN, chain_sk(1)))
         assert row is not None
         assert (ChainRow.of(row).trim, ChainRow.of(row).deleted) == (trim, trim)
-        ids = {k.topic_id for k in written.records}
-        await check_everything_is_there(written, {i: f"{RESTORED}{i.hex()}" for i in ids})
+        await check_everything_is_there(written, names)
 
     play(story)
-
-
-def test_a_deleted_topic_of_an_old_copy_is_not_brought_back() -> None:
-    chains = [evidence(1, {0: Extent(0, 5, False)})]
-    old = Rows(topics={"orders": TopicRow(TOPIC_ID, TopicStatus.DELETED, 1, {})})
-
-    planned = plan_rows(CLUSTER_ID, chains, old)
-
-    assert planned.partitions == {}
-    assert planned.topics == old.topics
-
-
-def test_a_lost_topic_without_records_is_not_brought_back() -> None:
-    planned = plan_rows(CLUSTER_ID, [evidence(1, {0: Extent(0, 0, False)})], Rows())
-
-    assert (planned.topics, planned.partitions) == ({}, {})
-
-
-def test_a_lost_topic_gets_the_name_that_is_given_also_when_it_is_empty() -> None:
-    chains = [evidence(1, {0: Extent(0, 0, False)})]
-
-    planned = plan_rows(CLUSTER_ID, chains, Rows(), {TOPIC_ID: "orders"})
-
-    assert {name: topic.topic_id for name, topic in planned.topics.items()} == {"orders": TOPIC_ID}
-    other = Rows(topics={"orders": TopicRow(b"o" * 16, TopicStatus.LIVE, 1, {})})
-    with pytest.raises(Refused, match="there already"):
-        plan_rows(CLUSTER_ID, chains, other, {TOPIC_ID: "orders"})
-
-
-def test_an_empty_leadership_of_an_old_copy_stays_above_what_was_taken() -> None:
-    row = PartitionRow(
-        broker=1,
-        chain=2,
-        leader_epoch=1,
-        log_start=2,
-        stretches=(StretchRef(0, 1, 0), StretchRef(1, 2, 5)),
-        replicas=(1, 4),
-    )
-    old = Rows(
-        partitions={KEY: row}, topics={"orders": TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {})}
-    )
-    chains = [evidence(1, {0: Extent(0, 5, False)}), evidence(2, {})]
-
-    assert plan_rows(CLUSTER_ID, chains, old).partitions == {KEY: row}
-
-
-def test_two_leaders_of_one_leadership_are_an_alarm() -> None:
-    with pytest.raises(Corrupt, match="two chains hold one leadership"):
-        plan_rows(
-            CLUSTER_ID,
-            [evidence(1, {0: Extent(0, 5, False)}), evidence(2, {0: Extent(5, 6, False)})],
-            Rows(),
-        )
-
-
-def test_objects_older_than_the_registry_are_refused() -> None:
-    old = Rows(chains={2: ChainRow(broker=1, status=ChainStatus.OPEN)})
-    with pytest.raises(Refused, match="older than the registry"):
-        plan_rows(CLUSTER_ID, [evidence(1, {})], old)
-    old = Rows(chains={1: ChainRow(broker=1, status=ChainStatus.SEALED, seal=99, checkpoint=99)})
-    with pytest.raises(Refused, match="knows it up to 99"):
-        plan_rows(CLUSTER_ID, [evidence(1, {})], old)
-
-
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(0, 10))
-@settings(max_examples=100)
-def test_a_row_lists_what_can_be_read_and_ends_with_the_newest(
-    lengths: list[int], gone: int
-) -> None:
-    starts = [sum(lengths[:number]) for number in range(len(lengths))]
-    chains = [
-        evidence(
-            number + 1,
-            {number: Extent(start, start + lengths[number], False)},
-            gone={number: min(max(gone, start), start + lengths[number])},
-        )
-        for number, start in enumerate(starts)
-    ]
-    end = sum(lengths)
-
-    planned = plan_rows(CLUSTER_ID, chains, Rows())
-
-    gone = min(gone, end)
-    if end <= gone:
-        assert planned.partitions == {}
-        return
-    row = planned.partitions[KEY]
-    assert row.log_start == gone
-    assert row.chain == len(lengths)
-    ends = [row.end_of(number) for number in range(len(row.stretches))]
-    readable = [
-        offset
-        for ref, stretch_end in zip(row.stretches, ends, strict=True)
-        for offset in range(ref.start, end if stretch_end is None else stretch_end)
-    ]
-    assert [offset for offset in readable if offset >= gone] == list(range(gone, end))
-
-
-def evidence(
-    epoch: int, stretches: dict[int, Extent], gone: dict[int, int] | None = None
-) -> Evidence:
-    def keyed(values: dict[int, int]) -> dict[StretchKey, int]:
-        return {StretchKey(TOPIC_ID, 0, number): value for number, value in values.items()}
-
-    return Evidence(
-        epoch=epoch,
-        broker=1,
-        end=9,
-        is_sealed=True,
-        checkpoint=9,
-        trim=3 if gone else 0,
-        stretches={StretchKey(TOPIC_ID, 0, n): extent for n, extent in stretches.items()},
-        gone=keyed(gone or {}),
-    )
 
 
 def test_no_checkpoint_is_made_twice() -> None:

@@ -1,0 +1,1 @@
+"""What operators and their tools see of a broker over HTTP: metrics and health."""

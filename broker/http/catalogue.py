@@ -1,0 +1,144 @@
+"""Every metric there is: its name, kind, labels and meaning. `docs/operations/metrics.md` lists it.
+
+Counters are of this start of the broker (those of the store and the loop: of this process), and end
+in `_total`. A name, once released, keeps its meaning.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    name: str
+    kind: Kind
+    meaning: str
+    labels: tuple[str, ...] = ()
+
+
+METRICS: list[Metric] = []
+
+
+def _metric(kind: Kind, name: str, meaning: str, *labels: str) -> Metric:
+    one = Metric(f"logstore_{name}", kind, meaning, labels)
+    METRICS.append(one)
+    return one
+
+
+def _counter(name: str, meaning: str, *labels: str) -> Metric:
+    return _metric(Kind.COUNTER, f"{name}_total", meaning, *labels)
+
+
+def _gauge(name: str, meaning: str, *labels: str) -> Metric:
+    return _metric(Kind.GAUGE, name, meaning, *labels)
+
+
+def _histogram(name: str, meaning: str, *labels: str) -> Metric:
+    return _metric(Kind.HISTOGRAM, name, meaning, *labels)
+
+
+# The broker
+BUILD = _gauge("build_info", "1; the version is in the label", "version")
+STATE = _gauge("broker_state", "1 for the state it is in, 0 for the others", "state")
+READY = _gauge("ready", "1 while /readyz answers 200")
+EPOCH = _gauge("broker_epoch", "Number of this start of the broker")
+LOOP_LAG = _histogram("loop_lag_seconds", "How late a beat of the event loop came, every 0.5 s")
+
+# Clients
+REQUESTS = _histogram(
+    "request_duration_seconds",
+    "From a request's arrival to its answer's leaving; a Fetch that finds nothing waits on purpose",
+    "api",
+)
+CONNECTIONS = _gauge("connections", "Clients that are connected")
+ACCEPTED = _counter("connections_accepted", "Connections that were let in")
+REFUSED = _counter("connections_refused", "Connections closed for what came in, or too many")
+LOG_FULL = _gauge("producers_held", "1 while producers are not read, since the backlog is full")
+
+# Writing
+SEGMENTS = _counter("segments_stored", "Segments put into the store")
+SEGMENT_BYTES = _counter("segment_bytes_stored", "Bytes of those segments")
+BACKLOG = _gauge("backlog_bytes", "Bytes appended and not committed yet")
+PUT_AGE = _gauge("oldest_put_age_seconds", "How long the oldest unanswered segment waits")
+COMMITTED_SEQ = _gauge("committed_seq", "Segments of this chain below this seq are committed")
+OPEN_SEQ = _gauge("open_seq", "Seq of the segment that is being filled")
+
+# Reading
+CACHE_HITS = _counter("cache_hits", "Segments for consumers behind the tail found in memory")
+CACHE_MISSES = _counter("cache_misses", "Segments fetched from the store for consumers")
+
+# The cluster
+BROKERS = _gauge("brokers_alive", "Live brokers as this one sees them, itself included")
+VOUCHES = _gauge("lease_vouches", "1 while nobody can have taken this broker for dead")
+TOPICS = _gauge("topics", "Topics of the cluster")
+NAMED = _gauge("partitions_named", "Partitions whose rows name this broker as their leader")
+LED = _gauge("partitions_led", "Partitions that it serves as their leader")
+FOLLOWED = _gauge("partitions_followed", "Partitions that it follows as a replica")
+CLAIMS = _counter("claims", "Partitions that it began to lead")
+RELEASES = _counter("releases", "Partitions that it handed over")
+PEERS_WATCHED = _gauge("peers_watched", "Brokers that it keeps a connection to, to notice deaths")
+PEERS_CONNECTED = _gauge("peers_connected", "Those of them that it is connected to")
+
+# The controller
+CONTROLLER = _gauge("controller_active", "1 while this broker is the controller")
+CONTROLLER_ID = _gauge("controller_broker", "Who is, as far as known; -1: nobody")
+TERMS = _counter("controller_terms", "How many times this broker became the controller")
+ACTIONS = _counter("controller_actions", "What it did as the controller", "action")
+CONTROLLER_FAILURES = _counter("controller_failures", "Of those, what failed and is decided again")
+
+# Trimming
+TRIM_POINTS = _counter("trim_points", "Trim points that were raised")
+TRIM_DELETED = _counter("trim_deleted_objects", "Objects that were deleted below trim points")
+TRIM_FAILURES = _counter("trim_failures", "Passes of trimming that failed")
+
+# Requests to the object store, and what they cost
+STORE_REQUESTS = _counter("store_requests", "Requests to the object store", "kind")
+STORE_ERRORS = _counter("store_errors", "Those that failed, or found nothing", "kind")
+STORE_BYTES = _counter("store_bytes", "Bytes of objects sent or received", "kind")
+STORE_DOLLARS = _counter("store_dollars", "What S3's list price for these requests is")
+
+# Consumer groups: each is told by its coordinator alone
+GROUPS = _gauge("groups", "Groups that this broker coordinates", "state")
+GROUPS_LOADING = _gauge("groups_loading", "1 while some of its groups are not known yet")
+GROUP_MEMBERS = _gauge("group_members", "Members of a group", "group")
+GROUP_GENERATION = _gauge(
+    "group_generation", "Generation of a group: goes up by rebalances", "group"
+)
+GROUP_COMMITTED = _gauge(
+    "group_committed_offset", "Offset a group has committed", "group", "topic", "partition"
+)
+GROUP_LAG = _gauge(
+    "group_lag_records",
+    "High watermark less committed offset, where this broker leads or follows the partition",
+    "group",
+    "topic",
+    "partition",
+)
+GROUP_LAG_UNKNOWN = _gauge(
+    "group_lag_unknown", "Committed partitions whose end this broker does not know"
+)
+
+# Partitions: each is told by its leader alone
+HIGH_WATERMARK = _gauge(
+    "partition_high_watermark", "First offset not committed", "topic", "partition"
+)
+LOG_START = _gauge("partition_log_start_offset", "First offset readable", "topic", "partition")
+
+# This list itself
+LEFT_OUT = _gauge("metrics_left_out", "Partitions, and partitions of groups, not shown one by one")
+
+PROCESS = {
+    "process_virtual_memory_bytes": Kind.GAUGE,
+    "process_resident_memory_bytes": Kind.GAUGE,
+    "process_start_time_seconds": Kind.GAUGE,
+    "process_cpu_seconds_total": Kind.COUNTER,
+    "process_open_fds": Kind.GAUGE,
+    "process_max_fds": Kind.GAUGE,
+}
+"""On Linux, as every Prometheus client names them."""

@@ -1,0 +1,70 @@
+"""The pages of a broker process: `/metrics`, `/healthz`, `/readyz`. It outlives fenced epochs."""
+
+import asyncio
+import logging
+
+from broker.broker import Broker
+from broker.cluster.controller import Controller
+from broker.cluster.peers import TcpPeers
+from broker.http.beat import Beat
+from broker.http.health import why_not_healthy, why_not_ready
+from broker.http.observe import Observer
+from broker.http.scrape import Scrape
+from broker.http.server import Answer, HttpServer, Page
+from broker.http.watched import Watched, standing_of
+from broker.listeners import Listener
+from broker.trimming import Trimming
+from logstore.cli.main import installed_version
+from logstore.config.broker import BrokerSettings
+from logstore.objects.metered import StoreCounts
+
+logger = logging.getLogger(__name__)
+
+
+class Door:
+    def __init__(self, settings: BrokerSettings) -> None:
+        loop = asyncio.get_running_loop()
+        self._watched: Watched | None = None
+        self._beat = Beat(loop)
+        observer = Observer(installed_version(), settings, self._beat.lateness)
+        scrape = Scrape(loop, lambda: observer.read(self._watched))
+        routes = {"/metrics": scrape.ask, "/healthz": self._healthz, "/readyz": self._readyz}
+        self._server = HttpServer(loop, routes)
+
+    async def open(self, listener: Listener) -> None:
+        await self._server.listen(listener.socket)
+        self._beat.start()
+        logger.info("metrics and health are served: address=%s", listener)
+
+    def watch(
+        self,
+        *,
+        broker: Broker,
+        controller: Controller,
+        peers: TcpPeers,
+        trimming: Trimming,
+        counts: StoreCounts,
+        stop: asyncio.Event,
+    ) -> None:
+        """Tell of this epoch from now on."""
+        self._watched = Watched(
+            broker=broker,
+            controller=controller,
+            peers=peers,
+            trimming=trimming,
+            counts=counts,
+            stop=stop,
+        )
+
+    def close(self) -> None:
+        self._beat.stop()
+        self._server.close()
+
+    def _healthz(self, answer: Answer) -> None:
+        trouble = why_not_healthy(standing_of(self._watched))
+        answer(Page(503, f"{trouble}\n".encode()) if trouble else Page(200, b"healthy\n"))
+
+    def _readyz(self, answer: Answer) -> None:
+        reasons = why_not_ready(standing_of(self._watched))
+        lines = "".join(f"{reason}\n" for reason in reasons)
+        answer(Page(503, lines.encode()) if reasons else Page(200, b"ready\n"))

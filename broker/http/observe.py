@@ -1,0 +1,145 @@
+"""Reads a broker's counters as they are, in pieces. Nothing is counted for it but what is counted
+anyway."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+
+from broker.http import catalogue as m
+from broker.http.health import Standing, State, why_not_ready
+from broker.http.names import ShownNames
+from broker.http.observe_groups import GroupReading
+from broker.http.reading import Reading
+from broker.http.watched import Watched, standing_of
+from broker.latencies import Histogram
+from logstore.config.broker import BrokerSettings
+from logstore.log.log import Topic
+
+CONTROLLER_FAILURES = "failures"
+"""The field of the controller's counts that is not an action."""
+
+
+class Observer:
+    """`lateness` is the event loop's. Keeps what is remembered between two readings."""
+
+    def __init__(self, version: str, settings: BrokerSettings, lateness: Histogram) -> None:
+        self._version = version
+        self._lateness = lateness
+        self._series_max = settings.number("logstore.metrics.series.max")
+        names_max = settings.number("logstore.metrics.names.max")
+        self._topics, self._groups = ShownNames(names_max), ShownNames(names_max)
+
+    def read(self, watched: Watched | None) -> Iterator[Sequence[Reading]]:
+        standing = standing_of(watched)
+        yield [
+            _one(m.BUILD, 1, self._version),
+            *(_one(m.STATE, standing.state is state, state) for state in State),
+            _one(m.READY, not why_not_ready(standing)),
+            _one(m.LOOP_LAG, self._lateness.copy()),
+        ]
+        if watched is None:
+            return
+        yield _clients(watched)
+        yield _writing(watched)
+        yield _cluster(watched, standing)
+        yield _controller(watched)
+        yield _store(watched)
+        log = watched.broker.log
+        self._topics.renew(log.topics)
+        left_out = 0
+        series = self._series_max
+        for topic in list(log.topics.values()):
+            told = _partitions(topic, series) if topic.name in self._topics else []
+            series -= len(told) // 2
+            left_out += len(topic.leaders) - len(told) // 2
+            yield told
+        groups = GroupReading(log, self._topics, self._groups, self._series_max)
+        yield from groups.read(watched.broker.groups)
+        yield [_one(m.LEFT_OUT, left_out + groups.left_out)]
+
+
+def _one(metric: m.Metric, value: float | Histogram, *labels: str) -> Reading:
+    return Reading(metric, labels, value)
+
+
+def _clients(watched: Watched) -> list[Reading]:
+    clients = watched.broker.clients
+    return [
+        *(
+            _one(m.REQUESTS, histogram.copy(), api.name)
+            for api, histogram in clients.latencies.by_api.items()
+        ),
+        _one(m.CONNECTIONS, len(clients.connections)),
+        _one(m.ACCEPTED, clients.accepted_count),
+        _one(m.REFUSED, clients.refused_count),
+        _one(m.LOG_FULL, clients.is_log_full),
+    ]
+
+
+def _writing(watched: Watched) -> list[Reading]:
+    log, trimming = watched.broker.log, watched.trimming
+    writer, cache = log.writer, log.cache
+    return [
+        _one(m.EPOCH, log.epoch),
+        _one(m.SEGMENTS, writer.segment_count),
+        _one(m.SEGMENT_BYTES, writer.stored_bytes),
+        _one(m.BACKLOG, writer.backlog_bytes),
+        _one(m.PUT_AGE, writer.oldest_put_age_s),
+        _one(m.COMMITTED_SEQ, writer.committed_end),
+        _one(m.OPEN_SEQ, writer.open_seq),
+        _one(m.CACHE_HITS, cache.hit_count),
+        _one(m.CACHE_MISSES, cache.miss_count),
+        _one(m.TRIM_POINTS, trimming.published_count),
+        _one(m.TRIM_DELETED, trimming.deleted_count),
+        _one(m.TRIM_FAILURES, trimming.failed_count),
+    ]
+
+
+def _cluster(watched: Watched, standing: Standing) -> list[Reading]:
+    log, peers = watched.broker.log, watched.peers
+    return [
+        _one(m.BROKERS, len(log.live_brokers())),
+        _one(m.VOUCHES, standing.vouches),
+        _one(m.TOPICS, len(log.topics)),
+        _one(m.NAMED, standing.named),
+        _one(m.LED, standing.led),
+        _one(m.FOLLOWED, sum(len(topic.followers) for topic in log.topics.values())),
+        _one(m.CLAIMS, log.claim_count),
+        _one(m.RELEASES, log.release_count),
+        _one(m.PEERS_WATCHED, peers.watched_count),
+        _one(m.PEERS_CONNECTED, len(peers.connected)),
+    ]
+
+
+def _controller(watched: Watched) -> list[Reading]:
+    controller = watched.controller
+    counts, holder = controller.counts, controller.holder
+    named = {one.name: getattr(counts, one.name) for one in fields(counts)}
+    failures = named.pop(CONTROLLER_FAILURES)
+    return [
+        _one(m.CONTROLLER, controller.is_active),
+        _one(m.CONTROLLER_ID, -1 if holder is None else holder),
+        _one(m.TERMS, controller.lease_changes),
+        *(_one(m.ACTIONS, count, action) for action, count in named.items()),
+        _one(m.CONTROLLER_FAILURES, failures),
+    ]
+
+
+def _store(watched: Watched) -> list[Reading]:
+    found = [_one(m.STORE_DOLLARS, watched.counts.dollars())]
+    for kind, counts in watched.counts.snapshot().items():
+        found += [
+            _one(m.STORE_REQUESTS, counts.calls, kind),
+            _one(m.STORE_ERRORS, counts.errors, kind),
+            _one(m.STORE_BYTES, counts.bytes, kind),
+        ]
+    return found
+
+
+def _partitions(topic: Topic, most: int) -> list[Reading]:
+    """Two readings of each of the first `most` partitions that are led here."""
+    told = []
+    for number in sorted(topic.leaders)[: max(0, most)]:
+        leader, labels = topic.leaders[number], (topic.name, str(number))
+        told.append(Reading(m.HIGH_WATERMARK, labels, leader.high_watermark))
+        told.append(Reading(m.LOG_START, labels, leader.log_start))
+    return told

@@ -1,0 +1,13 @@
+"""One value of one metric, as read on the event loop."""
+
+from typing import NamedTuple
+
+from broker.http.catalogue import Metric
+from broker.latencies import Histogram
+
+
+class Reading(NamedTuple):
+    metric: Metric
+    labels: tuple[str, ...]
+    value: float | Histogram
+    """A histogram is a copy: it is rendered in a thread."""

@@ -1,0 +1,58 @@
+"""The head of an HTTP request, and what may be wrong with it. Pure.
+
+    GET /metrics HTTP/1.1 | name: value | ... | empty line
+
+Only what three pages need. Deliberately missing: bodies, queries, a second request on a connection.
+"""
+
+import re
+
+from logstore.errors import Invalid
+
+HEAD_BYTES_MAX = 8 * 1024
+HEADERS_MAX = 100
+END = b"\r\n\r\n"
+
+_LINE = re.compile(rb"([A-Za-z]{1,16}) ([!-~]{1,2048}) HTTP/1\.([01])")
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\0\r\n]*?)[ \t]*")
+
+
+class BadRequest(Invalid):
+    """`status` is what HTTP calls it."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+def path_of(head: bytes) -> str:
+    """The path that a request asks for, from its bytes up to the empty line.
+
+    Raises `BadRequest`: 400 for what is not HTTP/1, 405 for every method but GET.
+    """
+    line, *headers = head.split(b"\r\n")
+    found = _LINE.fullmatch(line)
+    if found is None:
+        raise BadRequest(400, "not a request of HTTP/1")
+    method, target, minor = found.groups()
+    names = _names(headers)
+    if method != b"GET":
+        raise BadRequest(405, "only GET is served here")
+    if minor == b"1" and names.count(b"host") != 1:
+        raise BadRequest(400, "one Host header is needed")
+    return target.decode("ascii")
+
+
+def _names(headers: list[bytes]) -> list[bytes]:
+    if len(headers) > HEADERS_MAX:
+        raise BadRequest(431, "too many headers")
+    names = []
+    for header in headers:
+        found = _HEADER.fullmatch(header)
+        if found is None:
+            raise BadRequest(400, "a header is not of the form name: value")
+        name, value = found[1].lower(), found[2]
+        if name == b"transfer-encoding" or (name == b"content-length" and value != b"0"):
+            raise BadRequest(400, "a body is not taken")
+        names.append(name)
+    return names

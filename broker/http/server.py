@@ -1,0 +1,147 @@
+"""A small HTTP server for a few pages: GET only, one request per connection, everything bounded.
+
+Plain calls on the event loop, like the Kafka side; a page may be answered later. Whatever a client
+does, its connection is gone after `WHOLE_S`.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+from typing import NamedTuple
+
+from broker.http.request import END, HEAD_BYTES_MAX, BadRequest, path_of
+
+CONNECTIONS_MAX = 32
+HEAD_S = 5.0
+WHOLE_S = 30.0
+BACKLOG = 32
+PLAIN = "text/plain; charset=utf-8"
+
+logger = logging.getLogger(__name__)
+
+
+class Page(NamedTuple):
+    status: int
+    body: bytes
+    content_type: str = PLAIN
+
+
+Answer = Callable[[Page], None]
+Route = Callable[[Answer], None]
+"""Answers once, at once or later."""
+
+
+class HttpServer:
+    def __init__(self, loop: asyncio.AbstractEventLoop, routes: Mapping[str, Route]) -> None:
+        """`routes` are whole paths."""
+        self.loop = loop
+        self.routes = routes
+        self.connections: set[HttpConnection] = set()
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, bound: socket.socket) -> None:
+        self._server = await self.loop.create_server(
+            partial(HttpConnection, self), sock=bound, backlog=BACKLOG
+        )
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for connection in tuple(self.connections):
+            connection.abort()
+
+
+class HttpConnection(asyncio.Protocol):
+    def __init__(self, server: HttpServer) -> None:
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._head = bytearray()
+        self._is_asked = False
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if len(self._server.connections) >= CONNECTIONS_MAX:
+            transport.abort()
+            return
+        self._server.connections.add(self)
+        self._timer = self._server.loop.call_later(HEAD_S, self._ask_too_late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.connections.discard(self)
+        self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_asked:
+            return  # whatever follows the first request is not read
+        self._head += data
+        end = self._head.find(END)
+        if end < 0 and len(self._head) <= HEAD_BYTES_MAX:
+            return
+        self._is_asked = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = self._server.loop.call_later(WHOLE_S, self.abort)
+        if not 0 <= end <= HEAD_BYTES_MAX:
+            self._answer(_trouble(431, "the head is too long"))
+        else:
+            self._serve(bytes(self._head[:end]))
+
+    def eof_received(self) -> bool:
+        return self._is_asked  # a client may be done with asking before it has its answer
+
+    # Answering
+
+    def _serve(self, head: bytes) -> None:
+        try:
+            route = self._server.routes.get(path_of(head))
+            if route is None:
+                raise BadRequest(404, f"there are {', '.join(sorted(self._server.routes))}")
+            route(self._answer)
+        except BadRequest as error:
+            self._answer(_trouble(error.status, str(error)))
+        except Exception:  # told, and ends one connection
+            logger.exception("page cannot be made")
+            self._answer(_trouble(500, "fault in the broker"))
+
+    def _answer(self, page: Page) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._transport.write(_encoded(page))
+        self._transport.close()
+
+    def _ask_too_late(self) -> None:
+        self._is_asked = True
+        self._answer(_trouble(408, "no request came"))
+        self._timer = self._server.loop.call_later(HEAD_S, self.abort)
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def _trouble(status: int, why: str) -> Page:
+    return Page(status, f"{why}\n".encode())
+
+
+def _encoded(page: Page) -> bytes:
+    lines = [
+        f"HTTP/1.1 {page.status} {HTTPStatus(page.status).phrase}",
+        f"Content-Type: {page.content_type}",
+        f"Content-Length: {len(page.body)}",
+        "Cache-Control: no-store",
+        "X-Content-Type-Options: nosniff",
+        "Connection: close",
+        *(("Allow: GET",) if page.status == HTTPStatus.METHOD_NOT_ALLOWED else ()),
+        "",
+        "",
+    ]
+    return "\r\n".join(lines).encode() + page.body

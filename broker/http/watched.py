@@ -1,0 +1,55 @@
+"""What is looked at: the parts of a broker in one of its epochs, and how it stands."""
+
+import asyncio
+from dataclasses import dataclass
+
+from broker.broker import Broker
+from broker.cluster.controller import Controller
+from broker.cluster.peers import TcpPeers
+from broker.http.health import Standing, State
+from broker.trimming import Trimming
+from logstore.log.log import Log, Topic
+from logstore.objects.metered import StoreCounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    broker: Broker
+    controller: Controller
+    peers: TcpPeers
+    trimming: Trimming
+    counts: StoreCounts
+    stop: asyncio.Event
+    """Set when the process is to end."""
+
+
+def standing_of(watched: Watched | None) -> Standing:
+    """None: no epoch has begun, or accepted, yet."""
+    if watched is None:
+        return Standing(state=State.STARTING)
+    log = watched.broker.log
+    return Standing(
+        state=_state_of(watched),
+        named=sum(named_in(log, topic) for topic in log.topics.values()),
+        led=sum(led_in(topic) for topic in log.topics.values()),
+        vouches=log.vouches,
+        put_age_s=log.writer.oldest_put_age_s,
+    )
+
+
+def _state_of(watched: Watched) -> State:
+    if watched.broker.log.fenced.is_set():
+        return State.FENCED
+    if watched.stop.is_set() or watched.broker.clients.is_stopping:
+        return State.STOPPING
+    return State.SERVING
+
+
+def named_in(log: Log, topic: Topic) -> int:
+    """Partitions whose rows say that this epoch leads them."""
+    return sum(1 for row in topic.rows if row.chain == log.epoch)
+
+
+def led_in(topic: Topic) -> int:
+    """Partitions that this broker serves as their leader."""
+    return sum(1 for one in topic.leaders.values() if one.is_taken and not one.is_released)

@@ -1,0 +1,121 @@
+"""Which topics a registry must have, by rows still there, records and take entries. Pure.
+
+    row    record     take entry
+    yes    newer      any          the record
+    live   deleted    any          the row says `deleting`: whoever starts finishes it
+    none   deleted    any          nothing: it was over
+    none   live       yes          the record
+    none   live       none         nothing: it was never born
+    none   none       yes          `restored-<id>` with default settings, if it has records
+
+Of a topic's records the newest counts, also where its row was never changed to it: its writer died,
+and nobody was told that the change is made. A deletion counts whatever its version.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from logstore.errors import Refused
+from logstore.log.topic_record import TopicRecord, newest_version, record_problem, standing
+from logstore.rows import TopicRow, TopicStatus
+
+RESTORED = "restored-"
+"""Begins the names of topics whose own were lost."""
+
+Records = Mapping[bytes, Sequence[TopicRecord]]
+"""Those of each topic, by its id."""
+
+
+class Led(NamedTuple):
+    """A topic as chains hold it: how many partitions were led, and whether a record is left."""
+
+    partitions: int
+    is_empty: bool
+
+
+@dataclass(slots=True)
+class Topics:
+    """`rows` by name; `records` are to be written before them."""
+
+    rows: dict[str, TopicRow]
+    records: list[TopicRecord] = field(default_factory=list)
+
+
+def plan_topics(
+    old: Mapping[str, TopicRow],
+    led: Mapping[bytes, Led],
+    records: Records,
+    given: Mapping[bytes, str],
+) -> Topics:
+    """Raises `Refused` when two topics are to have one name. `given` are names of lost ones."""
+    planned = Topics({})
+    for name, row in old.items():
+        known = records.get(row.topic_id, ())
+        topic = _kept(row, known)
+        if topic.status is TopicStatus.LIVE:
+            topic = _recorded(planned, name, _as_led(topic, led), known)
+        planned.rows[name] = topic
+    there = {topic.topic_id for topic in old.values()}
+    for topic_id in sorted({*led, *records} - there):
+        known = records.get(topic_id, ())
+        found = _lost(topic_id, known, led.get(topic_id), given.get(topic_id))
+        if found is not None:
+            _check_name(planned, found.name, topic_id)
+            topic = _recorded(planned, found.name, _as_led(found.topic, led), known)
+            planned.rows[found.name] = topic
+    return planned
+
+
+def _kept(row: TopicRow, records: Sequence[TopicRecord]) -> TopicRow:
+    if row.status is not TopicStatus.LIVE or not records:
+        return row
+    newest = standing(records).topic
+    if newest.status is TopicStatus.DELETED:
+        return replace(row, status=TopicStatus.DELETING)
+    return newest if newest.version > row.version else row
+
+
+def _lost(
+    topic_id: bytes, records: Sequence[TopicRecord], led: Led | None, given: str | None
+) -> TopicRecord | None:
+    """A topic without a row, if there is one. Without a record it may be one that was deleted."""
+    if led is None:
+        return None
+    if records:
+        newest = standing(records)
+        is_over = newest.topic.status is not TopicStatus.LIVE
+        return None if is_over else newest._replace(name=given or newest.name)
+    if led.is_empty and given is None:
+        return None
+    name = given or f"{RESTORED}{topic_id.hex()}"
+    return TopicRecord(name, TopicRow(topic_id, TopicStatus.LIVE, led.partitions, {}))
+
+
+def _as_led(topic: TopicRow, led: Mapping[bytes, Led]) -> TopicRow:
+    """With as many partitions as were led at least."""
+    found = led.get(topic.topic_id)
+    count = topic.partitions if found is None else max(topic.partitions, found.partitions)
+    return replace(topic, partitions=count)
+
+
+def _check_name(planned: Topics, name: str, topic_id: bytes) -> None:
+    """The row of an earlier life gives way."""
+    row = planned.rows.get(name)
+    if row is not None and row.status is TopicStatus.LIVE:
+        raise Refused(
+            f"a topic of this name is there already: name={name} lost={topic_id.hex()}; "
+            "give the lost one another with --topic ID=NAME"
+        )
+
+
+def _recorded(
+    planned: Topics, name: str, topic: TopicRow, records: Sequence[TopicRecord]
+) -> TopicRow:
+    """The row, in the version of the record that says the same: a new one unless one is there."""
+    if record_problem(name, topic, records) is None:
+        return topic
+    version = max(topic.version, newest_version(records)) + 1
+    topic = replace(topic, version=version)
+    planned.records.append(TopicRecord(name, topic))
+    return topic

@@ -1,0 +1,33 @@
+"""Holds the rows of topics against their records in the store: what restore would make of them."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from logstore.log.topic_record import (
+    TOPICS,
+    TopicRecord,
+    decode_record,
+    record_problem,
+    standing,
+)
+from logstore.objects.memory import MemoryObjects
+from logstore.registry.store import Row
+from logstore.rows import TopicRow, TopicStatus
+
+
+def topic_violations(
+    objects: MemoryObjects, rows: Sequence[tuple[str, Row]], seen: Counter[str]
+) -> Iterator[str]:
+    """`rows` are those of all topics; one that was put without a version has no record."""
+    records: dict[bytes, list[TopicRecord]] = {}
+    for info in objects.list(TOPICS):
+        record = decode_record(info.key, objects.get(info.key))
+        records.setdefault(record.topic.topic_id, []).append(record)
+    for name, row in rows:
+        topic = TopicRow.of(row)
+        known = records.get(topic.topic_id, [])
+        problem = record_problem(name, topic, known) if topic.version else None
+        if problem is not None:
+            yield f"record of a topic: name={name}: {problem}"
+        elif topic.status is TopicStatus.LIVE and known and standing(known).topic != topic:
+            seen["change recorded, never made"] += 1

@@ -1,0 +1,77 @@
+"""Who is healthy, who is ready, and what is said of those who are not."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from broker.http.health import Standing, State, why_not_healthy, why_not_ready
+from tests.broker.http.pages import Pages, ask, pages_of
+from tests.broker.running import Running, running_broker
+
+WELL = Standing(state=State.SERVING, named=3, led=3, vouches=True, put_age_s=0.1)
+
+
+@pytest.fixture
+def pages() -> Iterator[Pages]:
+    with running_broker() as running, pages_of(running) as pages:
+        yield pages
+
+
+@pytest.mark.parametrize("state", State)
+def test_only_the_fenced_are_not_healthy(state: State) -> None:
+    assert bool(why_not_healthy(replace(WELL, state=state))) == (state is State.FENCED)
+
+
+def test_who_does_all_of_it_is_ready() -> None:
+    assert not why_not_ready(WELL)
+    assert not why_not_ready(replace(WELL, led=0, named=0))
+
+
+@pytest.mark.parametrize("state", set(State) - {State.SERVING})
+def test_who_does_not_serve_is_not_ready(state: State) -> None:
+    (reason,) = why_not_ready(replace(WELL, state=state))
+    assert state.value in reason
+
+
+def test_every_reason_is_told() -> None:
+    ill = replace(WELL, led=2, vouches=False, put_age_s=7.0)
+    told = "\n".join(why_not_ready(ill))
+    assert "led=2 named=3" in told
+    assert "lease" in told
+    assert "oldest put=7.0 s" in told
+
+
+def test_a_broker_that_serves_says_so(pages: Pages) -> None:
+    pages.running.create_topic("t", 3)
+    assert ask(pages.port, "/healthz")[::2] == (200, "healthy\n")
+    assert ask(pages.port, "/readyz")[::2] == (200, "ready\n")
+
+
+def test_a_process_without_an_epoch_yet_is_healthy_and_not_ready(running: Running) -> None:
+    pages = Pages(running, {})
+    try:
+        assert ask(pages.port, "/healthz").status == 200
+        assert ask(pages.port, "/readyz")[::2] == (503, "not accepting: starting\n")
+        assert 'logstore_broker_state{state="starting"} 1.0' in ask(pages.port, "/metrics").body
+    finally:
+        running.do(pages.door.close)
+
+
+def test_a_broker_that_was_told_to_stop_is_healthy_and_not_ready(pages: Pages) -> None:
+    pages.running.do(pages.stop.set)
+    assert ask(pages.port, "/healthz").status == 200
+    assert ask(pages.port, "/readyz")[::2] == (503, "not accepting: stopping\n")
+
+
+def test_a_partition_that_its_row_names_and_nobody_serves_is_told(pages: Pages) -> None:
+    topic = pages.running.create_topic("t", 2)
+    pages.running.do(lambda: topic.leaders.pop(1))
+    status, _, body = ask(pages.port, "/readyz")
+    assert (status, body) == (503, "partitions are not led yet: led=1 named=2\n")
+
+
+def test_a_fenced_broker_is_neither(pages: Pages) -> None:
+    pages.running.do(pages.running.log.writer.stop)
+    assert ask(pages.port, "/healthz").status == 503
+    assert ask(pages.port, "/readyz")[::2] == (503, "not accepting: fenced\n")

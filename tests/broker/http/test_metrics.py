@@ -1,0 +1,204 @@
+"""What a broker's metrics say, that all of them are documented, and that they stay few."""
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from broker.http.catalogue import METRICS, PROCESS, Kind
+from broker.http.names import LABEL_CHARACTERS_MAX, OTHER
+from logstore.wire.client import Connection
+from tests.broker.group_calls import SETTINGS, commit, join, prepare
+from tests.broker.http.pages import Pages, ask, pages_of, scrape
+from tests.broker.running import Running, batch_of, fetch, produce, running_broker
+
+LIST = Path(__file__).parents[3] / "docs/operations/metrics.md"
+ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| (.*?) ?\| (.+) \|$", re.MULTILINE)
+LAG, COMMITTED = "logstore_group_lag_records", "logstore_group_committed_offset"
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Running]:
+    with running_broker(SETTINGS) as running:
+        prepare(running)
+        yield running
+
+
+@pytest.fixture
+def pages(running: Running) -> Iterator[Pages]:
+    with pages_of(running) as pages:
+        yield pages
+
+
+def listed() -> dict[str, tuple[str, tuple[str, ...], str]]:
+    """Kind, labels and meaning of every metric in the document."""
+    return {
+        name: (kind, tuple(re.findall(r"`(\w+)`", labels)), meaning)
+        for name, kind, labels, meaning in ROW.findall(LIST.read_text())
+    }
+
+
+def test_the_document_lists_every_metric_as_it_is() -> None:
+    told = listed()
+    for metric in METRICS:
+        assert told.pop(metric.name) == (metric.kind, metric.labels, metric.meaning)
+    assert {name: kind for name, (kind, _, _) in told.items()} == PROCESS
+
+
+def test_what_is_exposed_is_what_is_listed(pages: Pages, client: Connection) -> None:
+    pages.running.create_topic("exposed")
+    produce(client, "exposed", batch_of(b"v"))
+    commit(client, "exposed-group", 0, "exposed")
+    found = scrape(pages.port)
+
+    assert found.kinds == {name: kind for name, (kind, _, _) in listed().items()}
+    for metric in METRICS:
+        sample = f"{metric.name}_count" if metric.kind is Kind.HISTOGRAM else metric.name
+        assert found.samples.get(sample), f"no sample of {metric.name}"
+        for labels in found.samples[sample]:
+            assert {name for name, _ in labels} == set(metric.labels)
+
+
+def test_requests_are_counted_by_api_with_how_long_they_took(
+    pages: Pages, client: Connection
+) -> None:
+    pages.running.create_topic("counted")
+    name = "logstore_request_duration_seconds"
+    before = scrape(pages.port).values(f"{name}_count", "api")
+    for _ in range(3):
+        produce(client, "counted", batch_of(b"v"))
+    fetch(client, "counted")
+    found = scrape(pages.port)
+    after = found.values(f"{name}_count", "api")
+
+    assert after["Produce"] - before.get("Produce", 0) == 3
+    assert after["Fetch"] - before.get("Fetch", 0) == 1
+    assert found.value(f"{name}_bucket", api="Produce", le="+Inf") == after["Produce"]
+    assert found.value(f"{name}_sum", api="Produce") > 0
+    assert found.value("logstore_connections") >= 1
+
+
+def test_pipelined_requests_are_each_counted(pages: Pages, client: Connection) -> None:
+    pages.running.create_topic("pipelined")
+    name = "logstore_request_duration_seconds_count"
+    before = scrape(pages.port).values(name, "api")
+    with ThreadPoolExecutor(8) as threads:
+
+        def work(_: int) -> None:
+            with pages.running.connect() as one:
+                for _ in range(20):
+                    produce(one, "pipelined", batch_of(b"v"))
+
+        list(threads.map(work, range(8)))
+    after = scrape(pages.port).values(name, "api")
+    assert after["Produce"] - before.get("Produce", 0) == 160
+
+
+def test_the_log_and_the_bill_are_told(pages: Pages, client: Connection) -> None:
+    pages.running.create_topic("told", 2)
+    before = scrape(pages.port)
+    produce(client, "told", batch_of(b"a", b"b"))
+    pages.counts.add("create", calls=2_000, moved_bytes=7, errors=1)
+    after = scrape(pages.port)
+
+    segments = "logstore_segments_stored_total"
+    assert after.value(segments) == before.value(segments) + 1
+    assert after.value("logstore_committed_seq") == after.value("logstore_open_seq")
+    assert after.value("logstore_partition_high_watermark", topic="told", partition="0") == 2
+    assert after.value("logstore_partition_high_watermark", topic="told", partition="1") == 0
+    assert after.value("logstore_partitions_led") == after.value("logstore_partitions_named")
+    assert after.value("logstore_store_requests_total", kind="create") == 2_000
+    assert after.value("logstore_store_errors_total", kind="create") == 1
+    assert after.value("logstore_store_dollars_total") == pytest.approx(0.01)
+
+
+def test_lag_is_what_a_group_has_not_committed_yet(pages: Pages, client: Connection) -> None:
+    topic = pages.running.create_topic("lagging", 2)
+    produce(client, "lagging", batch_of(b"a", b"b", b"c"))
+    member = join(client, "lagging-group")
+    commit(client, "lagging-group-2", 1, "lagging")
+    commit(client, "lagging-group-2", 0, "lagging", partition=1)
+    found = scrape(pages.port)
+
+    where = {"group": "lagging-group-2", "topic": topic.name}
+    assert found.value(LAG, **where, partition="0") == 2
+    assert found.value(LAG, **where, partition="1") == 0
+    assert found.value(COMMITTED, **where, partition="0") == 1
+    assert found.value("logstore_group_members", group="lagging-group") == 1
+    generation = found.value("logstore_group_generation", group="lagging-group")
+    assert generation == member.generation_id
+
+    pages.running.delete_topic("lagging")
+    assert "lagging-group-2" not in scrape(pages.port).values(LAG, "group")
+
+
+def test_names_of_any_form_are_labels(pages: Pages, client: Connection) -> None:
+    pages.running.create_topic("named")
+    names = ['quo"te', "back\\slash", "new\nline", "é\u2028", "{}=,#", OTHER, "x" * 5_000]
+    for name in names:
+        commit(client, name, 0, "named")
+    found = set(scrape(pages.port).values(LAG, "group"))
+    assert {name[:LABEL_CHARACTERS_MAX] for name in names} <= found
+
+
+def test_groups_that_cannot_be_told_apart_by_their_label_are_summed(
+    pages: Pages, client: Connection
+) -> None:
+    pages.running.create_topic("summed")
+    produce(client, "summed", batch_of(b"a", b"b"))
+    for ending in "ab":
+        commit(client, "y" * 300 + ending, 0, "summed")
+    label = "y" * LABEL_CHARACTERS_MAX
+    assert scrape(pages.port).value(LAG, group=label, topic="summed", partition="0") == 4
+
+
+def test_names_are_bounded_and_the_rest_is_one_name(running: Running, client: Connection) -> None:
+    for number in range(6):
+        running.create_topic(f"many-{number}")
+        produce(client, f"many-{number}", batch_of(b"a", b"b"))
+        commit(client, f"many-group-{number}", 1, f"many-{number}")
+    with pages_of(running, {"logstore.metrics.names.max": "2"}) as pages:
+        found = scrape(pages.port)
+        topics = set(found.values("logstore_partition_high_watermark", "topic"))
+        groups = set(found.values(LAG, "group"))
+        assert len(topics) <= 2
+        assert OTHER in groups
+        assert len(groups) <= 3
+        assert found.value(LAG, group=OTHER, topic=OTHER, partition=OTHER) >= 4
+        assert found.value("logstore_metrics_left_out") >= 4
+
+
+def test_series_are_bounded_and_the_rest_is_one_partition(
+    running: Running, client: Connection
+) -> None:
+    topic = running.create_topic("wide", 9)
+    for partition in range(9):
+        produce(client, "wide", batch_of(b"a"), partition=partition)
+        commit(client, "wide-group", 0, "wide", partition=partition)
+    with pages_of(running, {"logstore.metrics.series.max": "5"}) as pages:
+        found = scrape(pages.port)
+        assert len(found.samples["logstore_partition_high_watermark"]) == 5
+        assert len(found.samples.get(COMMITTED, {})) == 5
+        lags = sum(
+            value
+            for labels, value in found.samples[LAG].items()
+            if {("group", "wide-group"), ("topic", topic.name)} <= labels
+        )
+        assert lags == 9
+
+
+def test_whoever_asks_at_the_same_time_gets_a_page(pages: Pages) -> None:
+    with ThreadPoolExecutor(16) as threads:
+        answers = list(threads.map(lambda _: ask(pages.port, "/metrics").status, range(32)))
+    assert answers == [200] * 32
+
+
+def test_a_setting_is_told_by_no_page(running: Running) -> None:
+    canary = "canary-7f3a"
+    given = {"storage.endpoint": f"http://user:{canary}@host", "storage.profile": canary}
+    with pages_of(running, given) as pages:
+        for path in ("/metrics", "/healthz", "/readyz", "/no-such-page"):
+            answered = ask(pages.port, path)
+            assert canary not in f"{answered}"

@@ -1,0 +1,132 @@
+"""The small HTTP server: which answers it gives, and what it does not put up with."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from broker.http.server import CONNECTIONS_MAX, Answer, HttpServer, Page
+from broker.listeners import Listener, bind, parse_address
+from tests.broker.http.pages import ask
+from tests.broker.running import DEADLINE_S, Running
+
+LATER: list[Answer] = []
+
+
+def breaks(answer: Answer) -> None:
+    raise ZeroDivisionError("canary")
+
+
+@pytest.fixture
+def server(running: Running) -> Iterator[HttpServer]:
+    routes = {
+        "/page": lambda answer: answer(Page(200, b"text\n")),
+        "/later": LATER.append,
+        "/breaks": breaks,
+    }
+    made = running.do(lambda: HttpServer(running.broker.loop, routes))
+    yield made
+    running.do(made.close)
+    LATER.clear()
+
+
+@pytest.fixture
+def listener(running: Running, server: HttpServer) -> Listener:
+    bound = bind(parse_address("127.0.0.1:0"), None, "--http")
+    running.wait_for(server.listen(bound.socket))
+    return bound
+
+
+def open_to(listener: Listener) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", listener.port), DEADLINE_S)
+
+
+def all_of(sock: socket.socket) -> bytes:
+    received = b""
+    while more := sock.recv(65536):
+        received += more
+    return received
+
+
+def test_a_page_has_its_length_is_not_kept_and_ends_the_connection(listener: Listener) -> None:
+    status, headers, body = ask(listener.port, "/page")
+    assert (status, body, headers["Content-Length"]) == (200, "text\n", "5")
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Connection"] == "close"
+
+
+@pytest.mark.parametrize("path", ["/", "/page/", "/page?a=b", "/PAGE", "//page", "*", "/pag%65"])
+def test_only_whole_paths_are_served(listener: Listener, path: str) -> None:
+    assert ask(listener.port, path).status == 404
+
+
+@pytest.mark.parametrize("method", ["HEAD", "POST", "PUT", "DELETE", "OPTIONS", "CONNECT"])
+def test_only_get_is_served(listener: Listener, method: str) -> None:
+    status, headers, _ = ask(listener.port, "/page", method)
+    assert (status, headers["Allow"]) == (405, "GET")
+
+
+def test_a_fault_is_a_500_that_does_not_tell_what_it_was(listener: Listener) -> None:
+    status, _, body = ask(listener.port, "/breaks")
+    assert status == 500
+    assert "canary" not in body
+
+
+def test_a_head_that_never_ends_is_refused(listener: Listener) -> None:
+    with closing(open_to(listener)) as sock:
+        sock.sendall(b"GET /page HTTP/1.0\r\n" + b"A: b\r\n" * 1400)
+        assert all_of(sock).startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_head_may_come_in_pieces_and_what_follows_it_is_not_read(listener: Listener) -> None:
+    with closing(open_to(listener)) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in b"GET /page HTTP/1.0\r\n\r":
+            sock.sendall(bytes([byte]))
+        sock.sendall(b"\nGET /page HTTP/1.0\r\n\r\n")
+        assert all_of(sock).count(b"HTTP/1.1 200 OK") == 1
+
+
+def test_who_asks_nothing_is_sent_away(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.http.server.HEAD_S", 0.05)
+    with closing(open_to(listener)) as sock:
+        assert all_of(sock).startswith(b"HTTP/1.1 408 ")
+
+
+def test_who_gets_no_answer_in_time_is_cut_off(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.http.server.WHOLE_S", 0.05)
+    with closing(open_to(listener)) as sock:
+        sock.sendall(b"GET /later HTTP/1.0\r\n\r\n")
+        with pytest.raises(ConnectionResetError):
+            assert all_of(sock) == b""
+            raise ConnectionResetError  # an end is as good as a reset
+    assert len(LATER) == 1
+
+
+def test_a_late_answer_to_who_has_left_is_dropped(
+    running: Running, server: HttpServer, listener: Listener
+) -> None:
+    with closing(open_to(listener)) as sock:
+        sock.sendall(b"GET /later HTTP/1.0\r\n\r\n")
+        running.wait_until(lambda: len(LATER) == 1)
+    running.do(next(iter(server.connections)).abort)
+    running.wait_until(lambda: not server.connections)
+    running.do(lambda: LATER[0](Page(200, b"late")))
+    assert ask(listener.port, "/page").status == 200
+
+
+def test_too_many_connections_are_closed_and_the_others_go_on(
+    running: Running, server: HttpServer, listener: Listener
+) -> None:
+    held = [open_to(listener) for _ in range(CONNECTIONS_MAX)]
+    running.wait_until(lambda: len(server.connections) == CONNECTIONS_MAX)
+    with closing(open_to(listener)) as sock, pytest.raises(ConnectionResetError):
+        assert all_of(sock) == b""
+        raise ConnectionResetError  # an end is as good as a reset
+    held[0].sendall(b"GET /page HTTP/1.0\r\n\r\n")
+    assert all_of(held[0]).startswith(b"HTTP/1.1 200 ")
+    for sock in held:
+        sock.close()

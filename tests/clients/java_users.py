@@ -1,0 +1,76 @@
+"""Apache Kafka's own tools, Kafka Connect and Kafka Streams, unchanged; jars by Maven, cached."""
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.peers.kafka import VERSION, fetch_jars
+from tests.servers.child import cache_folder, install_once, is_installed
+from tools.java import why_no_java
+
+POM = Path(__file__).with_suffix(".pom.xml")
+JAVA = ("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+TOOLS = "org.apache.kafka.tools"
+INSTALL_S = 300.0
+TOOL_S = 90.0
+
+
+def why_no_tools() -> str | None:
+    """None if Kafka's command line tools can be run here, else what is missing."""
+    if reason := why_no_java():
+        return reason
+    try:
+        fetch_jars()
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"Maven could not fetch Apache Kafka {VERSION}: {error}"
+    return None
+
+
+def why_no_users() -> str | None:
+    """The same of Connect and Streams."""
+    if reason := why_no_java():
+        return reason
+    if is_installed(_folder()):
+        return None
+    if shutil.which("mvn") is None:
+        return "Kafka Connect and Streams are fetched with Maven"
+    try:
+        install_once(_folder(), _install)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"Maven could not fetch Kafka Connect and Streams {VERSION}: {error}"
+    return None
+
+
+def tool_command(name: str, *arguments: str) -> list[str]:
+    """`name`: a class of Kafka's tools, or one with its package."""
+    main = name if name.startswith("kafka.") else f"{TOOLS}.{name}"
+    return [*JAVA, "-cp", f"{fetch_jars()}/*", main, *arguments]
+
+
+def run_tool(name: str, *arguments: str, said: str = "", code: int = 0) -> str:
+    """What the tool wrote to stdout; `said` goes to its stdin. Fails with all that it wrote."""
+    command = tool_command(name, *arguments)
+    ran = subprocess.run(
+        command, input=said, capture_output=True, text=True, timeout=TOOL_S, check=False
+    )
+    assert ran.returncode == code, (
+        f"code={ran.returncode} {ran.stdout[-2000:]} {ran.stderr[-2000:]}"
+    )
+    return ran.stdout
+
+
+def user_command(main: str, *arguments: str) -> Sequence[str]:
+    """A Connect worker or a Streams program; the tools' jars only bring the logging."""
+    jars = [f"{_folder()}/*", *(str(path) for path in sorted(fetch_jars().glob("log4j-*.jar")))]
+    return [*JAVA, "-cp", ":".join(jars), main, *arguments]
+
+
+def _folder() -> Path:
+    return cache_folder(f"kafka-users-{VERSION}")
+
+
+def _install() -> None:
+    command = ["mvn", "-B", "-q", "-f", str(POM), "dependency:copy-dependencies"]
+    command += ["-DincludeScope=runtime", f"-DoutputDirectory={_folder()}"]
+    subprocess.run(command, check=True, capture_output=True, timeout=INSTALL_S)

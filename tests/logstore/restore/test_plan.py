@@ -1,0 +1,137 @@
+"""The rows that go with what chains tell: leaders, starts and ends; what contradicts is refused."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logstore.chains.checks import Extent
+from logstore.chains.replay import StretchKey
+from logstore.errors import Corrupt, Refused
+from logstore.restore.evidence import Evidence
+from logstore.restore.plan import Rows, plan_rows
+from logstore.rows import (
+    ChainRow,
+    ChainStatus,
+    PartitionRow,
+    StretchRef,
+    TopicRow,
+    TopicStatus,
+)
+
+CLUSTER_ID = bytes(range(16))
+TOPIC_ID = b"t" * 16
+KEY = (TOPIC_ID, 0)
+
+
+def test_a_deleted_topic_of_an_old_copy_is_not_brought_back() -> None:
+    chains = [evidence(1, {0: Extent(0, 5, False)})]
+    old = Rows(topics={"orders": TopicRow(TOPIC_ID, TopicStatus.DELETED, 1, {})})
+
+    planned = plan_rows(CLUSTER_ID, chains, old)
+
+    assert planned.partitions == {}
+    assert planned.topics == old.topics
+
+
+def test_a_lost_topic_without_records_is_not_brought_back() -> None:
+    planned = plan_rows(CLUSTER_ID, [evidence(1, {0: Extent(0, 0, False)})], Rows())
+
+    assert (planned.topics, planned.partitions) == ({}, {})
+
+
+def test_a_lost_topic_gets_the_name_that_is_given_also_when_it_is_empty() -> None:
+    chains = [evidence(1, {0: Extent(0, 0, False)})]
+
+    planned = plan_rows(CLUSTER_ID, chains, Rows(), {TOPIC_ID: "orders"})
+
+    assert {name: topic.topic_id for name, topic in planned.topics.items()} == {"orders": TOPIC_ID}
+    other = Rows(topics={"orders": TopicRow(b"o" * 16, TopicStatus.LIVE, 1, {})})
+    with pytest.raises(Refused, match="there already"):
+        plan_rows(CLUSTER_ID, chains, other, {TOPIC_ID: "orders"})
+
+
+def test_an_empty_leadership_of_an_old_copy_stays_above_what_was_taken() -> None:
+    row = PartitionRow(
+        broker=1,
+        chain=2,
+        leader_epoch=1,
+        log_start=2,
+        stretches=(StretchRef(0, 1, 0), StretchRef(1, 2, 5)),
+        replicas=(1, 4),
+    )
+    old = Rows(
+        partitions={KEY: row}, topics={"orders": TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {})}
+    )
+    chains = [evidence(1, {0: Extent(0, 5, False)}), evidence(2, {})]
+
+    assert plan_rows(CLUSTER_ID, chains, old).partitions == {KEY: row}
+
+
+def test_two_leaders_of_one_leadership_are_an_alarm() -> None:
+    with pytest.raises(Corrupt, match="two chains hold one leadership"):
+        plan_rows(
+            CLUSTER_ID,
+            [evidence(1, {0: Extent(0, 5, False)}), evidence(2, {0: Extent(5, 6, False)})],
+            Rows(),
+        )
+
+
+def test_objects_older_than_the_registry_are_refused() -> None:
+    old = Rows(chains={2: ChainRow(broker=1, status=ChainStatus.OPEN)})
+    with pytest.raises(Refused, match="older than the registry"):
+        plan_rows(CLUSTER_ID, [evidence(1, {})], old)
+    old = Rows(chains={1: ChainRow(broker=1, status=ChainStatus.SEALED, seal=99, checkpoint=99)})
+    with pytest.raises(Refused, match="knows it up to 99"):
+        plan_rows(CLUSTER_ID, [evidence(1, {})], old)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(0, 10))
+@settings(max_examples=100)
+def test_a_row_lists_what_can_be_read_and_ends_with_the_newest(
+    lengths: list[int], gone: int
+) -> None:
+    starts = [sum(lengths[:number]) for number in range(len(lengths))]
+    chains = [
+        evidence(
+            number + 1,
+            {number: Extent(start, start + lengths[number], False)},
+            gone={number: min(max(gone, start), start + lengths[number])},
+        )
+        for number, start in enumerate(starts)
+    ]
+    end = sum(lengths)
+
+    planned = plan_rows(CLUSTER_ID, chains, Rows())
+
+    gone = min(gone, end)
+    if end <= gone:
+        assert planned.partitions == {}
+        return
+    row = planned.partitions[KEY]
+    assert row.log_start == gone
+    assert row.chain == len(lengths)
+    ends = [row.end_of(number) for number in range(len(row.stretches))]
+    readable = [
+        offset
+        for ref, stretch_end in zip(row.stretches, ends, strict=True)
+        for offset in range(ref.start, end if stretch_end is None else stretch_end)
+    ]
+    assert [offset for offset in readable if offset >= gone] == list(range(gone, end))
+
+
+def evidence(
+    epoch: int, stretches: dict[int, Extent], gone: dict[int, int] | None = None
+) -> Evidence:
+    def keyed(values: dict[int, int]) -> dict[StretchKey, int]:
+        return {StretchKey(TOPIC_ID, 0, number): value for number, value in values.items()}
+
+    return Evidence(
+        epoch=epoch,
+        broker=1,
+        end=9,
+        is_sealed=True,
+        checkpoint=9,
+        trim=3 if gone else 0,
+        stretches={StretchKey(TOPIC_ID, 0, n): extent for n, extent in stretches.items()},
+        gone=keyed(gone or {}),
+    )

@@ -1,0 +1,287 @@
+"""A consumer group of mixed clients, harmed again and again under load; what came of it.
+
+    python -m tests.scenarios.harness.group_series --members 8 --partitions 16 --events 8
+        [--kinds kill,freeze,…] [--brokers 1] [--kill-coordinators] [--rate 500] [--seed N]
+
+    kill           kill -9 of a member
+    freeze         SIGSTOP of a member for longer than its session
+    leave          SIGTERM of a member
+    add            one more member; one comes after each that was killed or has left, too
+    coordinator    kill -9 of the broker that coordinates the group; started again
+
+`--kill-coordinators` puts as many of the last kind among the others. What is checked is told in
+`group_judge`; a record is delivered when a member has read it, and may be read again only if it was
+not committed.
+"""
+
+import argparse
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from broker.groups.placement import OFFSETS_TOPIC, partition_of
+from tests.scenarios.harness.brokers import START_S, create_topic
+from tests.scenarios.harness.fleet import Fleet, directory_place, fleet
+from tests.scenarios.harness.group_journal import Deed, of_java, read_member
+from tests.scenarios.harness.group_judge import Absence, GroupVerdict, judge
+from tests.scenarios.harness.group_watch import GroupWatch
+from tests.scenarios.harness.process import Process
+
+TOPIC, GROUP = "harmed", "harmed"
+CLIENTS = ("librdkafka", "kafka-python", "librdkafka", "aiokafka")
+"""In turn; the first member of all is Java's."""
+MEMBER_KINDS = ("kill", "add", "freeze", "leave")
+SESSION_MS = 6_000
+FROZEN_S = 9.0
+PAUSE_S = (0.5, 4.0)
+STARTING_AT_ONCE = 6
+READY_S = 180.0
+CALM_S = 150.0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOutcome:
+    verdict: GroupVerdict
+    events: Counter[str]
+    members: int
+    partitions: int
+    seconds: float
+    recovered_s: Sequence[float]
+    """After each death of a coordinator: until the group's offsets were told again."""
+
+    def report(self) -> Iterator[str]:
+        verdict = self.verdict
+        yield (
+            f"group       {self.members} members, {self.partitions} partitions, "
+            f"{verdict.generations} generations; events {dict(self.events)}; {self.seconds:.0f} s"
+        )
+        yield (
+            f"records     delivered {verdict.delivered}, of them again {verdict.delivered_again}; "
+            f"commits accepted {verdict.commits_accepted}, refused {verdict.commits_refused}"
+        )
+        yield (
+            f"ownership   longest with a partition of nobody {verdict.longest_unowned_s:.1f} s; "
+            f"all owned {verdict.owned_again_s:.1f} s after the last event"
+        )
+        if self.recovered_s:
+            yield f"coordinator away for at most {max(self.recovered_s):.1f} s"
+        yield f"anomalies   {dict(verdict.anomalies) or 'none'}"
+        for kind, texts in verdict.examples.items():
+            yield f"  {kind}: {'; '.join(texts)}"
+
+
+@dataclass(slots=True)
+class GroupSeries:
+    directory: Path
+    chance: random.Random
+    members: int = 8
+    partitions: int = 16
+    brokers: int = 1
+    rate: float = 500.0
+    with_java: bool = True
+    processes: dict[str, Process] = field(default_factory=dict)
+    alive: list[str] = field(default_factory=list)
+    absences: list[Absence] = field(default_factory=list)
+    deaths_s: list[float] = field(default_factory=list)
+
+    def run(self, kinds: Sequence[str]) -> GroupOutcome:
+        began_s = time.monotonic()
+        with ExitStack() as stack:
+            brokers = stack.enter_context(
+                fleet(directory_place(self.directory), self.brokers, self.chance, swallowed=False)
+            )
+            create_topic(brokers.bootstrap, TOPIC, self.partitions)
+            self._add(stack, brokers, self.members)
+            number = partition_of(GROUP, len(brokers.leaders(OFFSETS_TOPIC)))
+            watch = GroupWatch(brokers.bootstrap, GROUP, TOPIC, self.partitions, number)
+            stack.enter_context(watch)
+            load = stack.enter_context(self._load(brokers))
+            self._await_commits(watch)
+            for kind in kinds:
+                self._harm(kind, stack, brokers, number)
+                time.sleep(self.chance.uniform(*PAUSE_S))
+            calm_s = time.monotonic()
+            load.send(signal.SIGTERM)
+            load.wait_for(r"^done .* failed=0$", deadline_s=CALM_S)
+            ends = self._ends(brokers)
+            self._await_end(watch, ends)
+            deeds = self._deeds()
+            for name in self.alive:
+                self.processes[name].send(signal.SIGTERM)
+            for name in self.alive:
+                self.processes[name].wait(deadline_s=START_S)
+            watch.__exit__(None, None, None)
+            brokers.stop_all()
+        verdict = judge(deeds, watch.fetched, watch.records, ends, self.absences, calm_s)
+        recovered = [
+            next(one.answered_s for one in watch.fetched if one.asked_s > at_s) - at_s
+            for at_s in self.deaths_s
+        ]
+        seconds = time.monotonic() - began_s
+        return GroupOutcome(
+            verdict, Counter(kinds), self.members, self.partitions, seconds, recovered
+        )
+
+    # Members
+
+    def _add(self, stack: ExitStack, brokers: Fleet, count: int) -> None:
+        """So many more, not too many of them starting at a time."""
+        for first in range(0, count, STARTING_AT_ONCE):
+            names = []
+            for _ in range(first, min(first + STARTING_AT_ONCE, count)):
+                at = len(self.processes)
+                is_java = self.with_java and at == 0
+                client = "java" if is_java else CLIENTS[at % len(CLIENTS)]
+                names.append(f"{at}-{client}")
+                arguments = (
+                    *("tests.scenarios.harness.group_member", "--client", client),
+                    *("--bootstrap", brokers.bootstrap, "--topic", TOPIC, "--group", GROUP),
+                    *("--session-ms", str(SESSION_MS)),
+                    *("--journal", str(self._journal(names[-1]))),
+                )
+                self.processes[names[-1]] = stack.enter_context(Process(arguments))
+            for name in names:
+                self.processes[name].wait_for("^ready$|startup_complete", deadline_s=READY_S)
+            self.alive += names
+
+    def _journal(self, name: str) -> Path:
+        return self.directory / f"{name}.journal"
+
+    def _deeds(self) -> list[Deed]:
+        deeds: list[Deed] = []
+        for name, process in self.processes.items():
+            deeds += read_member(name, self._journal(name))
+            deeds += of_java(name, process.lines)
+        return deeds
+
+    # Harm
+
+    def _harm(self, kind: str, stack: ExitStack, brokers: Fleet, number: int) -> None:
+        at_s = time.monotonic()
+        match kind:
+            case "add":
+                self._add(stack, brokers, 1)
+            case "kill":
+                name = self._take_one()
+                self.processes[name].kill()
+                self.absences.append(Absence(name, at_s))
+                self._add(stack, brokers, 1)
+            case "leave":
+                name = self._take_one()
+                self.processes[name].send(signal.SIGTERM)
+                self.processes[name].wait(deadline_s=START_S)
+                self.absences.append(Absence(name, time.monotonic()))
+                self._add(stack, brokers, 1)
+            case "freeze":
+                name = self.chance.choice(self.alive)
+                self.processes[name].send(signal.SIGSTOP)
+                time.sleep(FROZEN_S)
+                self.processes[name].send(signal.SIGCONT)
+                self.absences.append(Absence(name, at_s, time.monotonic()))
+            case "coordinator":
+                broker = brokers.leaders(OFFSETS_TOPIC)[number]
+                self.deaths_s.append(time.monotonic())
+                brokers.process(broker).kill()
+                brokers.process(broker).wait()
+                brokers.start(broker)
+            case _:
+                raise AssertionError(kind)
+
+    def _take_one(self) -> str:
+        return self.alive.pop(self.chance.randrange(len(self.alive)))
+
+    # The load and its end
+
+    def _load(self, brokers: Fleet) -> Process:
+        return Process(
+            [
+                "tests.scenarios.harness.steady",
+                *("--bootstrap", brokers.bootstrap, "--topic", TOPIC),
+                *("--partitions", str(self.partitions), "--rate", str(self.rate)),
+                *("--bytes", "100", "--journal", str(self.directory / "load.journal")),
+            ]
+        )
+
+    def _await_commits(self, watch: GroupWatch) -> None:
+        """Until offsets of all partitions were committed."""
+        deadline_s = time.monotonic() + CALM_S
+        while not watch.fetched or len(watch.fetched[-1].offsets) < self.partitions:
+            assert time.monotonic() < deadline_s, f"commits: {watch.fetched[-1:]}"
+            time.sleep(0.2)
+
+    def _ends(self, brokers: Fleet) -> dict[int, int]:
+        consumer = Consumer({"bootstrap.servers": brokers.bootstrap, "group.id": "ends"})
+        ends: dict[int, int] = {}
+        deadline_s = time.monotonic() + START_S
+        while len(ends) < self.partitions:
+            place = TopicPartition(TOPIC, len(ends))
+            try:
+                _, ends[len(ends)] = consumer.get_watermark_offsets(place, timeout=START_S)
+            except KafkaException:
+                assert time.monotonic() < deadline_s, f"ends: {ends}"
+        consumer.close()
+        return ends
+
+    def _await_end(self, watch: GroupWatch, ends: dict[int, int]) -> None:
+        """Until all is committed; what is not by then, the judge finds."""
+        deadline_s = time.monotonic() + CALM_S
+        while not watch.fetched or watch.fetched[-1].offsets != ends:
+            if time.monotonic() > deadline_s:
+                break
+            time.sleep(0.2)
+
+
+def plan(count: int, chance: random.Random, *, kill_coordinators: bool) -> list[str]:
+    """`count` events upon members, every kind as often; and as many deaths of coordinators."""
+    kinds = [MEMBER_KINDS[number % len(MEMBER_KINDS)] for number in range(count)]
+    kinds += ["coordinator"] * (count if kill_coordinators else 0)
+    chance.shuffle(kinds)
+    return kinds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--members", type=int, default=8)
+    parser.add_argument("--partitions", type=int, default=16)
+    parser.add_argument("--events", type=int, default=8)
+    parser.add_argument("--kinds", help="these events instead, in this order: kill,freeze,…")
+    parser.add_argument("--brokers", type=int, default=1)
+    parser.add_argument("--kill-coordinators", action="store_true")
+    parser.add_argument("--rate", type=float, default=500.0, help="values a second")
+    parser.add_argument("--without-java", action="store_true")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--directory", type=Path, help="where to leave log and journals")
+    options = parser.parse_args()
+    chance = random.Random(options.seed)
+    kinds = plan(options.events, chance, kill_coordinators=options.kill_coordinators)
+    if options.kinds:
+        kinds = options.kinds.split(",")
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = options.directory or Path(temporary)
+        directory.mkdir(parents=True, exist_ok=True)
+        series = GroupSeries(
+            directory,
+            chance,
+            options.members,
+            options.partitions,
+            options.brokers,
+            options.rate,
+            with_java=not options.without_java,
+        )
+        outcome = series.run(kinds)
+    for line in outcome.report():
+        print(line)
+    return 1 if outcome.verdict.anomalies else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

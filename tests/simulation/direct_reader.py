@@ -1,0 +1,126 @@
+"""A consumer without a broker: the steps of `logstore.reader`, on the simulated stores.
+
+It follows chains for as long as rows name them, as a streaming query does, and reads pieces as an
+executor does. Whatever was acknowledged before it looked, it must see.
+"""
+
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, cast
+
+from logstore.errors import Corrupt, LogstoreError, NotFound
+from logstore.metadata import read_partition_rows
+from logstore.open import ReadableLog
+from logstore.perform import Performer
+from logstore.pieces import Piece, TopicPartition
+from logstore.reader import LogReader, PartitionView, SegmentGone, read_batches
+from logstore.rows import PartitionRow
+from logstore.testing.audit import records_of_batches
+from logstore.testing.history import Partition
+from tests.simulation.clients import Client
+from tests.simulation.world import World
+
+RECORDS_MAX = 40
+PAUSES_S_MAX = (0.5, 2.0, 20.0)
+"""The longest outlasts the grace of most plans: what comes next may have been deleted by then."""
+
+
+class _Reader(LogReader):
+    """`LogReader` whose steps somebody else performs."""
+
+    def __init__(self, world: World, performer: Performer) -> None:
+        # Only what it does at once, in a thread that may wait, asks its log for a performer.
+        super().__init__(cast(ReadableLog, SimpleNamespace(identity=world.identity)))
+        self._performer = performer
+
+    async def view(self, key: TopicPartition) -> PartitionView | None:
+        """As `partitions` has it, of all that there are."""
+        rows = dict(await self._performer.run(read_partition_rows()))
+        chains = {row.chain for row in rows.values()}
+        for chain in sorted(chains):
+            follower = self._follower(chain)
+            if not await self._performer.run(follower.advance()):
+                await self._performer.run(follower.look_at_row())
+        for chain in set(self._followers) - chains:
+            del self._followers[chain]
+        row = rows.get(key)
+        return None if row is None else PartitionView(row, self._end(key, row))
+
+    async def pieces_of(
+        self, key: TopicPartition, row: PartitionRow, start: int, end: int
+    ) -> list[Piece]:
+        return await self._performer.run(self._pieces(key, row, start, end))
+
+
+class DirectReader(Client):
+    """Knows no broker; what it shares with those that do is that it runs."""
+
+    def __init__(self, world: World, name: str = "direct reader") -> None:
+        super().__init__(world)
+        self.name = name
+        broker = world.chance.choice(world.brokers)
+        self._reader = _Reader(world, world.performer(broker))
+
+    async def run(self) -> None:
+        world, chance = self.world, self.world.chance
+        while not world.is_healed:
+            await world.clock.sleep_s(chance.uniform(0, chance.choice(PAUSES_S_MAX)))
+            if world.live_topics:
+                topic_id = chance.choice(list(world.live_topics))
+                number = chance.randrange(world.live_topics[topic_id][1])
+                with suppress(LogstoreError):
+                    await self.read_some(Partition(topic_id, number))
+
+    async def read_some(self, partition: Partition) -> bool:
+        """One plan and what it names; whether it brought anything."""
+        world, history = self.world, self.world.history
+        acked_end, key = history.acked_end(partition), TopicPartition(*partition)
+        view = await self._told(partition, self._reader.view(key))
+        if view is None:
+            return False
+        history.answer_fetch(partition, view.end, acked_end, self.name)
+        offset = history.position(self.name, partition)
+        if offset < view.log_start:
+            offset = view.log_start
+            history.assign(self.name, partition, offset)
+            world.seen["out of range"] += 1
+        end = min(view.end, offset + RECORDS_MAX)
+        if offset >= end:
+            return False
+        pieces = await self._told(
+            partition, self._reader.pieces_of(key, view.row, offset, end), offset
+        )
+        history.poll(self.name, partition, self._records(pieces, offset, end))
+        world.seen["read without a broker"] += 1
+        return True
+
+    def _records(self, pieces: list[Piece], start: int, end: int) -> list[tuple[int, bytes]]:
+        found: list[tuple[int, bytes]] = []
+        for piece in pieces:
+            try:
+                batches = list(
+                    read_batches(
+                        self.world.objects, piece.chain, piece.first_seq, piece.last_seq, [piece]
+                    )
+                )
+            except SegmentGone:
+                self.world.seen["segment gone: resolved again"] += 1
+                raise
+            for batch in batches:
+                found += [(r.offset, r.value) for r in records_of_batches(bytes(batch.data))]
+        return [one for one in found if start <= one[0] < end]
+
+    async def _told(self, partition: Partition, call: Any, offset: int | None = None) -> Any:
+        """`call`; what is told to be corrupt must be asked for below what may be gone."""
+        try:
+            return await call
+        except (Corrupt, NotFound) as error:
+            history, world = self.world.history, self.world
+            is_gone = history.is_deleted(partition.topic_id) or (
+                offset is not None and offset < history.start_asked(partition)
+            )
+            if is_gone:
+                world.seen[f"trimmed under a plan: {type(error).__name__}"] += 1
+            elif not world.plan.flips_bits:
+                world.violate(f"{self.name} was told: {error!r} {partition} offset={offset}")
+            raise
