@@ -15,8 +15,11 @@ SEED ?= 0
 RECORDS ?= 100000
 MINUTES ?= 30
 LIFE ?= 60
+EVENTS ?= 40
+MEMBERS ?= 50
+PARTITIONS ?= 200
 
-.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations model kills kills-s3 fuzz fmt lock clean java
+.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations model kills kills-s3 groups fuzz fmt lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -62,7 +65,7 @@ demo-s3: $(STAMP) ## the same in a bucket of versitygw, with DynamoDB Local; on 
 bench: $(STAMP) java ## measure, beside Apache Kafka in the same run; ARGS="fetch --rounds 5" for some
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-campaign: simulations model kills kills-s3 ## the long runs: many seeds, kill -9, clients among each other, S3 on a bad day
+campaign: simulations model kills kills-s3 groups ## the long runs: many seeds, kill -9, clients among each other, S3 on a bad day
 
 simulations: $(STAMP) ## the simulations over many seeds: SEEDS=2000 FIRST_SEED=0
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m "" --timeout=0 tests/simulation \
@@ -78,6 +81,13 @@ kills: $(STAMP) ## real brokers killed, real clients compared: KILLS=50 SEED=0 R
 kills-s3: $(STAMP) ## brokers killed with the log in a bucket behind faults: MINUTES=30 LIFE=60 (seconds) SEED=0
 	@MINUTES=$(MINUTES) LIFE=$(LIFE) SEED=$(SEED) $(BIN)/python -m pytest -q -m clients \
 	  --timeout=0 tests/scenarios/test_kill_series_s3.py
+
+groups: $(STAMP) ## mixed clients in one group, killed and frozen, and their brokers killed: EVENTS=40 MEMBERS=50 PARTITIONS=200 SEED=0
+	@for brokers in 1 3; do \
+	  BROKERS=$$brokers EVENTS=$(EVENTS) MEMBERS=$(MEMBERS) PARTITIONS=$(PARTITIONS) SEED=$(SEED) \
+	  $(BIN)/python -m pytest -q -m clients --timeout=0 tests/scenarios/test_group_series.py \
+	  tests/clients/test_kafka_tools.py tests/clients/test_connect_and_streams.py; \
+	done
 
 fuzz: $(STAMP) ## the native codec, built with sanitizers, attacked beside its twin in Python: MINUTES=30 SEED=0
 	@$(BIN)/python -m tools.fuzz --minutes $(MINUTES) --seed $(SEED)

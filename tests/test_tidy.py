@@ -29,6 +29,8 @@ SKIP_REASONS = {
     "no mount namespace may be made here": "a full disk is a small tmpfs, which needs the right",
     "versitygw needs Go, once": "a real S3 server beside moto; it is built from source",
     "Spark's Kafka source and Apache Kafka need Maven, once": "what ours is held against is Java",
+    "Apache Kafka's tools need Java 17 and Maven, once": "they are Java programs, fetched by Maven",
+    "Kafka Connect and Streams need Java 17 and Maven, once": "so are these",
     "Spark Connect needs a package index, once": "its client's packages are not ours to install",
     "a bucket needs versitygw and DynamoDB Local": "what they need is told by their own tests",
     "the native codec is not built here": "it needs a C compiler; its twin in Python is tested",

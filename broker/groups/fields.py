@@ -5,6 +5,7 @@ in flexible versions, compact (unsigned varint of length + 1, 0: null) with a ta
 end of each struct (KIP-482).
 """
 
+import struct
 from collections.abc import Mapping
 from struct import Struct
 
@@ -76,19 +77,28 @@ class FieldReader:
 
     def take(self, length: int) -> bytes:
         start = self._at
-        if not 0 <= length <= self.left:
+        end = start + length
+        if not start <= end <= len(self._data):
             raise Corrupt(f"field of {length} bytes in {self.left}: byte={start}")
-        self._at = start + length
-        return self._data[start : self._at]
+        self._at = end
+        return self._data[start:end]
 
     def _number(self, kind: Struct) -> int:
-        value: int = kind.unpack(self.take(kind.size))[0]
+        try:
+            value: int = kind.unpack_from(self._data, self._at)[0]
+        except struct.error as error:
+            raise Corrupt(f"field of {kind.size} bytes in {self.left}: byte={self._at}") from error
+        self._at += kind.size
         return value
 
     def _compact_length(self) -> int:
         return self._varint() - 1
 
     def _varint(self) -> int:
+        at = self._at
+        if at < len(self._data) and self._data[at] < 0x80:  # one byte, as nearly always
+            self._at = at + 1
+            return self._data[at]
         try:
             value, self._at = decode_varint(self._data, self._at)
         except (IndexError, ValueError) as error:

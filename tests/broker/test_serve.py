@@ -65,7 +65,7 @@ def test_a_second_process_of_the_same_broker_is_refused(tmp_path: Path) -> None:
         assert "stop it, or choose another --broker" in line
 
 
-def test_a_broker_whose_place_was_taken_ends_and_says_so(tmp_path: Path) -> None:
+def test_a_broker_whose_place_was_taken_says_so_and_starts_again(tmp_path: Path) -> None:
     async def take_its_place() -> None:
         opened = await open_log(str(tmp_path / "log"), clock=SystemClock(), chance=random.Random(1))
         await opened.performer.registry.update_if(BROKER, "1", {"epoch": 99}, RowExists())
@@ -75,5 +75,7 @@ def test_a_broker_whose_place_was_taken_ends_and_says_so(tmp_path: Path) -> None
         broker.wait_for(LISTENING)
         asyncio.run(take_its_place())
 
-        assert broker.wait() == 1
-        assert "took over its partitions" in broker.lines[-1]
+        broker.wait_for("epoch 1 ended: another broker took over its partitions")
+        broker.wait_for("epoch 2 listening on")
+        broker.send(signal.SIGTERM)
+        assert broker.wait() == 0

@@ -1,7 +1,8 @@
 """Brokers of one log that die, stall, lose the registry or the store, restart and hand over.
 
-As `test_one_broker`, for two to four brokers with their controllers, while partitions move. A
-failing seed is played again by
+As `test_one_broker`, for two to four brokers with their controllers, while partitions move, grow
+and change replicas, followers serve, others read without any broker, records are deleted and
+chains trimmed; in half of the seeds clocks disagree. A failing seed is played again by
 
     python -m tests.simulation.replay --cluster SEED
 """
@@ -36,6 +37,25 @@ MUST_BE_SEEN = (
     "cut off from the store",
     "rolling restart",
     "drained",
+    # of placement
+    "replicas changed",
+    "partitions added",
+    "created again",
+    "registry late",
+    "late row landed",
+    "row landed after its process died",
+    "controller died in a takeover",
+    # of trimming
+    "records deleted",
+    "out of range",
+    "trim points",
+    "segments deleted",
+    "chain trimmed",
+    # of readers
+    "read from a follower",
+    "read without a broker",
+    "times looked up",
+    "clocks differ",
 )
 
 

@@ -41,6 +41,8 @@ FROZEN_S = 6.0
 SETTLED_S = 4.0
 """Between an event's end and the next one."""
 BEFORE_S = 0.5
+BALANCE_OFTEN = ("--set", "leader.imbalance.check.interval.seconds=1")
+"""So that a broker that came back leads again before the next event; nothing else is changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ class ClusterSeries:
     def _settle(self, brokers: Fleet, load: Process) -> None:
         """Everybody is up, everything is led, and the load is acknowledged again."""
         until_s = time.monotonic() + self.settled_s
-        deadline_s = until_s + START_S
+        deadline_s = until_s + 2 * START_S
         while time.monotonic() < until_s or not self._is_balanced(brokers):
             assert time.monotonic() < deadline_s, f"leaders: {brokers.leaders(TOPIC)}"
             time.sleep(0.2)
@@ -281,6 +283,7 @@ def main() -> int:
             options.brokers,
             options.partitions,
             options.rate,
+            more=BALANCE_OFTEN,
         )
         outcome = series.run(kinds)
     for line in outcome.report():

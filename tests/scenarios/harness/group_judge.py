@@ -96,7 +96,7 @@ def _ceilings(deeds: Sequence[Deed], did: str) -> dict[int, Ceiling]:
         if deed.did == did:
             for partition, offset in deed.parts:
                 points[partition].append((deed.at_s, offset))
-    found = defaultdict(lambda: Ceiling(()))
+    found: defaultdict[int, Ceiling] = defaultdict(lambda: Ceiling(()))
     found.update({partition: Ceiling(some) for partition, some in points.items()})
     return found
 
@@ -119,7 +119,7 @@ def _judge_commits(
                 told = f"member={deed.member} partition={partition} offset={offset}"
                 if offset > ends[partition]:
                     verdict.found("ahead", f"{told} end={ends[partition]}")
-                before = acked[partition].before(begun.get((deed.member, partition), deed.at_s))
+                before = acked[partition].before(begun.pop((deed.member, partition), deed.at_s))
                 if offset < before:
                     verdict.found("back", f"{told} acknowledged before={before}")
 
@@ -224,7 +224,7 @@ def _judge_owners(
             begun.update({(deed.member, partition): deed.at_s for partition, _ in deed.parts})
         elif deed.did == "committed":
             for partition, _ in deed.parts:
-                at_s = begun.get((deed.member, partition), deed.at_s)
+                at_s = begun.pop((deed.member, partition), deed.at_s)
                 since = [member for when_s, member in assigned[partition] if when_s < at_s]
                 if since and since[-1] not in ("", deed.member):
                     told = f"{partition=} at={at_s:.3f} owner={since[-1]}"

@@ -95,7 +95,7 @@ def librdkafka(
         journal.note("read", read_parts(offsets))
         parts = [[partition, all_[-1] + 1] for partition, all_ in offsets.items()]
         journal.note("commits", parts)
-        wanted = [TopicPartition(options.topic, *part) for part in parts]
+        wanted = [TopicPartition(options.topic, part, at) for part, at in parts]
         try:
             consumer.commit(offsets=wanted, asynchronous=False)
             journal.note("committed", parts)
