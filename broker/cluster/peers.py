@@ -7,6 +7,7 @@ right from the start tells of a wrong address, not of a death.
 
 import asyncio
 import logging
+import math
 import random
 import socket
 from collections.abc import Callable, Mapping
@@ -20,6 +21,8 @@ PEERS_MAX = 1000
 CONNECT_S = 2.0
 AGAIN_FIRST_S, AGAIN_MAX_S = 0.05, 2.0
 SHORT_S = 5.0
+TELL_AFTER_S = 5.0
+"""A broker that was never reached for so long is told of, once."""
 """A connection that ends sooner is made anew after a pause that grows, else at once."""
 
 logger = logging.getLogger(__name__)
@@ -91,15 +94,17 @@ class TcpPeers:
     async def _keep(self, peer: Peer, on_gone: OnGone) -> None:
         """Stay connected to `peer`; tell when it refuses after it was reached."""
         was_reached, wait_s = False, AGAIN_FIRST_S
+        tell_at_s = self._clock.monotonic_s() + TELL_AFTER_S
         while True:
             began_s = self._clock.monotonic_s()
             try:
                 reader, writer = await _connect(peer)
-            except ConnectionRefusedError:
-                if was_reached:
-                    on_gone(peer.broker, peer.epoch)
             except (OSError, OverflowError, ValueError) as error:  # the last two: a strange address
-                logger.debug("peer cannot be reached: broker=%d %s", peer.broker, error)
+                if was_reached and isinstance(error, ConnectionRefusedError):
+                    on_gone(peer.broker, peer.epoch)
+                if not was_reached and began_s >= tell_at_s:
+                    tell_at_s = math.inf
+                    _tell_unreachable(peer, error)
             else:
                 was_reached = True
                 self.connected.add(peer)
@@ -112,6 +117,17 @@ class TcpPeers:
                     continue
             await self._clock.sleep_s(wait_s * (0.5 + self._chance.random() / 2))
             wait_s = min(2 * wait_s, AGAIN_MAX_S)
+
+
+def _tell_unreachable(peer: Peer, error: Exception) -> None:
+    logger.warning(
+        "broker cannot be reached where it says it is, so its clients cannot either: broker=%d "
+        "address=%s:%d error=%s; check its --advertise",
+        peer.broker,
+        peer.host,
+        peer.port,
+        str(error) or type(error).__name__,
+    )
 
 
 async def _connect(peer: Peer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -45,13 +45,18 @@ class Listening:
 
 
 class HastyClock(SystemClock):
-    """Waits for nothing, but counts how often it was asked to."""
+    """Waits for nothing, but counts how often it was asked to, and how long that would be."""
 
     def __init__(self) -> None:
         self.sleeps: asyncio.Queue[float] = asyncio.Queue()
+        self._slept_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self._slept_s
 
     async def sleep_s(self, seconds: float) -> None:
         self.sleeps.put_nowait(seconds)
+        self._slept_s += seconds
         await super().sleep_s(0)
 
 
@@ -111,6 +116,26 @@ def test_a_connection_that_ends_while_the_port_accepts_tells_nothing() -> None:
 
             assert watch.gone.empty()
         there.close()
+
+    play(story())
+
+
+def test_a_broker_that_is_not_where_it_says_is_told_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))  # and never listens
+            async with watching() as watch:
+                port = taken.getsockname()[1]
+                watch.peers.watch({2: Peer(2, EPOCH, "127.0.0.1", port)})
+                for _ in range(40):
+                    await watch.clock.sleeps.get()
+                lines = [record.message for record in caplog.records]
+
+        assert len(lines) == 1
+        assert f"broker=2 address=127.0.0.1:{port}" in lines[0]
+        assert "--advertise" in lines[0]
 
     play(story())
 

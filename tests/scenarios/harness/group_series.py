@@ -42,7 +42,7 @@ CLIENTS = ("librdkafka", "kafka-python", "librdkafka", "aiokafka")
 MEMBER_KINDS = ("kill", "add", "freeze", "leave")
 SESSION_MS = 6_000
 FROZEN_S = 9.0
-PAUSE_S = (0.5, 4.0)
+PAUSE_MIN_S, PAUSE_MAX_S = 0.5, 4.0
 STARTING_AT_ONCE = 6
 READY_S = 180.0
 CALM_S = 150.0
@@ -88,6 +88,8 @@ class GroupSeries:
     brokers: int = 1
     rate: float = 500.0
     with_java: bool = True
+    pause_s: float = PAUSE_MAX_S
+    """The longest between two events."""
     processes: dict[str, Process] = field(default_factory=dict)
     alive: list[str] = field(default_factory=list)
     absences: list[Absence] = field(default_factory=list)
@@ -108,7 +110,7 @@ class GroupSeries:
             self._await_commits(watch)
             for kind in kinds:
                 self._harm(kind, stack, brokers, number)
-                time.sleep(self.chance.uniform(*PAUSE_S))
+                time.sleep(self.chance.uniform(PAUSE_MIN_S, self.pause_s))
             calm_s = time.monotonic()
             load.send(signal.SIGTERM)
             load.wait_for(r"^done .* failed=0$", deadline_s=CALM_S)
@@ -121,6 +123,7 @@ class GroupSeries:
                 self.processes[name].wait(deadline_s=START_S)
             watch.__exit__(None, None, None)
             brokers.stop_all()
+            self._keep_lines(brokers)
         verdict = judge(deeds, watch.fetched, watch.records, ends, self.absences, calm_s)
         recovered = [
             next(one.answered_s for one in watch.fetched if one.asked_s > at_s) - at_s
@@ -162,6 +165,12 @@ class GroupSeries:
             deeds += read_member(name, self._journal(name))
             deeds += of_java(name, process.lines)
         return deeds
+
+    def _keep_lines(self, brokers: Fleet) -> None:
+        """What brokers said, for whoever looks into an anomaly."""
+        last = [brokers.process(number) for number in brokers.members]
+        lines = [line for one in (*brokers.ended, *last) for line in (*one.lines, "")]
+        (self.directory / "brokers.log").write_text("\n".join(lines))
 
     # Harm
 
@@ -257,6 +266,7 @@ def main() -> int:
     parser.add_argument("--brokers", type=int, default=1)
     parser.add_argument("--kill-coordinators", action="store_true")
     parser.add_argument("--rate", type=float, default=500.0, help="values a second")
+    parser.add_argument("--pause", type=float, default=PAUSE_MAX_S, help="seconds between events")
     parser.add_argument("--without-java", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--directory", type=Path, help="where to leave log and journals")
@@ -276,6 +286,7 @@ def main() -> int:
             options.brokers,
             options.rate,
             with_java=not options.without_java,
+            pause_s=options.pause,
         )
         outcome = series.run(kinds)
     for line in outcome.report():
