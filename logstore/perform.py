@@ -74,16 +74,8 @@ class Performer:
 
     async def _perform(self, request: Request) -> Any:
         match request:
-            case Create(key, parts):
-                return await self.store.create(key, parts)
-            case Get(key):
-                return await self.store.get(key)
-            case GetRange(key, start, length):
-                return await self.store.get_range(key, start, length)
-            case Delete(key):
-                return await self.store.delete(key)
-            case ListKeys(prefix):
-                return sorted([info.key async for info in self.store.list(prefix)])
+            case Create() | Get() | GetRange() | Delete() | ListKeys():
+                return await self._perform_object(request)
             case BackOff(attempt):
                 return await self.clock.sleep_s(back_off_seconds(attempt, self.chance))
             case Wait(seconds):
@@ -96,6 +88,21 @@ class Performer:
                 return await self._together(steps)
             case _:
                 return await self._perform_row(request)
+
+    async def _perform_object(
+        self, request: Create | Get | GetRange | Delete | ListKeys
+    ) -> bytes | list[str] | None:
+        match request:
+            case Create(key, parts):
+                return await self.store.create(key, parts)
+            case Get(key):
+                return await self.store.get(key)
+            case GetRange(key, start, length):
+                return await self.store.get_range(key, start, length)
+            case Delete(key):
+                return await self.store.delete(key)
+            case ListKeys(prefix):
+                return sorted([info.key async for info in self.store.list(prefix)])
 
     async def _perform_row(self, request: Request) -> Any:
         match request:
