@@ -89,18 +89,16 @@ class Performer:
             case _:
                 return await self._perform_row(request)
 
-    async def _perform_object(
-        self, request: Create | Get | GetRange | Delete | ListKeys
-    ) -> bytes | list[str] | None:
+    async def _perform_object(self, request: Create | Get | GetRange | Delete | ListKeys) -> Any:
         match request:
             case Create(key, parts):
-                return await self.store.create(key, parts)
+                await self.store.create(key, parts)
             case Get(key):
                 return await self.store.get(key)
             case GetRange(key, start, length):
                 return await self.store.get_range(key, start, length)
             case Delete(key):
-                return await self.store.delete(key)
+                await self.store.delete(key)
             case ListKeys(prefix):
                 return sorted([info.key async for info in self.store.list(prefix)])
 

@@ -7,7 +7,8 @@
     freeze         SIGSTOP of a member for longer than its session
     leave          SIGTERM of a member
     add            one more member; one comes after each that was killed or has left, too
-    coordinator    kill -9 of the broker that coordinates the group; started again
+    coordinator    kill -9 of the broker that coordinates the group; started again at once, so that
+                   it takes back what it led, or after another has taken that over
 
 `--kill-coordinators` puts as many of the last kind among the others. What is checked is told in
 `group_judge`; a record is delivered when a member has read it, and may be read again only if it was
@@ -42,6 +43,8 @@ CLIENTS = ("librdkafka", "kafka-python", "librdkafka", "aiokafka")
 MEMBER_KINDS = ("kill", "add", "freeze", "leave")
 SESSION_MS = 6_000
 FROZEN_S = 9.0
+AWAY_S = (0.0, 6.0)
+"""One or the other: a lease is 3 s."""
 PAUSE_MIN_S, PAUSE_MAX_S = 0.5, 4.0
 STARTING_AT_ONCE = 6
 READY_S = 180.0
@@ -110,7 +113,9 @@ class GroupSeries:
             self._await_commits(watch)
             for kind in kinds:
                 self._harm(kind, stack, brokers, number)
-                time.sleep(self.chance.uniform(PAUSE_MIN_S, self.pause_s))
+                time.sleep(self.chance.uniform(AWAY_S = (0.0, 6.0)
+"""One or the other: a lease is 3 s."""
+PAUSE_MIN_S, self.pause_s))
             calm_s = time.monotonic()
             load.send(signal.SIGTERM)
             load.wait_for(r"^done .* failed=0$", deadline_s=CALM_S)
@@ -197,13 +202,22 @@ class GroupSeries:
                 self.processes[name].send(signal.SIGCONT)
                 self.absences.append(Absence(name, at_s, time.monotonic()))
             case "coordinator":
-                broker = brokers.leaders(OFFSETS_TOPIC)[number]
+                broker = self._coordinator(brokers, number)
                 self.deaths_s.append(time.monotonic())
                 brokers.process(broker).kill()
                 brokers.process(broker).wait()
+                time.sleep(self.chance.choice(AWAY_S))
                 brokers.start(broker)
             case _:
                 raise AssertionError(kind)
+
+    def _coordinator(self, brokers: Fleet, number: int) -> int:
+        """The broker that leads the group's partition, as soon as one does."""
+        deadline_s = time.monotonic() + START_S
+        while (broker := brokers.leaders(OFFSETS_TOPIC)[number]) not in brokers.members:
+            assert time.monotonic() < deadline_s, "nobody coordinates the group"
+            time.sleep(0.2)
+        return broker
 
     def _take_one(self) -> str:
         return self.alive.pop(self.chance.randrange(len(self.alive)))
