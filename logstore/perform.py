@@ -101,6 +101,7 @@ class Performer:
                 await self.store.delete(key)
             case ListKeys(prefix):
                 return sorted([info.key async for info in self.store.list(prefix)])
+        return None
 
     async def _perform_row(self, request: Request) -> Any:
         match request:
