@@ -8,11 +8,14 @@ lines of production code.
     red: tests/…/test_x.py::test_y     what must go red: files or tests, separated by spaces
     seeds: 200                         for simulations: how many seeds it may take (optional)
 
-Each bug gets a copy of the tree. There the tests named must pass, the patch must apply as it
-stands, and then a test must fail: an error while collecting or setting up proves nothing.
+Each bug gets a copy of the tree. There the tests named must pass (once, for bugs that name the
+same), the patch must apply as it stands, and then a test must fail: an error while collecting or
+setting up proves nothing.
 """
 
 import argparse
+import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -78,8 +81,11 @@ def read_bug(path: Path) -> PlantedBug:
     )
 
 
-def prove(bug: PlantedBug, root: Path = ROOT) -> Proof:
-    """Plant one bug in a copy of the tree at `root`, and see who notices."""
+def prove(bug: PlantedBug, root: Path = ROOT, known_green: Path | None = None) -> Proof:
+    """Plant one bug in a copy of the tree at `root`, and see who notices.
+
+    `known_green` is a folder for notes of what passes in that tree, which several processes share.
+    """
     began = time.perf_counter()
     red_by, why_not, seeds = "", "", None
     with tempfile.TemporaryDirectory(prefix="planted-") as scratch:
@@ -87,7 +93,7 @@ def prove(bug: PlantedBug, root: Path = ROOT) -> Proof:
         try:
             copy_tree(root, copy)
             check_imports_come_from(copy, bug.packages)
-            expect_green(bug, copy)
+            expect_green_once(bug, copy, known_green or Path(scratch))
             apply(bug, copy)
             red_by, seeds = expect_red(bug, copy)
         except Unproven as reason:
@@ -107,6 +113,17 @@ def check_imports_come_from(copy: Path, packages: Sequence[str]) -> None:
         answer = run(copy, "-c", f"import {package}; print({package}.__file__)")
         if answer.returncode or not Path(answer.stdout.strip()).is_relative_to(copy):
             raise Unproven(f"{package} is not imported from the copy: {last_line(answer)}")
+
+
+def expect_green_once(bug: PlantedBug, copy: Path, notes: Path) -> None:
+    """As `expect_green`, unless the same tests passed before; others who ask meanwhile wait."""
+    name = hashlib.blake2b(repr((bug.red, bug.seeds)).encode(), digest_size=16).hexdigest()
+    note = notes / f"{name}.green"
+    with note.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not note.exists():
+            expect_green(bug, copy)
+            note.touch()
 
 
 def expect_green(bug: PlantedBug, copy: Path) -> None:
@@ -188,8 +205,11 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     if options.list:
         print_table([("bug", "rule", "red"), *((b.name, b.rule, " ".join(b.red)) for b in chosen)])
         return 0
-    with ThreadPoolExecutor(options.jobs) as pool:
-        proofs = list(pool.map(lambda bug: prove(bug, root), chosen))
+    with (
+        tempfile.TemporaryDirectory(prefix="planted-green-") as notes,
+        ThreadPoolExecutor(options.jobs) as pool,
+    ):
+        proofs = list(pool.map(lambda bug: prove(bug, root, Path(notes)), chosen))
     print_table([("bug", "rule", "red by", "seeds", "seconds"), *map(_row, proofs)])
     noticed = sum(not proof.why_not for proof in proofs)
     print(f"{noticed} of {len(proofs)} planted bugs were noticed")

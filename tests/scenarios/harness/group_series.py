@@ -113,9 +113,7 @@ class GroupSeries:
             self._await_commits(watch)
             for kind in kinds:
                 self._harm(kind, stack, brokers, number)
-                time.sleep(self.chance.uniform(AWAY_S = (0.0, 6.0)
-"""One or the other: a lease is 3 s."""
-PAUSE_MIN_S, self.pause_s))
+                time.sleep(self.chance.uniform(PAUSE_MIN_S, self.pause_s))
             calm_s = time.monotonic()
             load.send(signal.SIGTERM)
             load.wait_for(r"^done .* failed=0$", deadline_s=CALM_S)
