@@ -19,7 +19,7 @@ EVENTS ?= 40
 MEMBERS ?= 50
 PARTITIONS ?= 200
 
-.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations model kills kills-s3 groups fuzz fmt lock clean java
+.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations model kills kills-s3 cluster groups fuzz fmt lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -65,7 +65,7 @@ demo-s3: $(STAMP) ## the same in a bucket of versitygw, with DynamoDB Local; on 
 bench: $(STAMP) java ## measure, beside Apache Kafka in the same run; ARGS="fetch --rounds 5" for some
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-campaign: simulations model kills kills-s3 groups ## the long runs: many seeds, kill -9, clients among each other, S3 on a bad day
+campaign: simulations model kills kills-s3 cluster groups ## the long runs: many seeds, kill -9, clients among each other, S3 on a bad day
 
 simulations: $(STAMP) ## the simulations over many seeds: SEEDS=2000 FIRST_SEED=0
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m "" --timeout=0 tests/simulation \
@@ -77,6 +77,11 @@ model: $(STAMP) ## every reachable state of the safety rules within large bounds
 kills: $(STAMP) ## real brokers killed, real clients compared: KILLS=50 SEED=0 RECORDS=100000
 	@KILLS=$(KILLS) SEED=$(SEED) RECORDS=$(RECORDS) $(BIN)/python -m pytest -q -m clients \
 	  --timeout=0 tests/scenarios/test_kill_series.py tests/clients/test_interop_hash.py
+
+cluster: $(STAMP) ## brokers killed, frozen, cut off and restarted in turn: EVENTS=20 of each; BUCKET=1 or WEATHER=1 for a bucket
+	@EVENTS=$(or $(EVENTS),20) PARTITIONS=$(or $(PARTITIONS),200) RATE=$(or $(RATE),1000) SEED=$(SEED) \
+	  $(if $(BUCKET),BUCKET=1) $(if $(WEATHER),WEATHER=1) \
+	  $(BIN)/python -m pytest -q -m clients --timeout=0 tests/scenarios/test_cluster_series.py
 
 kills-s3: $(STAMP) ## brokers killed with the log in a bucket behind faults: MINUTES=30 LIFE=60 (seconds) SEED=0
 	@MINUTES=$(MINUTES) LIFE=$(LIFE) SEED=$(SEED) $(BIN)/python -m pytest -q -m clients \

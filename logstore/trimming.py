@@ -204,8 +204,9 @@ def _hold(cache: IndexCache, front: Checkpoint, needs: Needs) -> Steps[Hold | No
 
 def _newest_taken(cache: IndexCache, key: StretchKey, row: PartitionRow) -> Steps[int]:
     """The newest leader epoch of which a checkpoint shows a take entry."""
-    if row.stretches[0].leader_epoch > key.leader_epoch:
-        # A row drops the released stretch only when a later one is known to have been taken.
+    later = [ref for ref in row.stretches if ref.leader_epoch >= key.leader_epoch]
+    if len(later) <= row.leader_epoch - key.leader_epoch:
+        # Not all from it on are listed: a row drops one only when a later one is known as taken.
         return key.leader_epoch + 1
     for ref in reversed(row.stretches):
         if ref.leader_epoch <= key.leader_epoch:
