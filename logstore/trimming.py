@@ -203,20 +203,20 @@ def _hold(cache: IndexCache, front: Checkpoint, needs: Needs) -> Steps[Hold | No
 
 
 def _newest_taken(cache: IndexCache, key: StretchKey, row: PartitionRow) -> Steps[int]:
-    """The newest leader epoch of which a checkpoint shows a take entry."""
-    later = [ref for ref in row.stretches if ref.leader_epoch >= key.leader_epoch]
-    if len(later) <= row.leader_epoch - key.leader_epoch:
-        # Not all from it on are listed: a row drops one only when a later one is known as taken.
-        return key.leader_epoch + 1
+    """The newest leader epoch known to have a committed take entry, by the row or a checkpoint."""
+    # A row drops a stretch only when a later one is known to have been taken.
+    listed = {ref.leader_epoch for ref in row.stretches}
+    dropped = set(range(key.leader_epoch, row.leader_epoch)) - listed
+    newest = max(dropped, default=key.leader_epoch - 1) + 1
     for ref in reversed(row.stretches):
-        if ref.leader_epoch <= key.leader_epoch:
+        if ref.leader_epoch <= newest:
             break
         last = yield from _last_checkpoint(ref.chain)
         if last:
             front = yield from cache.front(ref.chain, last)
             if StretchKey(key.topic_id, key.partition, ref.leader_epoch) in front.stretches:
                 return ref.leader_epoch
-    return key.leader_epoch
+    return newest
 
 
 def _last_checkpoint(epoch: int) -> Steps[int]:

@@ -1,9 +1,11 @@
 """AlterPartitionReassignments, versions 0 and 1: each partition has its own outcome (KIP-455).
 
-Null instead of replicas cancels. The answer leaves when the registry knows what is wanted; where
+Null instead of replicas cancels. Fewer replicas than the topic was made with lower what the whole
+topic asks for, or the controller would fill the list up again; longer lists stay. The answer leaves when the registry knows what is wanted; where
 the leader is to change that may take a moment more, and ListPartitionReassignments tells.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,8 @@ from broker.placement_changes import Wanted, change_all, find_partition
 from broker.replica_requests import cancel, reassign
 from logstore.errors import LogstoreError
 from logstore.log.replica_changes import Decide, Placement
-from logstore.rows import PartitionRow
+from logstore.log.topic_change import change_topic
+from logstore.rows import Change, PartitionRow, TopicRow
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -57,11 +60,31 @@ async def _alter_all(
             else:
                 wanted.append(Wanted(topic, one.partition_index, _decision(broker, one, request)))
                 results.append(result)
+    await _lower_factors(broker, request)
     outcomes = await change_all(broker, wanted, request.timeout_ms / 1000)
     for result, outcome in zip(results, outcomes, strict=True):
         if isinstance(outcome, LogstoreError):
             _tell(result, outcome)
     call.answer(answer)
+
+
+async def _lower_factors(broker: "Broker", request: AlterPartitionReassignmentsRequest) -> None:
+    """Raises as the registry does: nothing has been reassigned then."""
+    if not request.allow_replication_factor_change:
+        return
+    live = broker.log.live_brokers().keys()
+    for asked in request.topics:
+        topic = broker.log.topics.get(asked.name)
+        lists = [set(one.replicas) for one in asked.partitions if one.replicas]
+        fewest = min((len(one) for one in lists if one <= live), default=0)
+        if topic is None or not 0 < fewest < topic.replicas:
+            continue
+
+        def lower(row: TopicRow, replicas: int = fewest) -> TopicRow:
+            return replace(row, replicas=min(row.replicas, replicas))
+
+        await broker.log.performer.run(change_topic(topic.name, topic.topic_id, lower))
+        await broker.log.publish([Change(topic.name, topic.topic_id)])
 
 
 def _decision(

@@ -274,6 +274,18 @@ def test_replicas_change_at_once_where_the_leader_stays(
     assert (topic.rows[0].broker, topic.rows[0].leader_epoch) == (1, 0)
 
 
+def test_fewer_replicas_lower_what_the_topic_asks_for(brokers: Brokers, client: Connection) -> None:
+    """Else the controller, which fills lists up to that, would undo it."""
+    make(brokers, client, "fewer", [1, 2], [2, 1])
+    topic = brokers[1].log.topics["fewer"]
+    assert topic.replicas == 2
+    assert reassign(client, "fewer", {0: [1]}) == {0: 0}
+    brokers[1].wait_until(lambda: topic.rows[0].replicas == (1,))
+
+    assert topic.replicas == 1
+    assert topic.rows[1].replicas == (2, 1)
+
+
 def test_each_misuse_has_its_code(brokers: Brokers, client: Connection) -> None:
     make(brokers, client, "misused", [1, 2], [2, 3])
 

@@ -121,6 +121,14 @@ def test_what_a_dead_member_had_is_nobodys() -> None:
     assert judged(absences=[Absence("b", 5.5)]).anomalies == {"unowned": 1}
 
 
+def test_a_frozen_member_has_again_what_it_can_commit() -> None:
+    late = Deed("b", 5.9, "committed", [[0, 4]])
+    frozen = Absence("b", 5.5, 5.8)
+
+    assert judged(absences=[frozen]).anomalies == {"unowned": 1}
+    assert not judged((*DEEDS, late), absences=[frozen]).anomalies
+
+
 def test_a_member_of_java_tells_the_same_in_its_own_words() -> None:
     part = '{"topic":"t","partition":3'
     lines = (

@@ -261,9 +261,15 @@ def _judge_ownership(
     calm_s: float,
     verdict: GroupVerdict,
 ) -> None:
-    """From when everything was owned for the first time: how long it was not."""
+    """From when everything was owned for the first time: how long it was not.
+
+    A frozen member has nothing until it is told of it, or can commit again: a new coordinator gives
+    everybody a whole session.
+    """
     owners: dict[int, set[str]] = {partition: set() for partition in ends}
-    happened = [(deed.at_s, deed) for deed in deeds if deed.did in ("assigned", "revoked")]
+    dids = "assigned", "revoked", "committed"
+    happened = [(deed.at_s, deed) for deed in deeds if deed.did in dids]
+    frozen = {one.member: one.end_s for one in absences if one.end_s < float("inf")}
     steps: list[tuple[float, Deed | Absence]] = [*happened, *((a.begin_s, a) for a in absences)]
     unowned_s: float | None = None
     was_owned, last_s = False, calm_s
@@ -274,6 +280,10 @@ def _judge_ownership(
         elif step.did == "assigned":
             for (partition,) in step.parts:
                 owners[partition].add(step.member)
+        elif step.did == "committed":
+            if at_s > frozen.get(step.member, float("inf")):
+                for partition, _ in step.parts:
+                    owners[partition].add(step.member)
         else:
             for (partition,) in step.parts:
                 owners[partition].discard(step.member)
