@@ -18,7 +18,7 @@ from broker.cluster.view import (
 )
 from logstore.errors import LogstoreError
 from logstore.log.topics import UnknownTopic, delete_topic
-from logstore.rows import NOBODY, ChainRow, ChainStatus, Change, PartitionRow
+from logstore.rows import NOBODY, BrokerStatus, ChainRow, ChainStatus, Change, PartitionRow
 from logstore.steps import Steps, Together
 from logstore.takeover import Heir, Inheritance, take_over
 
@@ -111,12 +111,14 @@ class Acting:
         if row is None or row.epoch != action.chain:
             return True  # a later start, or none, has its row
         is_silent = log.liveness.is_silent(action.broker)
+        is_fenced = row.status is BrokerStatus.FENCED
+        may_vouch = log.liveness.is_alive(action.broker) or (is_fenced and not is_silent)
         heartbeat = row.heartbeat if is_silent else None
         steps = fence_broker(action.broker, row.epoch, heartbeat)
         if not await self._performer.run(steps):
             logger.warning("alive after all: broker=%d epoch=%d", action.broker, row.epoch)
             return False
-        if action.probe:
+        if may_vouch:
             # It has renewed until now, and may answer fetches until that runs out.
             await self._performer.clock.sleep_s(log.liveness.lease_s)
         return True

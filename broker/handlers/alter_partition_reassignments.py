@@ -1,8 +1,9 @@
 """AlterPartitionReassignments, versions 0 and 1: each partition has its own outcome (KIP-455).
 
 Null instead of replicas cancels. Fewer replicas than the topic was made with lower what the whole
-topic asks for, or the controller would fill the list up again; longer lists stay. The answer leaves when the registry knows what is wanted; where
-the leader is to change that may take a moment more, and ListPartitionReassignments tells.
+topic asks for, or the controller would fill the list up again; longer lists stay. The answer leaves
+when the registry knows what is wanted; where the leader is to change that may take a moment more,
+and ListPartitionReassignments tells.
 """
 
 from dataclasses import replace

@@ -61,4 +61,4 @@ async def _run(options: argparse.Namespace) -> int:
     return OK
 
 
-COMMAND = Command("delete segments that retention has passed by, without a broker", configure, run)
+COMMAND = Command("delete segments that nothing needs any more, without a broker", configure, run)

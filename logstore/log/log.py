@@ -26,9 +26,9 @@ from logstore.log.cache import SegmentCache
 from logstore.log.catalog import Catalog, Consequences, Move, Topic
 from logstore.log.followers import Followers
 from logstore.log.leading import Leading, committed
-from logstore.log.membership import Membership
+from logstore.log.membership import Heartbeats, Membership
 from logstore.log.read import Chunk, FoundRecord, Readable, Reader, read_in_memory
-from logstore.log.start import LEASE_S, Self, Started, start
+from logstore.log.start import LEASE_S, Self, Started, begin, finish
 from logstore.log.topic_change import create_partitions
 from logstore.log.topics import UnknownTopic, create_topic, delete_topic
 from logstore.log.view import News
@@ -63,6 +63,7 @@ class Log:
         performer: Performer,
         me: Self,
         started: Started,
+        heartbeats: Heartbeats,
         settings: LogSettings,
         tasks: asyncio.TaskGroup,
         cluster_id: bytes,
@@ -88,7 +89,7 @@ class Log:
             limits=settings.limits,
         )
         self._catalog = Catalog(me.broker, self.epoch)
-        self._membership = Membership(performer, self.writer, me.broker, started.heartbeat)
+        self._membership = Membership(performer, self.writer, me.broker, heartbeats)
         self._leading = Leading(
             performer,
             cluster_id,
@@ -119,12 +120,19 @@ class Log:
     ) -> "Log":
         """Open a chain, take over what this broker led before, be ready to serve it."""
         cluster_id = opened.identity.cluster_id
-        started = await opened.performer.run(start(cluster_id, me))
-        log = Log(opened.performer, me, started, settings, tasks, cluster_id)
+        performer = opened.performer
+        begun = await performer.run(begin(cluster_id, me))
+        heartbeats = Heartbeats(performer, me.broker, begun.opened.epoch, begun.heartbeat)
+        beating = tasks.create_task(heartbeats.run_while_starting())
+        try:
+            started = await performer.run(finish(cluster_id, me, begun))
+        finally:
+            beating.cancel()
+        log = Log(performer, me, started, heartbeats, settings, tasks, cluster_id)
         found = log._catalog.apply(started.news)
         log._leading.inherit(started.inheritances)
         log._follow_up(found)
-        log._meet(await opened.performer.run(read_brokers()))
+        log._meet(await performer.run(read_brokers()))
         tasks.create_task(log.writer.run())
         tasks.create_task(log._membership.run())
         tasks.create_task(log._leading.run())

@@ -7,10 +7,11 @@ log may be out of date, so before it answers a fetch it looks for a seal (safety
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from logstore.chains.lookout import find_seal
 from logstore.chains.writer import ChainWriter
-from logstore.errors import ConditionFailed, Fenced, LogstoreError
+from logstore.errors import ConditionFailed, Fenced, LogstoreError, OutcomeUnknown, Retryable
 from logstore.log.start import LEASE_S
 from logstore.perform import Performer
 from logstore.registry.store import Condition, Row
@@ -21,16 +22,50 @@ HEARTBEATS_PER_LEASE = 3
 logger = logging.getLogger(__name__)
 
 
+class Heartbeats:
+    """The broker's row, moved on and on; from its first writing to the end of the process."""
+
+    def __init__(self, performer: Performer, broker: int, epoch: int, last: int) -> None:
+        self._performer = performer
+        self._broker = broker
+        self._epoch = epoch
+        self._last = last
+
+    async def send(self, status: BrokerStatus, put_age_s: float = 0.0) -> None:
+        """Raises `ConditionFailed` when the row is a successor's, or says that we are fenced."""
+        self._last += 1
+        sets: Row = {
+            "heartbeat": self._last,
+            "status": status.value,
+            "put_age_ms": int(put_age_s * 1000),
+        }
+        await self._performer.registry.update_if(
+            BROKER,
+            str(self._broker),
+            sets,
+            Condition("epoch", "=", self._epoch),
+            Condition("status", "!=", BrokerStatus.FENCED.value),
+        )
+
+    async def run_while_starting(self) -> None:
+        """Until it is cancelled, or refused: whoever starts finds that out when it has started."""
+        with suppress(ConditionFailed):
+            while True:
+                await self._performer.clock.sleep_s(LEASE_S / HEARTBEATS_PER_LEASE)
+                with suppress(Retryable, OutcomeUnknown):
+                    await self.send(BrokerStatus.SERVING)
+
+
 class Membership:
     def __init__(
-        self, performer: Performer, writer: ChainWriter, broker: int, heartbeat: int
+        self, performer: Performer, writer: ChainWriter, broker: int, heartbeats: Heartbeats
     ) -> None:
         self.status = BrokerStatus.SERVING
         self._performer = performer
         self._writer = writer
         self._broker = broker
-        self._heartbeat = heartbeat
-        self._renewed_s = performer.clock.monotonic_s()
+        self._heartbeats = heartbeats
+        self._renewed_s = float("-inf")
         self._looking = asyncio.Lock()
         self._looks_begun = 0
         self._last_look = 0
@@ -38,6 +73,8 @@ class Membership:
     @property
     def vouches(self) -> bool:
         """Whether nobody can have taken our lease for expired, by our own clock."""
+        if self.status is BrokerStatus.STOPPED:
+            return False
         return self._performer.clock.monotonic_s() - self._renewed_s < LEASE_S
 
     async def run(self) -> None:
@@ -45,7 +82,6 @@ class Membership:
         clock, writer = self._performer.clock, self._writer
         is_told = False
         while not writer.fenced.is_set():
-            await clock.sleep_s(LEASE_S / HEARTBEATS_PER_LEASE)
             try:
                 await self.renew()
             except LogstoreError as error:  # the registry is away, and will be back
@@ -54,6 +90,7 @@ class Membership:
                 is_told = True
             else:
                 is_told = False
+            await clock.sleep_s(LEASE_S / HEARTBEATS_PER_LEASE)
 
     async def renew(self, status: BrokerStatus | None = None) -> None:
         """One heartbeat. Where it is refused, a successor has started, or the controller has
@@ -62,20 +99,8 @@ class Membership:
             self.status = status
         clock, writer = self._performer.clock, self._writer
         began_s = clock.monotonic_s()
-        self._heartbeat += 1
-        sets: Row = {
-            "heartbeat": self._heartbeat,
-            "status": self.status.value,
-            "put_age_ms": int(writer.oldest_put_age_s * 1000),
-        }
         try:
-            await self._performer.registry.update_if(
-                BROKER,
-                str(self._broker),
-                sets,
-                Condition("epoch", "=", writer.chain.epoch),
-                Condition("status", "!=", BrokerStatus.FENCED.value),
-            )
+            await self._heartbeats.send(self.status, writer.oldest_put_age_s)
         except ConditionFailed:
             writer.stop()
         else:

@@ -57,19 +57,37 @@ class Self:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """A start whose broker row is written: from here on others expect heartbeats."""
+
+    opened: Opened
+    heartbeat: int
+
+
+@dataclass(frozen=True, slots=True)
 class Started:
     broker: int
     opened: Opened
     inheritances: Sequence[Inheritance]
     news: News
-    heartbeat: int
 
 
 def start(cluster_id: bytes, me: Self) -> Steps[Started]:
-    """Raises `Refused`: a live twin, or a registry older than the log."""
+    """Both halves. Raises `Refused`: a live twin, or a registry older than the log."""
+    begun = yield from begin(cluster_id, me)
+    return (yield from finish(cluster_id, me, begun))
+
+
+def begin(cluster_id: bytes, me: Self) -> Steps[Begun]:
     predecessor = yield from _watch_predecessor(me)
     opened = yield from open_chain(cluster_id, me.broker, lease_s=LEASE_S)
     heartbeat = yield from _put_broker_row(me, opened.epoch, predecessor)
+    return Begun(opened, heartbeat)
+
+
+def finish(cluster_id: bytes, me: Self, begun: Begun) -> Steps[Started]:
+    """May take longer than a lease, so somebody has to send heartbeats meanwhile."""
+    opened = begun.opened
     inherited: Inherited = {}
     heir = Heir(me.broker, opened.epoch)
     if (yield from _is_alone(me.broker)):
@@ -77,7 +95,7 @@ def start(cluster_id: bytes, me: Self) -> Steps[Started]:
     else:
         yield from _take_over_all(cluster_id, heir, inherited, is_alone=False)
     news = yield from read_everything()
-    return Started(me.broker, opened, list(inherited.values()), news, heartbeat)
+    return Started(me.broker, opened, list(inherited.values()), news)
 
 
 def _is_alone(broker: int) -> Steps[bool]:

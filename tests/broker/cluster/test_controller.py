@@ -5,7 +5,15 @@ from collections import Counter
 import pytest
 
 from logstore.registry.store import Condition
-from logstore.rows import TOPIC, PartitionRow, TopicRow, TopicStatus, partition_pk, partition_sk
+from logstore.rows import (
+    TOPIC,
+    BrokerStatus,
+    PartitionRow,
+    TopicRow,
+    TopicStatus,
+    partition_pk,
+    partition_sk,
+)
 from logstore.testing.virtual_loop import VirtualClock
 from tests.broker.cluster.running_cluster import Cluster, ScriptedPeers, play
 
@@ -36,6 +44,22 @@ def test_the_partitions_of_a_dead_broker_are_led_by_others_within_a_lease(dead: 
         assert LEASE_S - 1 <= took_s <= LEASE_S + 1.5
         counts = {broker: len(node.led()) for broker, node in cluster.nodes.items()}
         assert {count for broker, count in counts.items() if broker != dead} == {6}
+
+    play(story)
+
+
+def test_a_broker_taken_for_dead_can_renew_no_more() -> None:
+    """It answers fetches as long as it renews, so that ends before its chain is sealed."""
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.start(1, 2)
+        await cluster.create_topic("orders", [1, 2])
+        hung = cluster.nodes[2]
+        hung.life.process.stop_for(LEASE_S + 2)
+        await cluster.until(lambda: len(cluster.nodes[1].led()) == 2)
+
+        assert cluster.nodes[1].log.brokers[2].status is BrokerStatus.FENCED
+        await cluster.until(hung.log.fenced.is_set)
 
     play(story)
 

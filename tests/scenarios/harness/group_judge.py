@@ -277,16 +277,8 @@ def _judge_ownership(
         if isinstance(step, Absence):
             for names in owners.values():
                 names.discard(step.member)
-        elif step.did == "assigned":
-            for (partition,) in step.parts:
-                owners[partition].add(step.member)
-        elif step.did == "committed":
-            if at_s > frozen.get(step.member, float("inf")):
-                for partition, _ in step.parts:
-                    owners[partition].add(step.member)
-        else:
-            for (partition,) in step.parts:
-                owners[partition].discard(step.member)
+        elif step.did != "committed" or at_s > frozen.get(step.member, float("inf")):
+            _change_owner(owners, step)
         is_owned = all(owners.values())
         if is_owned and unowned_s is not None and was_owned:
             verdict.longest_unowned_s = max(verdict.longest_unowned_s, at_s - unowned_s)
@@ -297,3 +289,11 @@ def _judge_ownership(
     for partition, names in owners.items():
         if len(names) != 1:
             verdict.found("unowned", f"{partition=} owners={sorted(names)}")
+
+
+def _change_owner(owners: Mapping[int, set[str]], deed: Deed) -> None:
+    for partition, *_ in deed.parts:
+        if deed.did == "revoked":
+            owners[partition].discard(deed.member)
+        else:
+            owners[partition].add(deed.member)
