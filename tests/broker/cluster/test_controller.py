@@ -58,7 +58,8 @@ def test_a_broker_taken_for_dead_can_renew_no_more() -> None:
         hung.life.process.stop_for(LEASE_S + 2)
         await cluster.until(lambda: len(cluster.nodes[1].led()) == 2)
 
-        assert cluster.nodes[1].log.brokers[2].status is BrokerStatus.FENCED
+        rows = cluster.nodes[1].log
+        await cluster.until(lambda: rows.brokers[2].status is BrokerStatus.FENCED)
         await cluster.until(hung.log.fenced.is_set)
 
     play(story)
