@@ -143,8 +143,12 @@ def say_words(bootstrap: str, first: int) -> None:
     assert producer.flush(DEADLINE_S) == 0
 
 
-def until_counted(bootstrap: str, *, at_least: int) -> Counter[str]:
-    """Read the counts until they come to so many words; the last one of each word prevails."""
+def words_of(lines: int) -> Counter[str]:
+    return Counter(f"word{number % WORDS}" for number in range(lines))
+
+
+def until_counted(bootstrap: str, wanted: Counter[str]) -> None:
+    """Read the counts until each word has been counted so often; the last one of each prevails."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "counts"})
     consumer.assign([TopicPartition(COUNTED, number, 0) for number in range(2)])
     counts: Counter[str] = Counter()
@@ -156,8 +160,7 @@ def until_counted(bootstrap: str, *, at_least: int) -> Counter[str]:
             assert key is not None
             assert value is not None
             counts[bytes(key).decode()] = int.from_bytes(value, "big")
-        return counts.total() >= at_least
+        return counts >= wanted
 
     until(enough)
     consumer.close()
-    return counts

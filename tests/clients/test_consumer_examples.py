@@ -102,14 +102,14 @@ def test_at_most_once_does_nothing_twice_and_loses_a_batch_at_most(bootstrap: st
 
     assert max(Counter(done).values()) == 1
     assert set(done) <= written
-    assert 0 < len(written - set(done)) <= BATCH
+    assert len(written - set(done)) <= BATCH
 
 
 def test_at_least_once_misses_nothing_and_repeats_a_batch_at_most(bootstrap: str) -> None:
     written, done = killed_and_run_again("at_least_once", bootstrap, "at-least-once")
 
     assert set(done) == written
-    assert 0 < len(done) - len(written) <= BATCH
+    assert len(done) - len(written) <= BATCH
 
 
 def test_read_process_write_has_an_output_for_every_input(bootstrap: str, tmp_path: Path) -> None:
