@@ -79,10 +79,15 @@ def _why(key: StretchKey, summary: StretchSummary, needs: Needs) -> Why | None:
 
 
 def above_its_row(checkpoint: Checkpoint, needs: Needs) -> StretchKey | None:
-    """A stretch whose leader epoch its row, read later, does not know: an old registry."""
+    """A stretch whose leader epoch its row, read later, does not know: an old registry.
+
+    Only of topics that live: the first row of a partition, given up as lost, may land when its
+    topic has been deleted.
+    """
     for key in checkpoint.stretches:
         row = needs.rows.get((key.topic_id, key.partition))
-        if row is not None and key.leader_epoch > row.leader_epoch:
+        is_known = row is None or key.leader_epoch <= row.leader_epoch
+        if not is_known and key.topic_id in needs.live:
             return key
     return None
 

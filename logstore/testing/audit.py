@@ -265,6 +265,20 @@ class _Auditor:
         for earlier, later in pairwise(sorted(begun)):
             if later > earlier + 1 and begun[later] > 0:
                 self._found.seen["inherited across an empty stretch"] += 1
+        self._count_leaderships(partition)
+
+    def _count_leaderships(self, partition: Partition) -> None:
+        """What became of the partition's stretches, one after the other."""
+        seen, led = self._found.seen, {}
+        for epoch, chain in self._found.chains.items():
+            for key, stretch in chain.state.stretches.items():
+                if (key.topic_id, key.partition) == partition:
+                    led[key.leader_epoch] = (epoch, chain.state.broker, stretch.released)
+                    seen["releases"] += stretch.released
+        for earlier, later in pairwise(sorted(led)):
+            seen["led by one broker after the other"] += led[earlier][1] != led[later][1]
+            if led[earlier][2] and led[earlier][0] == led[later][0] and later == earlier + 1:
+                seen["taken back after a release"] += 1
 
     def _records(self, epoch: int, stretch: Stretch) -> list[StoredRecord]:
         records = []

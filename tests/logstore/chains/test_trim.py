@@ -1,5 +1,7 @@
 """How far a chain may be trimmed: what its checkpoints and the registry say, nothing else."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,6 +134,8 @@ def test_a_take_entry_above_its_row_is_an_old_registry() -> None:
         broker=1, chain=1, leader_epoch=-1, log_start=0, stretches=(StretchRef(-1, 1, 0),)
     )
     assert above_its_row(checkpoint, needs(lower)) == KEY
+    dead = replace(needs(lower), live=frozenset())
+    assert above_its_row(checkpoint, dead) is None, "a first row that landed after the deletion"
 
 
 @given(st.integers(0, 20), st.integers(0, 20), st.integers(-1, 20), st.integers(0, 25))
