@@ -15,6 +15,8 @@ from typing import IO
 ROOT = Path(__file__).parents[3]
 DEADLINE_S = 30.0
 LINES_MAX = 500_000
+STORY_LINES_MAX = 60
+"""Of what a child said, in an error: the first of them and the last tell what became of it."""
 
 Wanted = Callable[[re.Match[str]], bool]
 
@@ -155,4 +157,9 @@ class Process:
             self._news.notify_all()
 
     def _story(self) -> str:
-        return f"{' '.join(self.command)}\n" + "\n".join(self._lines)
+        lines = self._lines
+        if len(lines) > STORY_LINES_MAX:
+            half = STORY_LINES_MAX // 2
+            left_out = f"… {len(lines) - 2 * half} lines …"
+            lines = [*lines[:half], left_out, *lines[-half:]]
+        return f"{' '.join(self.command)}\n" + "\n".join(lines)

@@ -35,13 +35,14 @@ from typing import Any
 from tests.scenarios.harness.brokers import bootstrap_of, create_topic, free_port, start_broker
 from tests.scenarios.harness.death import Death
 from tests.scenarios.harness.outcome import UNDER_LOAD, Killed, Outcome, measure
-from tests.scenarios.harness.process import Process
+from tests.scenarios.harness.process import Process, ProcessFailed
 from tests.scenarios.harness.values import read_journal
 
 TOPIC = "kills"
 PARTITIONS = 8
 DEATH_S = 120.0
 STEP_S = 1.0
+BROKER_LINES_TOLD = 40
 SHARES = {
     "random moment": 4,
     "before put": 10,
@@ -124,7 +125,7 @@ class Series:
                 with ExitStack() as one:
                     self._kill(kind, load, one)
             broker = stack.enter_context(self._start())
-            self._await_load(load)
+            self._await_load(load, broker)
             self._let_live(broker)
             load.send(signal.SIGTERM)
             load.wait_for("^done ", deadline_s=DEATH_S)
@@ -176,7 +177,7 @@ class Series:
             broker = stack.enter_context(self._start(step, armed_by="signal"))
             if step is None:
                 return self._kill_from_outside(broker, load)
-            self._await_load(load)
+            self._await_load(load, broker)
             self._let_live(broker)
             broker.send(signal.SIGUSR1)
         else:
@@ -210,26 +211,32 @@ class Series:
 
     def _kill_from_outside(self, broker: Process, load: Process) -> None:
         first = self.pace.acked_first
-        self._await_load(load, first + self.chance.randint(0, first))
+        self._await_load(load, broker, first + self.chance.randint(0, first))
         self._let_live(broker)
         at_s = time.monotonic()
         broker.kill()
         broker.wait()
         self.kills.append(Killed("random moment", at_s, None))
 
-    def _await_load(self, load: Process, acked: int | None = None) -> None:
+    def _await_load(self, load: Process, broker: Process, acked: int | None = None) -> None:
         """Until `acked` more are acknowledged and the load has enough on its way again."""
         acked = self.pace.acked_first if acked is None else acked
         on_their_way_min = self.pace.on_their_way_min
         told = r"^progress acked=(\d+) on_their_way=(\d+)"
         after = len(load.lines)
         base = int(load.wait_for(told, after=after)[1])
-        load.wait_for(
-            told,
-            where=lambda now: int(now[1]) >= base + acked and int(now[2]) >= on_their_way_min,
-            after=after,
-            deadline_s=DEATH_S,
-        )
+        try:
+            load.wait_for(
+                told,
+                where=lambda now: int(now[1]) >= base + acked and int(now[2]) >= on_their_way_min,
+                after=after,
+                deadline_s=DEATH_S,
+            )
+        except ProcessFailed as error:
+            said = "\n".join(broker.lines[-BROKER_LINES_TOLD:])
+            raise ProcessFailed(
+                f"{error}\nthe broker, alive={broker.is_alive}, said:\n{said}"
+            ) from error
 
     def _let_live(self, broker: Process) -> None:
         """Until a life's length has passed since the last death under load."""
