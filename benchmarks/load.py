@@ -78,13 +78,15 @@ def _is_led(address: str, topic: str, partitions: int) -> bool:
     return len(shown) == partitions and all(one.leader > 0 for one in shown)
 
 
-def produce(bootstrap: str, topic: str, load: Load, *, spread: int = 0) -> float:
-    """Produce the whole load with acks=all, incompressible values; wall seconds.
+def produce(
+    bootstrap: str, topic: str, load: Load, *, spread: int = 0, values: Sequence[bytes] = ()
+) -> float:
+    """Produce the whole load with acks=all; wall seconds.
 
-    librdkafka chooses partitions, and at full speed leaves some out for long; `spread` over so many
-    instead gives each the same.
+    `values` are used in turn; without them they are random. librdkafka chooses partitions, and at
+    full speed leaves some out for long; `spread` over so many instead gives each the same.
     """
-    values = [os.urandom(load.record_bytes // 2).hex().encode() for _ in range(PAYLOADS)]
+    values = values or [os.urandom(load.record_bytes // 2).hex().encode() for _ in range(PAYLOADS)]
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", **_QUEUE, **load.settings})
     partition, began = -1, time.perf_counter()
     for number in range(load.record_count):
@@ -92,7 +94,7 @@ def produce(bootstrap: str, topic: str, load: Load, *, spread: int = 0) -> float
             partition = (number // TURN) % spread
         while True:
             try:
-                value = values[number % PAYLOADS]
+                value = values[number % len(values)]
                 producer.produce(topic, value, partition=partition, on_delivery=_delivered)
                 break
             except BufferError:

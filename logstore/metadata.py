@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 
-from logstore.errors import LogstoreError
+from logstore.errors import Corrupt, LogstoreError
 from logstore.registry.store import Row
 from logstore.rows import (
     BROKER,
+    TABLE,
     TOPIC,
     BrokerRow,
     PartitionRow,
+    TableRow,
     TopicRow,
     TopicStatus,
     partition_pk,
@@ -48,6 +50,15 @@ def read_partition_rows() -> Steps[list[tuple[tuple[bytes, int], PartitionRow]]]
 def read_partition_row(topic_id: bytes, partition: int) -> Steps[PartitionRow | None]:
     row = yield GetRow(partition_pk(topic_id, partition), partition_sk(topic_id, partition))
     return None if row is None else PartitionRow.of(row)
+
+
+def read_table_rows() -> Steps[dict[bytes, TableRow]]:
+    """The copy row of every topic that has a table, or had one, by topic id."""
+    rows = yield QueryRows(TABLE)
+    try:
+        return {bytes.fromhex(sk): TableRow.of(row) for sk, row in rows}
+    except ValueError as error:
+        raise Corrupt(f"table row with a strange key: {error}") from error
 
 
 def _query(pk: str) -> Steps[Sequence[tuple[str, Row]]]:

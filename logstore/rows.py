@@ -8,6 +8,8 @@
     partition/<0-f>   <topic id>/<n>          PartitionRow, spread by topic id and n
     lease             <what>                  LeaseRow
     change            feed                    FeedRow
+    table             <topic id>              TableRow        (both in `table_rows`)
+    compaction        <run>                   CompactionRow
 
 Decoding a row that lacks an attribute, or has one of another type, is `Corrupt`; attributes that
 came later have a default. Pure.
@@ -18,12 +20,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from logstore.errors import Corrupt
-from logstore.registry.store import Row, Value
-
-V = TypeVar("V", str, int)
+from logstore.registry.store import Row
+from logstore.row_fields import field_of, id_of, json_of
+from logstore.table_rows import COMPACTION as COMPACTION
+from logstore.table_rows import COMPACTOR as COMPACTOR
+from logstore.table_rows import TABLE as TABLE
+from logstore.table_rows import CompactionRow as CompactionRow
+from logstore.table_rows import TableRow as TableRow
 
 CLUSTER = "cluster"
 BROKER = "broker"
@@ -53,9 +59,9 @@ class ClusterRow:
     @staticmethod
     def of(row: Row) -> "ClusterRow":
         return ClusterRow(
-            _hex(row, "cluster_id"),
-            _field(row, "next_epoch", int),
-            _field(row, "format_level", int),
+            id_of(row, "cluster_id"),
+            field_of(row, "next_epoch", int),
+            field_of(row, "format_level", int),
         )
 
 
@@ -108,20 +114,20 @@ class BrokerRow:
     @staticmethod
     def of(row: Row) -> "BrokerRow":
         try:
-            status = BrokerStatus(_field(row, "status", str, BrokerStatus.SERVING.value))
-            known = _json(row, "listeners").items() if "listeners" in row else ()
+            status = BrokerStatus(field_of(row, "status", str, BrokerStatus.SERVING.value))
+            known = json_of(row, "listeners").items() if "listeners" in row else ()
             listeners = {str(name): Address(str(host), int(port)) for name, (host, port) in known}
         except (AttributeError, TypeError, ValueError) as error:
             raise Corrupt(f"broker row with bad listeners or status: {error}") from error
         return BrokerRow(
-            epoch=_field(row, "epoch", int),
-            heartbeat=_field(row, "heartbeat", int),
-            host=_field(row, "host", str),
-            port=_field(row, "port", int),
-            rack=_field(row, "rack", str),
-            lock=_field(row, "lock", str),
+            epoch=field_of(row, "epoch", int),
+            heartbeat=field_of(row, "heartbeat", int),
+            host=field_of(row, "host", str),
+            port=field_of(row, "port", int),
+            rack=field_of(row, "rack", str),
+            lock=field_of(row, "lock", str),
             status=status,
-            put_age_ms=_field(row, "put_age_ms", int, 0),
+            put_age_ms=field_of(row, "put_age_ms", int, 0),
             listeners=listeners,
         )
 
@@ -167,17 +173,17 @@ class ChainRow:
     @staticmethod
     def of(row: Row) -> "ChainRow":
         try:
-            status = ChainStatus(_field(row, "status", str))
+            status = ChainStatus(field_of(row, "status", str))
         except ValueError as error:
             raise Corrupt(f"chain row with an unknown status: {error}") from error
         return ChainRow(
-            broker=_field(row, "broker", int),
+            broker=field_of(row, "broker", int),
             status=status,
-            trim=_field(row, "trim", int),
-            checkpoint=_field(row, "checkpoint", int),
-            seal=_field(row, "seal", int),
-            trim_ms=_field(row, "trim_ms", int, 0),
-            deleted=_field(row, "deleted", int, 0),
+            trim=field_of(row, "trim", int),
+            checkpoint=field_of(row, "checkpoint", int),
+            seal=field_of(row, "seal", int),
+            trim_ms=field_of(row, "trim_ms", int, 0),
+            deleted=field_of(row, "deleted", int, 0),
         )
 
 
@@ -211,20 +217,20 @@ class TopicRow:
 
     @staticmethod
     def of(row: Row) -> "TopicRow":
-        configs = _json(row, "configs")
+        configs = json_of(row, "configs")
         if not isinstance(configs, dict):
             raise Corrupt("topic row: configs is not an object")
         try:
-            status = TopicStatus(_field(row, "status", str))
+            status = TopicStatus(field_of(row, "status", str))
         except ValueError as error:
             raise Corrupt(f"topic row with an unknown status: {error}") from error
         return TopicRow(
-            _hex(row, "topic_id"),
+            id_of(row, "topic_id"),
             status,
-            _field(row, "partitions", int),
+            field_of(row, "partitions", int),
             {str(name): str(value) for name, value in configs.items()},
-            _field(row, "replicas", int, 1),
-            _field(row, "version", int, 0),
+            field_of(row, "replicas", int, 1),
+            field_of(row, "version", int, 0),
         )
 
 
@@ -276,21 +282,21 @@ class PartitionRow:
     @staticmethod
     def of(row: Row) -> "PartitionRow":
         try:
-            stretches = tuple(StretchRef(*map(int, item)) for item in _json(row, "stretches"))
+            stretches = tuple(StretchRef(*map(int, item)) for item in json_of(row, "stretches"))
             replicas = _brokers(row, "replicas")
             reassigning = _brokers(row, "reassigning")
         except (TypeError, ValueError) as error:
             raise Corrupt(f"partition row: bad stretches or replicas: {error}") from error
-        broker = _field(row, "broker", int)
+        broker = field_of(row, "broker", int)
         found = PartitionRow(
             broker=broker,
-            chain=_field(row, "chain", int),
-            leader_epoch=_field(row, "leader_epoch", int),
-            log_start=_field(row, "log_start", int),
+            chain=field_of(row, "chain", int),
+            leader_epoch=field_of(row, "leader_epoch", int),
+            log_start=field_of(row, "log_start", int),
             stretches=stretches,
             replicas=replicas or (broker,),
             reassigning=reassigning,
-            target=_field(row, "target", int, NOBODY),
+            target=field_of(row, "target", int, NOBODY),
         )
         if not stretches or stretches[-1][:2] != (found.leader_epoch, found.chain):
             raise Corrupt("partition row: its last stretch is not its leader's")
@@ -360,10 +366,10 @@ class LeaseRow:
     @staticmethod
     def of(row: Row) -> "LeaseRow":
         return LeaseRow(
-            owner=_field(row, "owner", int),
-            owner_epoch=_field(row, "owner_epoch", int),
-            epoch=_field(row, "epoch", int),
-            heartbeat=_field(row, "heartbeat", int),
+            owner=field_of(row, "owner", int),
+            owner_epoch=field_of(row, "owner_epoch", int),
+            epoch=field_of(row, "epoch", int),
+            heartbeat=field_of(row, "heartbeat", int),
         )
 
 
@@ -400,11 +406,11 @@ class FeedRow:
         try:
             changes = tuple(
                 Change(str(topic), bytes.fromhex(topic_id), int(number))
-                for topic, topic_id, number in _json(row, "changes")
+                for topic, topic_id, number in json_of(row, "changes")
             )
         except (TypeError, ValueError) as error:
             raise Corrupt(f"change feed: bad changes: {error}") from error
-        return FeedRow(version=_field(row, "version", int), changes=changes)
+        return FeedRow(version=field_of(row, "version", int), changes=changes)
 
     def with_changes(self, changes: Sequence[Change]) -> "FeedRow":
         return FeedRow(
@@ -447,28 +453,4 @@ def topic_partition_of(sk: str) -> tuple[bytes, int]:
 
 
 def _brokers(row: Row, name: str) -> tuple[int, ...]:
-    return tuple(map(int, _json(row, name))) if name in row else ()
-
-
-def _field(row: Row, name: str, kind: type[V], default: V | None = None) -> V:
-    value: Value | None = row.get(name, default)
-    if not isinstance(value, kind):
-        raise Corrupt(f"registry row lacks an attribute: name={name} type={kind.__name__}")
-    return value
-
-
-def _hex(row: Row, name: str) -> bytes:
-    try:
-        value = bytes.fromhex(_field(row, name, str))
-    except ValueError as error:
-        raise Corrupt(f"registry row with a bad id: name={name}") from error
-    if len(value) != 16:
-        raise Corrupt(f"registry row with a bad id: name={name} bytes={len(value)}")
-    return value
-
-
-def _json(row: Row, name: str) -> Any:
-    try:
-        return json.loads(_field(row, name, str))
-    except ValueError as error:
-        raise Corrupt(f"registry row with bad JSON: name={name}") from error
+    return tuple(map(int, json_of(row, name))) if name in row else ()

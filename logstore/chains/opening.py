@@ -17,12 +17,13 @@ from dataclasses import dataclass
 
 from logstore.chains.keys import checkpoints_prefix
 from logstore.chains.put import Stored, Taken, put_once
+from logstore.chains.walk import list_patiently
 from logstore.errors import ConditionFailed, Fenced, Refused
 from logstore.registry.store import Condition, RowAbsent
 from logstore.rows import CHAIN, CLUSTER, ChainRow, ChainStatus, ClusterRow, chain_sk
 from logstore.segments.builder import FrozenSegment, bare_header, freeze_bare
 from logstore.segments.format import NO_NONCE, SegmentKind
-from logstore.steps import DrawNonce, GetRow, ListKeys, NowMs, PutRow, Steps, UpdateRow, Wait
+from logstore.steps import DrawNonce, GetRow, NowMs, PutRow, Steps, UpdateRow, Wait
 
 DRAWS_MAX = 1000
 OLD_REGISTRY = (
@@ -102,7 +103,9 @@ def _bury(cluster_id: bytes, broker: int, epoch: int, opening: Taken) -> Steps[N
         raise Refused(
             f"chain {epoch} does not begin with an opening of this cluster; {OLD_REGISTRY}"
         )
-    if (yield ListKeys(checkpoints_prefix(epoch))):  # its first segments may be gone again
+    if (
+        yield from list_patiently(checkpoints_prefix(epoch))
+    ):  # its first segments may be gone again
         raise Refused(
             f"chain {epoch} has checkpoints that the registry does not know: {OLD_REGISTRY}"
         )

@@ -9,7 +9,6 @@ The owner's next put meets the seal and stops. Every seq below the seal was read
 placed, and segments never change, so the state is that of everything the chain will ever hold.
 """
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -17,13 +16,13 @@ from logstore.chains.keys import checkpoints_prefix, seq_of
 from logstore.chains.opening import OLD_REGISTRY
 from logstore.chains.put import Taken, put_once
 from logstore.chains.replay import ChainState
-from logstore.chains.walk import Gap, Sealed, read_chain_at, read_on
+from logstore.chains.walk import Gap, Sealed, list_patiently, read_chain_at, read_on
 from logstore.errors import ConditionFailed, Corrupt, Refused
 from logstore.registry.store import Condition, Row
 from logstore.rows import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.segments.builder import bare_header, freeze_bare
 from logstore.segments.format import SegmentKind
-from logstore.steps import DrawNonce, GetRow, ListKeys, NowMs, Steps, UpdateRow
+from logstore.steps import DrawNonce, GetRow, NowMs, Steps, UpdateRow
 
 ROUNDS_MAX = 1000
 
@@ -123,7 +122,7 @@ def _is_cut_short(chain: ChainState) -> Steps[bool]:
         if isinstance(found, Sealed):
             return False
         end = chain.next_seq
-        keys: Sequence[str] = yield ListKeys(checkpoints_prefix(chain.epoch))
+        keys = yield from list_patiently(checkpoints_prefix(chain.epoch))
         if not keys or seq_of(max(keys)) <= end:
             return False
         yield from read_on(chain)

@@ -27,7 +27,7 @@ from logstore.segments.format import (
     decode_front,
     decode_header,
 )
-from logstore.steps import BackOff, GetRange, Steps, Together
+from logstore.steps import BackOff, GetRange, ListKeys, Steps, Together
 
 FRONT_GUESS_BYTES = 64 * 1024
 ATTEMPTS_MAX = 30
@@ -70,6 +70,19 @@ def get_patiently(key: str, start: int, length: int) -> Steps[bytes]:
         try:
             data: bytes = yield GetRange(key, start, length)
             return data
+        except (Retryable, OutcomeUnknown):
+            if attempt == ATTEMPTS_MAX:
+                raise
+            yield BackOff(attempt)
+    raise AssertionError("unreachable")
+
+
+def list_patiently(prefix: str) -> Steps[Sequence[str]]:
+    """Keys below `prefix`, in order; rides out the same."""
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            keys: Sequence[str] = yield ListKeys(prefix)
+            return keys
         except (Retryable, OutcomeUnknown):
             if attempt == ATTEMPTS_MAX:
                 raise

@@ -135,6 +135,28 @@ _SETTINGS = (
         at_least=-2,
     ),
     _setting(
+        "logstore.table.enable",
+        Kind.BOOLEAN,
+        "true",
+        "Whether compaction moves this topic's records into a Delta table, its history. Off, "
+        "what the table holds stays readable, and new records stay in segments until retention.",
+    ),
+    _setting(
+        "logstore.table.freshness.ms",
+        Kind.LONG,
+        60_000,
+        "Age at which a partition's records move into the table, if 1 MiB of them wait; fewer "
+        "wait ten times as long, 16 MiB move at once. Less means more and smaller files.",
+        at_least=0,
+    ),
+    _setting(
+        "logstore.table.on.delete",
+        Kind.STRING,
+        "drop",
+        "What becomes of the table when the topic is deleted: drop, an hour later, or keep.",
+        one_of=("drop", "keep"),
+    ),
+    _setting(
         "max.compaction.lag.ms",
         Kind.LONG,
         LONG_MAX,

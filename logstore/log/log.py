@@ -25,9 +25,11 @@ from logstore.leases.liveness import Liveness
 from logstore.log.cache import SegmentCache
 from logstore.log.catalog import Catalog, Consequences, Move, Topic
 from logstore.log.followers import Followers
+from logstore.log.leader import Leader
 from logstore.log.leading import Leading, committed
 from logstore.log.membership import Heartbeats, Membership
 from logstore.log.read import Chunk, FoundRecord, Readable, Reader, read_in_memory
+from logstore.log.retention import Part, parts_of_rows
 from logstore.log.start import LEASE_S, Self, Started, begin, finish
 from logstore.log.topic_change import create_partitions
 from logstore.log.topics import UnknownTopic, create_topic, delete_topic
@@ -352,6 +354,14 @@ class Log:
     ) -> FoundRecord | None:
         """The first record below `up_to` at or after `timestamp`."""
         return await self._reader.record_at_time(partition, timestamp, up_to)
+
+    async def batches_from(self, leader: Leader, offset: int, up_to: int) -> Sequence[Part]:
+        """What the index says of batches from the one that holds `offset` on, below `up_to`.
+
+        At least one, rarely all. Raises `Retryable` where the log no longer has it.
+        """
+        found = await self._reader.rows(leader, offset)
+        return list(parts_of_rows(found.rows, found.number, up_to))
 
     async def offset_of_max_timestamp(self, partition: Readable, up_to: int) -> FoundRecord | None:
         """The record with the largest timestamp."""

@@ -118,6 +118,7 @@ class SimulatedStore:
         await self._ask(self._latency_s(), lambda: self._objects.delete(key))
 
     async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
+        await self._begin_read(f"list {prefix}", prefix)
         for info in await self._ask(self._latency_s(), lambda: list(self._objects.list(prefix))):
             yield info
 
@@ -125,15 +126,7 @@ class SimulatedStore:
         """Keeps the objects."""
 
     async def _read(self, key: str, read: Callable[[], bytes]) -> bytes:
-        faults = self.faults
-        fault = self._draw_fault(faults.of_gets())
-        self._trace(f"get {key} {fault or 'ok'}")
-        if fault == "get failed":
-            if self._chance.random() < 0.5:
-                await self._answer(faults.timeout_s, OutcomeUnknown(f"time-out key={key}"))
-            await self._answer(self._latency_s(), Retryable(f"not now key={key}"))
-        if fault == "get throttled":
-            await self._answer(self._latency_s(), Throttled(f"slow down key={key}"))
+        fault = await self._begin_read(f"get {key}", key)
 
         def look() -> bytes | NotFound:
             try:
@@ -145,6 +138,18 @@ class SimulatedStore:
         if isinstance(found, NotFound):
             raise found
         return spoiled(found, fault, self._chance)
+
+    async def _begin_read(self, what: str, key: str) -> str | None:
+        """Raises what a read is refused with; else the fault that is yet to be played."""
+        fault = self._draw_fault(self.faults.of_gets())
+        self._trace(f"{what} {fault or 'ok'}")
+        if fault == "get failed":
+            if self._chance.random() < 0.5:
+                await self._answer(self.faults.timeout_s, OutcomeUnknown(f"time-out key={key}"))
+            await self._answer(self._latency_s(), Retryable(f"not now key={key}"))
+        if fault == "get throttled":
+            await self._answer(self._latency_s(), Throttled(f"slow down key={key}"))
+        return fault
 
     # What happens in the store
 

@@ -8,7 +8,14 @@ from logstore.chains.keys import segment_key
 from logstore.chains.replay import ChainState, StretchKey
 from logstore.chains.state import PartitionState, decode_state, encode_state
 from logstore.chains.take import Piece, encode_pieces
-from logstore.chains.walk import FRONT_GUESS_BYTES, Gap, Sealed, get_patiently, read_on
+from logstore.chains.walk import (
+    FRONT_GUESS_BYTES,
+    Gap,
+    Sealed,
+    get_patiently,
+    list_patiently,
+    read_on,
+)
 from logstore.errors import Corrupt, NotFound, OutcomeUnknown, Throttled
 from logstore.records.crc32c import crc32c
 from logstore.segments.format import EntryKind, SegmentKind
@@ -192,10 +199,14 @@ def test_a_front_longer_than_one_read_is_read_whole() -> None:
 def test_a_bad_day_of_the_store_is_ridden_out() -> None:
     bad = [Throttled("503"), OutcomeUnknown("time-out")] * 10
     data, made = drive(get_patiently("key", 0, 10), [*bad, b"data"])
+    keys, _ = drive(list_patiently("prefix/"), [*bad, ["prefix/key"]])
 
     assert data == b"data"
     assert len(made) == 21
+    assert keys == ["prefix/key"]
     with pytest.raises(NotFound):
         drive(get_patiently("key", 0, 10), [NotFound("404")])
     with pytest.raises(Throttled):
         drive(get_patiently("key", 0, 10), [Throttled("503")] * 30)
+    with pytest.raises(OutcomeUnknown):
+        drive(list_patiently("prefix/"), [OutcomeUnknown("time-out")] * 30)

@@ -1,0 +1,113 @@
+"""One read of a topic by Spark, measured: `python -m benchmarks.spark.read_job ASKED ANSWER`.
+
+The same query reads another, smaller topic before, so that Java has compiled and Python imported
+what it runs. What a query must have read is checked, so that nothing is fast by leaving out rows.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, count, crc32, lit
+from pyspark.sql.functions import sum as sum_of
+
+from benchmarks.spark.session import make_session
+from benchmarks.spark.tree import spent_by, spent_here
+
+PROFILER = "spark.sql.pyspark.dataSource.profiler"
+
+
+def main() -> int:
+    asked_at, answer_at = map(Path, sys.argv[1:])
+    asked = json.loads(asked_at.read_text())
+    settings = {PROFILER: "perf"} if asked["profiles"] else {}
+    spark = make_session(asked["jars"], Path(asked["directory"]), settings)
+    job = ReadJob(spark, asked)
+    job.read(**asked["warm_up"])
+    load, spent, brokers_s = os.getloadavg()[0], spent_here(), spent_by(asked["brokers"])
+    began_s = time.perf_counter()
+    job.read(**asked["topic"])
+    wall_s = time.perf_counter() - began_s
+    used = spent_here().since(spent)
+    found = {
+        "wall_s": wall_s,
+        "java_s": used.java_s,
+        "python_s": used.python_s,
+        "brokers_s": spent_by(asked["brokers"]) - brokers_s,
+        "load": load,
+    }
+    answer_at.write_text(json.dumps(found))
+    if asked["profiles"]:
+        spark.profile.dump(asked["profiles"], type="perf")
+    spark.stop()
+    return 0
+
+
+class ReadJob:
+    """A query that is asked for by mode (batch, stream) and sink (noop, sum, delta)."""
+
+    def __init__(self, spark: SparkSession, asked: Mapping[str, Any]) -> None:
+        self._spark = spark
+        self._format: str = asked["format"]
+        self._options: Mapping[str, str] = asked["options"]
+        self._directory = Path(asked["directory"])
+        self._is_stream = asked["mode"] == "stream"
+        self._sink: str = asked["sink"]
+        self._sums: list[tuple[int, int]] = []
+
+    def read(self, name: str, rows: int, crc: int) -> None:
+        """All of topic `name`, which has so many rows with that sum of checksums."""
+        options = {**self._options, "subscribe": name, "startingOffsets": "earliest"}
+        self._sums.clear()
+        if self._is_stream:
+            found = self._stream(options, name)
+            assert found == rows, f"the stream had {found} rows of {rows}"
+        else:
+            self._batch(options, name)
+        if self._sink == "sum":
+            assert self._sums == [(rows, crc)], f"{self._sums} instead of {rows} rows, sum {crc}"
+        elif self._sink == "delta":
+            written = self._spark.read.format("delta").load(self._table(name)).count()
+            assert written == rows, f"the table has {written} rows of {rows}"
+
+    def _batch(self, options: Mapping[str, str], name: str) -> None:
+        frame = self._spark.read.format(self._format).options(**options).load()
+        match self._sink:
+            case "noop":
+                frame.write.format("noop").mode("overwrite").save()
+            case "delta":
+                frame.write.format("delta").save(self._table(name))
+            case _:
+                self._sum(frame)
+
+    def _stream(self, options: Mapping[str, str], name: str) -> int:
+        """How many rows there were."""
+        frame = self._spark.readStream.format(self._format).options(**options).load()
+        writer = frame.writeStream.trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(self._directory / f"checkpoint-{name}"))
+        match self._sink:
+            case "noop":
+                query = writer.format("noop").start()
+            case "delta":
+                query = writer.format("delta").start(self._table(name))
+            case _:
+                query = writer.foreachBatch(lambda rows, _number: self._sum(rows)).start()
+        query.awaitTermination()
+        return sum(one.numInputRows for one in query.recentProgress)
+
+    def _sum(self, frame: DataFrame) -> None:
+        sums = frame.select(count(lit(1)), sum_of(crc32(col("value")))).collect()[0]
+        if sums[0]:  # a stream that starts may begin with an empty batch
+            self._sums.append((sums[0], sums[1]))
+
+    def _table(self, name: str) -> str:
+        return str(self._directory / f"table-{name}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

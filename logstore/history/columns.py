@@ -1,0 +1,53 @@
+"""The columns of a topic's table.
+
+partition       int          Delta's partition column: in paths, not in files
+offset          bigint       never null
+timestamp       timestamp    microseconds, UTC; clamped where it leaves 64 bits
+timestamp_ms    bigint       as it was written
+timestampType   int          0 create time, 1 log append time
+key, value      binary
+headers         array<struct<key: string, value: binary>>    empty where there are none
+leader_epoch    int
+raw_batch       binary       null, except for a batch that cannot be decoded: one row at its
+                             base offset, everything else null
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from logstore.records.arrow import arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PARTITION_COLUMN = "partition"
+
+TABLE_COLUMNS = (
+    "offset",
+    "timestamp",
+    "timestamp_ms",
+    "timestampType",
+    "key",
+    "value",
+    "headers",
+    "leader_epoch",
+    "raw_batch",
+)
+"""What a data file holds, in this order; what `decode_to_arrow` is asked for."""
+
+STATISTICS_COLUMNS = ("offset", "timestamp", "timestamp_ms")
+"""What Delta keeps minimum and maximum of."""
+
+
+def file_schema() -> pa.Schema:
+    """Of a data file."""
+    return arrow_schema(TABLE_COLUMNS)
+
+
+def table_schema() -> pa.Schema:
+    """Of the table, which adds the partition."""
+    import pyarrow as pa
+
+    fields = [pa.field(PARTITION_COLUMN, pa.int32()), *file_schema()]
+    return pa.schema(fields)

@@ -1,0 +1,272 @@
+"""A table at one version: how far it goes, and which of its files may hold which offsets. Pure.
+
+A file is known by its smallest and largest offset. Files that compaction wrote do not overlap; what
+an OPTIMIZE or a Z-order by the table's owner left may, and holds other rows between its bounds than
+its neighbours. So a look-up gives every file that *may* hold an offset, and readers merge.
+
+Files are kept in columns, since a table may have 100,000 of them: a `DataFile` is made when somebody
+looks at it.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import overload
+
+from logstore.errors import Invalid, Retryable
+
+OFFSET_MAX = 2**63 - 1
+
+
+class TableConflict(Retryable):
+    """The table is not at the version that was thought: begin again from a new snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One Parquet file; `path` is relative to the table.
+
+    A file without statistics (somebody else's) has `rows` -1 and may hold any offset: bounds 0 and
+    `OFFSET_MAX`, both inclusive like all bounds here.
+    """
+
+    path: str
+    partition: int
+    rows: int
+    size_bytes: int
+    min_offset: int
+    max_offset: int
+    min_timestamp_ms: int | None = None
+    """None: not known, or no row has a timestamp."""
+    max_timestamp_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_offset <= self.max_offset or self.size_bytes < 1:
+            raise Invalid(f"not a data file: {self}")
+
+    @property
+    def has_bounds(self) -> bool:
+        return self.max_offset < OFFSET_MAX
+
+
+class FileList(Sequence[DataFile]):
+    """The files of one partition, by smallest offset."""
+
+    __slots__ = ("_columns", "_highest", "_max", "_min", "_partition")
+
+    def __init__(
+        self,
+        partition: int,
+        paths: Sequence[str],
+        rows: Sequence[int],
+        sizes_bytes: Sequence[int],
+        min_offsets: Iterable[int],
+        max_offsets: Iterable[int],
+        min_timestamps_ms: Sequence[int | None],
+        max_timestamps_ms: Sequence[int | None],
+    ) -> None:
+        """Columns of one length, `min_offsets` rising or equal. Raises `Invalid`."""
+        self._partition = partition
+        self._min = array("q", min_offsets)
+        self._max = array("q", max_offsets)
+        self._highest = array("q", accumulate(self._max, max))  # up to here, for bisecting
+        self._columns = (paths, rows, sizes_bytes, min_timestamps_ms, max_timestamps_ms)
+        if any(len(column) != len(self._min) for column in (self._max, *self._columns)):
+            raise Invalid(f"columns of files have different lengths: partition={partition}")
+        if any(map(int.__gt__, self._min, self._min[1:])):
+            raise Invalid(f"files are out of order: partition={partition}")
+
+    @classmethod
+    def of(cls, partition: int, files: Iterable[DataFile]) -> "FileList":
+        ordered = sorted(files, key=lambda file: (file.min_offset, file.max_offset, file.path))
+        return cls(
+            partition,
+            [file.path for file in ordered],
+            [file.rows for file in ordered],
+            [file.size_bytes for file in ordered],
+            [file.min_offset for file in ordered],
+            [file.max_offset for file in ordered],
+            [file.min_timestamp_ms for file in ordered],
+            [file.max_timestamp_ms for file in ordered],
+        )
+
+    def __len__(self) -> int:
+        return len(self._min)
+
+    @overload
+    def __getitem__(self, index: int) -> DataFile: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[DataFile]: ...
+
+    def __getitem__(self, index: int | slice) -> DataFile | list[DataFile]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        paths, rows, sizes_bytes, min_times, max_times = self._columns
+        return DataFile(
+            paths[index],
+            self._partition,
+            rows[index],
+            sizes_bytes[index],
+            self._min[index],
+            self._max[index],
+            min_times[index],
+            max_times[index],
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def between(self, start: int, end: int) -> list[DataFile]:
+        """Every file that may hold an offset in [start, end)."""
+        if start >= end:
+            return []
+        first = bisect_left(self._highest, start)  # those before all end below start
+        past = bisect_left(self._min, end)
+        return [self[i] for i in range(first, past) if self._max[i] >= start]
+
+    def from_time(self, timestamp_ms: int) -> Iterator[DataFile]:
+        """Every file that may hold a record of that time or later, by smallest offset."""
+        latest = self._columns[4]
+        for i in range(len(self)):
+            if (time := latest[i]) is None or time >= timestamp_ms:
+                yield self[i]
+
+
+_NO_FILES: Sequence[DataFile] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """`ends`: per partition, the end of what the table holds; the table end of DESIGN's glossary."""
+
+    topic_id: bytes
+    version: int
+    ends: Mapping[int, int] = field(default_factory=dict)
+    files: Mapping[int, Sequence[DataFile]] = field(default_factory=dict)
+    """Per partition, by smallest offset. A partition without files may have an end all the same."""
+
+    def end(self, partition: int) -> int | None:
+        """None: nothing of the partition was ever moved here."""
+        return self.ends.get(partition)
+
+    def first(self, partition: int) -> int | None:
+        """The smallest offset that a file of the partition may hold, None without files."""
+        files = self.files.get(partition, _NO_FILES)
+        return files[0].min_offset if files else None
+
+    def files_for(self, partition: int, start: int, end: int) -> list[DataFile]:
+        """Every file that may hold an offset in [start, end), by smallest offset."""
+        files = self.files.get(partition, _NO_FILES)
+        if not isinstance(files, FileList):
+            files = FileList.of(partition, files)
+        return files.between(start, end)
+
+
+@dataclass(frozen=True, slots=True)
+class TableCommit:
+    """What one commit does to one table, and from where to where each partition it moves goes.
+
+    `starts` are the table ends that the run read from the very snapshot it commits on; for a
+    partition that has none yet, where its rows begin. A commit that only merges files, or drops old
+    ones, moves nothing: both are empty.
+    """
+
+    starts: Mapping[int, int]
+    ends: Mapping[int, int]
+    adds: Sequence[DataFile] = ()
+    removes: Sequence[DataFile] = ()
+    run: str = ""
+
+
+def check_commit(snapshot: Snapshot, commit: TableCommit) -> None:
+    """Raises `TableConflict` where starts are not the snapshot's ends, `Invalid` for nonsense."""
+    if commit.starts.keys() != commit.ends.keys():
+        raise Invalid(f"starts and ends name different partitions: run={commit.run}")
+    for partition, start in commit.starts.items():
+        now = snapshot.end(partition)
+        if now is not None and now != start:
+            raise TableConflict(
+                f"the table ends elsewhere: partition={partition} end={now} start={start} "
+                f"run={commit.run}"
+            )
+        if not 0 <= start <= commit.ends[partition]:
+            raise Invalid(
+                f"not a range of offsets: partition={partition} start={start} "
+                f"end={commit.ends[partition]} run={commit.run}"
+            )
+    _check_removes(snapshot, commit)
+    _check_adds(snapshot, commit)
+
+
+def _check_removes(snapshot: Snapshot, commit: TableCommit) -> None:
+    for file in commit.removes:
+        there = snapshot.files_for(file.partition, file.min_offset, file.min_offset + 1)
+        if all(found.path != file.path for found in there):
+            raise TableConflict(f"the table has no such file: path={file.path} run={commit.run}")
+
+
+def _check_adds(snapshot: Snapshot, commit: TableCommit) -> None:
+    """New rows lie in [start, end); rows of merged files lie where the removed ones were."""
+    gone = {file.path for file in commit.removes}
+    spans: dict[int, tuple[int, int]] = {}
+    for file in commit.removes:
+        low, high = spans.get(file.partition, (file.min_offset, file.max_offset))
+        spans[file.partition] = (min(low, file.min_offset), max(high, file.max_offset))
+    for file in commit.adds:
+        partition = file.partition
+        low, high = spans.get(partition, (OFFSET_MAX, -1))
+        low = min(low, commit.starts.get(partition, OFFSET_MAX))
+        high = max(high, commit.ends.get(partition, 0) - 1)
+        if not low <= file.min_offset <= file.max_offset <= high or not file.has_bounds:
+            raise Invalid(f"a file holds offsets that the commit does not move: path={file.path}")
+        if any(
+            other.path not in gone and other.has_bounds
+            for other in snapshot.files_for(partition, file.min_offset, file.max_offset + 1)
+        ):
+            raise Invalid(f"a file overlaps one that the table has: path={file.path}")
+
+
+def advanced(snapshot: Snapshot, commit: TableCommit, version: int) -> Snapshot:
+    """The snapshot after `commit` became `version`."""
+    return replaced(snapshot, version, commit.ends, commit.adds, commit.removes)
+
+
+def replaced(
+    snapshot: Snapshot,
+    version: int,
+    ends: Mapping[int, int],
+    adds: Sequence[DataFile],
+    removes: Sequence[DataFile],
+) -> Snapshot:
+    """The snapshot with some ends and files changed; lists of other partitions are shared."""
+    touched = {file.partition for file in (*adds, *removes)}
+    files = dict(snapshot.files)
+    for partition in touched:
+        gone = {file.path for file in removes if file.partition == partition}
+        kept = [file for file in files.get(partition, ()) if file.path not in gone]
+        kept += [file for file in adds if file.partition == partition]
+        files[partition] = FileList.of(partition, kept)
+        if not kept:
+            del files[partition]
+    return Snapshot(snapshot.topic_id, version, {**snapshot.ends, **ends}, files)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFacts:
+    """One version of a table, as its `commitInfo` tells it.
+
+    `starts` and `ends` are None for a commit that is not compaction's: the owner's OPTIMIZE, VACUUM
+    and so on. These move nothing.
+    """
+
+    version: int
+    timestamp_ms: int
+    starts: Mapping[int, int] | None
+    ends: Mapping[int, int] | None
+    operation: str
+    run: str | None = None
