@@ -2,7 +2,8 @@
 
 A case names its contenders, ours and Apache Kafka for most. Each round runs them in turn, forwards
 and backwards, each on fresh servers, so that what the machine does meanwhile hits all; a figure is
-the median over the rounds. CPU-second figures are the ones to compare.
+the median over the rounds. CPU-second figures are the ones to compare. A case may come in parts:
+all rounds of one, then the next.
 """
 
 import argparse
@@ -12,8 +13,10 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
+from benchmarks.contenders import Contenders, Parts
 from benchmarks.figures import Figures, order, table
 from benchmarks.options import Options
 from benchmarks.profile_report import report
@@ -21,6 +24,7 @@ from benchmarks.profile_report import report
 CASES = (
     *("decode", "start", "tiny_requests", "acknowledge", "fetch", "produce"),
     *("cluster_produce", "cluster_fetch", "followers", "registry", "takeover", "metadata"),
+    *("spark_read", "spark_latency"),
 )
 
 
@@ -42,15 +46,29 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _run_case(name: str, options: Options, rounds: int) -> Figures:
+    figures = Figures([])
+    with closing(parts_of(name, options)) as parts:
+        for contenders in parts:
+            figures.contenders = list(contenders)
+            _run_rounds(name, contenders, figures, rounds)
+    return figures
+
+
+def parts_of(name: str, options: Options) -> Parts:
+    """Of a case by its name; most have one part."""
     case = importlib.import_module(f"benchmarks.cases.{name}")
-    contenders = case.contenders(options)
-    figures = Figures(list(contenders))
+    if hasattr(case, "parts"):
+        yield from case.parts(options)
+    else:
+        yield case.contenders(options)
+
+
+def _run_rounds(name: str, contenders: Contenders, figures: Figures, rounds: int) -> None:
     for number in range(rounds):
         for contender in order(figures.contenders, number):
             print(f"{name}: round {number + 1} of {rounds}, {contender}", file=sys.stderr)
             found = contenders[contender]()
             figures.add(contender, found, os.getloadavg()[0])
-    return figures
 
 
 def _show(name: str, figures: Figures) -> None:
@@ -77,6 +95,7 @@ def _options(arguments: argparse.Namespace, profiles: Path | None = None) -> Opt
         partitions=tuple(arguments.partitions),
         has_peer=not (arguments.no_peer or arguments.profile),
         has_dynamodb=arguments.dynamodb,
+        is_full=arguments.full,
         profiles=profiles,
     )
 
@@ -106,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         default=[10, 1000],
         help="for registry; takeover takes the largest",
     )
+    parser.add_argument("--full", action="store_true", help="spark_read: every cell, for hours")
     parser.add_argument("--no-peer", action="store_true", help="without Apache Kafka")
     parser.add_argument("--dynamodb", action="store_true", help="takeover: DynamoDB Local too")
     parser.add_argument(

@@ -1,6 +1,6 @@
 """Who is measured by a case: each contender is one run, server and all, that gives its figures."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from benchmarks.options import Options
@@ -12,6 +12,10 @@ Contender = Callable[[], Mapping[str, float]]
 """Value by figure."""
 
 Contenders = Mapping[str, Contender]
+
+Parts = Iterator[Contenders]
+"""The same contenders over and over, each time for other figures: a case whose servers take long to
+fill yields them from within what it filled."""
 
 Run = Callable[[Server, Options], Mapping[str, float]]
 """What a case does to a server that was started for it."""

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 LABEL_WIDTH, COLUMN_WIDTH = 36, 15
+RATIO = f"{'ratio':>10}"
+RIVALS_MAX = 2
 
 
 @dataclass(slots=True)
@@ -32,16 +34,26 @@ def order(contenders: Sequence[str], round_number: int) -> Sequence[str]:
 
 
 def table(figures: Figures) -> Iterator[str]:
-    """Medians, a column for each contender; of two, the ratio."""
-    is_pair = len(figures.contenders) == 2
+    """Medians, a column for each contender; of two or three, the ratios of the first to the others.
+
+    Ratios stand in the order of the others.
+    """
+    first, *others = figures.contenders
+    rivals = others if len(others) <= RIVALS_MAX else []
+    width = max(LABEL_WIDTH, 1 + max(map(len, figures.values), default=0))
     heading = "".join(f"{name:>{COLUMN_WIDTH}}" for name in figures.contenders)
-    yield f"{'median':{LABEL_WIDTH}}{heading}{'ratio' if is_pair else '':>10}".rstrip()
+    yield f"{'median':{width}}{heading}{RATIO * len(rivals)}".rstrip()
     for figure in figures.values:
-        medians = [figures.median(figure, name) for name in figures.contenders]
-        line = f"{figure:{LABEL_WIDTH}}" + "".join(map(_cell, medians))
-        if is_pair and medians[0] is not None and medians[1]:
-            line += f"{medians[0] / medians[1]:10.2f}"
+        medians = {name: figures.median(figure, name) for name in figures.contenders}
+        line = f"{figure:{width}}" + "".join(map(_cell, medians.values()))
+        line += "".join(_ratio(medians[first], medians[rival]) for rival in rivals)
         yield line.rstrip()
+
+
+def _ratio(ours: float | None, theirs: float | None) -> str:
+    if ours is None or not theirs:
+        return " " * len(RATIO)
+    return f"{ours / theirs:{len(RATIO)}.2f}"
 
 
 def _cell(value: float | None) -> str:

@@ -13,5 +13,7 @@ class Options:
     partitions: tuple[int, ...] = (10, 1000)
     has_peer: bool = True
     has_dynamodb: bool = False
+    is_full: bool = False
+    """Every cell of a case whose table is large, else a part that tells the most."""
     profiles: Path | None = None
     """A folder: brokers run under a profiler and leave there what it found."""

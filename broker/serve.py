@@ -33,12 +33,14 @@ from broker.cluster.placement import Heirs
 from broker.cluster.settings import ControllerSettings
 from broker.listeners import Listener, bind, parse_address, plan_listeners
 from broker.log_lines import TEXT, configure_log_lines
+from broker.retention import Retention
 from broker.server import Server
 from broker.store_watch import watch_store
 from broker.trimming import Trimming
 from logstore.clock import SystemClock
 from logstore.config.broker import BrokerSettings
 from logstore.errors import Invalid, LogstoreError
+from logstore.history.delta import Tables
 from logstore.host_lock import HostLock
 from logstore.log.log import FlushSettings, Log, LogSettings, Self
 from logstore.open import OpenLog, open_log
@@ -198,8 +200,9 @@ async def _accept(
     await server.listen()
     tasks.create_task(broker.groups.run())
     running = tasks.create_task(controller.run())
-    trimming = Trimming(log, settings.settings, lambda: controller.is_active)
+    trimming, retention = _upkeep(settings, log, lambda: controller.is_active)
     tasks.create_task(trimming.run())
+    tasks.create_task(retention.run())
     if door is not None:
         door.watch(
             broker=broker,
@@ -231,6 +234,18 @@ async def _accept(
         return FAILED
     _say(f"{name} stopped")
     return OK
+
+
+def _upkeep(
+    settings: ServeSettings, log: Log, is_controller: Callable[[], bool]
+) -> tuple[Trimming, Retention]:
+    """What makes records and objects go. Where there are no tables Delta's library never loads."""
+    given = settings.settings
+
+    def open_tables() -> Tables:
+        return Tables(settings.url, given.storage)
+
+    return Trimming(log, given, is_controller, open_tables), Retention(log, given, open_tables)
 
 
 async def _hand_over(settings: ServeSettings, log: Log) -> None:

@@ -6,9 +6,11 @@ from typing import Protocol
 
 from logstore.config.broker import BrokerSettings
 from logstore.errors import Corrupt, LogstoreError, Refused
+from logstore.history.delta import Tables
+from logstore.log.held_by_tables import HeldByTables
 from logstore.perform import Performer
 from logstore.rows import ChainRow
-from logstore.trimming import Trimmed, Trimmer, only, sealed
+from logstore.trimming import Trimmed, Trimmer, Wanted, only, sealed
 
 PERIOD_S = 60.0
 
@@ -26,20 +28,28 @@ class TrimmedLog(Protocol):
 
 
 class Trimming:
-    """Runs until its task is cancelled; every pass may be the last, and none is needed."""
+    """Runs until its task is cancelled; every pass may be the last, and none is needed.
+
+    `open_tables` is called when there first is a table to look at.
+    """
 
     def __init__(
-        self, log: TrimmedLog, settings: BrokerSettings, is_controller: Callable[[], bool]
+        self,
+        log: TrimmedLog,
+        settings: BrokerSettings,
+        is_controller: Callable[[], bool],
+        open_tables: Callable[[], Tables],
     ) -> None:
         self._log = log
         self._is_controller = is_controller
         grace_ms = settings.number("logstore.delete.grace.ms")
         self._trimmer = Trimmer(log.cluster_id, grace_ms=grace_ms)
+        self._tables = HeldByTables(open_tables, grace_ms)
         self.published_count = 0
         self.deleted_count = 0
         self.failed_count = 0
-        self._told = ""
-        """The last trouble that was logged."""
+        self._told: set[str] = set()
+        """The troubles that were logged, while they last."""
 
     async def run(self) -> None:
         performer = self._log.performer
@@ -50,28 +60,39 @@ class Trimming:
 
     async def trim_once(self) -> None:
         mine, is_controller = only(self._log.epoch), self._is_controller()
+        troubles: dict[str, int] = {}
 
         def wanted(epoch: int, row: ChainRow) -> bool:
             return mine(epoch, row) or (is_controller and sealed(epoch, row))
 
         try:
-            done = await self._trimmer.trim_once(self._log.performer, wanted)
+            due = await self._pass(wanted, troubles, may_delete=False)
+            if due:
+                await self._pass(wanted, troubles, may_delete=True)
         except LogstoreError as error:
-            self.failed_count += 1
-            self._tell(error)
-        else:
-            self._told = ""
-            self.published_count += len(done.published)
-            self.deleted_count += sum(done.deleted.values())
-            _report(done)
+            is_alarm = isinstance(error, Corrupt | Refused)
+            troubles[f"cannot trim: {error}"] = logging.ERROR if is_alarm else logging.WARNING
+        self._tell(troubles)
 
-    def _tell(self, error: LogstoreError) -> None:
+    async def _pass(self, wanted: Wanted, troubles: dict[str, int], *, may_delete: bool) -> int:
+        """Chains that something may be deleted of; before that tables are looked at anew."""
+        performer = self._log.performer
+        held = await self._tables.look(performer, fresh=may_delete)
+        for trouble in held.troubles:
+            troubles[f"a table is not trimmed by: {trouble}"] = logging.ERROR
+        done = await self._trimmer.trim_once(performer, wanted, held.ends, may_delete=may_delete)
+        self.published_count += len(done.published)
+        self.deleted_count += sum(done.deleted.values())
+        _report(done)
+        return done.due
+
+    def _tell(self, troubles: dict[str, int]) -> None:
         """Once for each trouble; what passes by itself is worth a word, what does not an alarm."""
-        if str(error) == self._told:
-            return
-        self._told = str(error)
-        is_alarm = isinstance(error, Corrupt | Refused)
-        logger.log(logging.ERROR if is_alarm else logging.WARNING, "cannot trim: %s", error)
+        self.failed_count += bool(troubles)
+        for trouble, level in troubles.items():
+            if trouble not in self._told:
+                logger.log(level, "%s", trouble)
+        self._told = set(troubles)
 
 
 def _report(done: Trimmed) -> None:

@@ -25,6 +25,7 @@ from logstore.metadata import (
     read_brokers,
     read_partition_row,
     read_partition_rows,
+    read_table_rows,
     read_topics,
 )
 from logstore.objects.store import BlockingObjectStore
@@ -32,7 +33,15 @@ from logstore.open import ReadableLog
 from logstore.perform import back_off_seconds
 from logstore.pieces import Piece, TopicPartition
 from logstore.records.lookup import first_record_at_or_after
-from logstore.rows import BrokerStatus, ChainStatus, PartitionRow, StretchRef, TopicRow, TopicStatus
+from logstore.rows import (
+    BrokerStatus,
+    ChainStatus,
+    PartitionRow,
+    StretchRef,
+    TableRow,
+    TopicRow,
+    TopicStatus,
+)
 from logstore.segments.format import Entry, EntryKind, decode_front, decode_header
 from logstore.steps import Steps
 
@@ -114,6 +123,14 @@ class LogReader:
         )
         return [(broker.host, broker.port) for broker in brokers]
 
+    @property
+    def objects(self) -> BlockingObjectStore:
+        return self._log.performer.store
+
+    def table_rows(self) -> dict[bytes, TableRow]:
+        """The copy row of every topic that has a table, by topic id. Hints; see `history.delta`."""
+        return self._log.performer.run(read_table_rows())
+
     def partition_row(self, key: TopicPartition) -> PartitionRow | None:
         """As the registry has it now; None when the topic's life is over."""
         return self._log.performer.run(read_partition_row(*key))
@@ -153,7 +170,11 @@ class LogReader:
         }
 
     def pieces(self, key: TopicPartition, row: PartitionRow, start: int, end: int) -> list[Piece]:
-        """Where offsets [start, end) lie, in order. Raises `Corrupt` when some cannot be found."""
+        """Where offsets [start, end) lie, in order.
+
+        Raises `Corrupt` when some cannot be found: below its first stretch a partition lies in its
+        table, if anywhere.
+        """
         return self._log.performer.run(self._pieces(key, row, start, end))
 
     def spans(self, chain: int, first_seq: int, last_seq: int) -> list[SegmentSpan]:
@@ -161,10 +182,16 @@ class LogReader:
         return self._log.performer.run(self._spans(chain, first_seq, last_seq))
 
     def offset_for_time(
-        self, key: TopicPartition, view: PartitionView, timestamp: int
+        self, key: TopicPartition, view: PartitionView, timestamp: int, start: int | None = None
     ) -> int | None:
-        """Offset of the first committed record at or after `timestamp` (ms); None without one."""
-        return self._log.performer.run(self._offset_for_time(key, view, timestamp))
+        """Offset of the first committed record at or after `timestamp` (ms); None without one.
+
+        Only from `start` on, or log start: what lies below may be in segments no more, and chains
+        that hold nothing else are not looked at.
+        """
+        start = view.log_start if start is None else start
+        found = self._log.performer.run(self._offset_for_time(key, view, timestamp, start))
+        return None if found is None else max(found, start)
 
     def _advance(self, chain: int, *, look_every: int) -> int:
         """How many segments of a chain are new; or 1 when it was entered anew.
@@ -193,6 +220,11 @@ class LogReader:
     def _pieces(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
     ) -> Steps[list[Piece]]:
+        if start < min(end, row.stretches[0].start):
+            raise Corrupt(
+                f"offset is in no chain: topic={key.topic_id.hex()} partition={key.partition} "
+                f"offset={start} chains from={row.stretches[0].start}; is it in the table?"
+            )
         pieces = []
         for number, ref in enumerate(row.stretches):
             following = row.end_of(number)
@@ -264,9 +296,12 @@ class LogReader:
         return [spans[seq] for seq in range(first_seq, last_seq + 1)]
 
     def _offset_for_time(
-        self, key: TopicPartition, view: PartitionView, timestamp: int
+        self, key: TopicPartition, view: PartitionView, timestamp: int, start: int
     ) -> Steps[int | None]:
-        for ref in view.row.stretches:
+        for place, ref in enumerate(view.row.stretches):
+            following = view.row.end_of(place)
+            if following is not None and following <= start:
+                continue
             stretch_key = StretchKey(key.topic_id, key.partition, ref.leader_epoch)
             checkpoints = yield from self._known_checkpoints(ref.chain)
             found = yield from rows_for_time(
@@ -275,13 +310,13 @@ class LogReader:
                 checkpoints,
                 stretch_key,
                 timestamp,
-                view.log_start,
+                start,
             )
             row = None if found is None else row_at(found.rows, found.number)
             if row is None and ref.chain in self._followers:
                 stretch = self._followers[ref.chain].state.stretches.get(stretch_key)
                 rows = bytearray() if stretch is None else stretch.rows
-                number = row_for_time(rows, timestamp, view.log_start)
+                number = row_for_time(rows, timestamp, start)
                 row = row_at(rows, number) if number < row_count(rows) else None
             if row is not None:
                 data = yield from _read_body_range(ref.chain, row.seq, row.position, row.length)

@@ -5,12 +5,15 @@ broker for its own, `logstore gc` without a broker. Several at once do no harm: 
 registry again and changes it conditionally, and what decides (`chains.trim`) sees stored bytes and
 rows only.
 
+What tables hold is asked before a pass, and is handed to it: nothing here reads a table. What was
+asked a while ago will do to raise a trim point; before anything is deleted it is asked anew.
+
 The order of reading matters: chain rows, then partitions and topics, then checkpoints that those
 chain rows named. So whatever a checkpoint tells of, its topic had a row when it was looked for.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from logstore.chains.checkpoint import Checkpoint
@@ -41,6 +44,8 @@ from logstore.steps import GetRow, NowMs, QueryRows, Steps
 
 GRACE_MS = 3_600_000
 HOLDS_KEPT_MAX = 10_000
+NOTHING: Mapping[TopicPartition, int] = {}
+"""What tables hold where there are none."""
 
 Wanted = Callable[[int, ChainRow], bool]
 
@@ -53,14 +58,16 @@ class Trimmed:
     deleted: dict[int, int] = field(default_factory=dict)
     waiting: int = 0
     """Chains whose trim point is published and whose grace has not passed."""
+    due: int = 0
+    """Chains whose grace has passed, of which nothing was deleted because this pass might not."""
 
 
-class _Held(NamedTuple):
+class _Kept(NamedTuple):
     """What kept a chain from being trimmed at `checkpoint` when last looked at."""
 
     checkpoint: int
     key: StretchKey
-    log_start: int
+    floor: int
 
 
 def sealed(_epoch: int, row: ChainRow) -> bool:
@@ -84,17 +91,32 @@ class Trimmer:
     def __init__(self, cluster_id: bytes, *, grace_ms: int = GRACE_MS) -> None:
         self._cluster_id = cluster_id
         self._grace_ms = grace_ms
-        self._held: dict[int, _Held] = {}
+        self._kept: dict[int, _Kept] = {}
 
-    async def trim_once(self, performer: Performer, wanted: Wanted = every) -> Trimmed:
-        """One pass over the chains that are `wanted`.
+    async def trim_once(
+        self,
+        performer: Performer,
+        wanted: Wanted = every,
+        held: Mapping[TopicPartition, int] = NOTHING,
+        *,
+        may_delete: bool = True,
+    ) -> Trimmed:
+        """One pass over the chains that are `wanted`; `held` is what tables hold for sure.
+
+        `may_delete` only where `held` was asked for this pass.
 
         Raises `Refused` when the registry is older than the log, `Corrupt` when a published trim
         point turns out to be too high; nothing is deleted then. Else as store and registry do.
         """
-        return await performer.run(self.steps(wanted))
+        return await performer.run(self.steps(wanted, held, may_delete=may_delete))
 
-    def steps(self, wanted: Wanted = every) -> Steps[Trimmed]:
+    def steps(
+        self,
+        wanted: Wanted = every,
+        held: Mapping[TopicPartition, int] = NOTHING,
+        *,
+        may_delete: bool = True,
+    ) -> Steps[Trimmed]:
         rows = [(int(sk), ChainRow.of(row)) for sk, row in (yield QueryRows(CHAIN))]
         chains = [(epoch, row) for epoch, row in rows if wanted(epoch, row) and has_more(row)]
         done = Trimmed()
@@ -102,9 +124,9 @@ class Trimmer:
             return done
         yield from _check_registry_is_newest(self._cluster_id)
         live, partitions = yield from _read_rows()
-        cache = IndexCache()
+        cache, needs = IndexCache(), Needs(live, partitions, {}, held)
         for epoch, row in chains:
-            yield from self._trim_chain(cache, epoch, row, live, partitions, done)
+            yield from self._trim_chain(cache, epoch, row, needs, done, may_delete)
         return done
 
     def _trim_chain(
@@ -112,15 +134,16 @@ class Trimmer:
         cache: IndexCache,
         epoch: int,
         row: ChainRow,
-        live: frozenset[bytes],
-        partitions: dict[TopicPartition, PartitionRow],
+        needs: Needs,
         done: Trimmed,
+        may_delete: bool,
     ) -> Steps[None]:
         now_ms: int = yield NowMs()
-        needs = Needs(live, partitions, {})
         match next_of(row, now_ms, self._grace_ms):
             case Next.WAIT:
                 done.waiting += 1
+            case Next.DELETE if not may_delete:
+                done.due += 1
             case Next.DELETE:
                 yield from _check_still_allowed(cache, epoch, row, needs)
                 known = yield from checkpoints_of(cache, epoch, row.checkpoint)
@@ -150,18 +173,18 @@ class Trimmer:
         return candidates[low - 1] if low else row.trim
 
     def _remember(self, epoch: int, checkpoint: int, hold: Hold | None, needs: Needs) -> None:
-        self._held.pop(epoch, None)
-        if hold is not None and hold.why is Why.DATA and len(self._held) < HOLDS_KEPT_MAX:
-            row = needs.rows[hold.key.topic_id, hold.key.partition]
-            self._held[epoch] = _Held(checkpoint, hold.key, row.log_start)
+        self._kept.pop(epoch, None)
+        if hold is not None and hold.why is Why.DATA and len(self._kept) < HOLDS_KEPT_MAX:
+            floor = needs.floor((hold.key.topic_id, hold.key.partition))
+            self._kept[epoch] = _Kept(checkpoint, hold.key, floor)
 
     def _is_still_held(self, epoch: int, needs: Needs) -> bool:
         """Whether what held the chain just above its trim point does so unchanged."""
-        held = self._held.get(epoch)
-        if held is None or held.key.topic_id not in needs.live:
+        kept = self._kept.get(epoch)
+        if kept is None or kept.key.topic_id not in needs.live:
             return False
-        row = needs.rows.get((held.key.topic_id, held.key.partition))
-        return row is not None and row.log_start == held.log_start
+        partition = (kept.key.topic_id, kept.key.partition)
+        return partition in needs.rows and needs.floor(partition) == kept.floor
 
 
 def _read_rows() -> Steps[tuple[frozenset[bytes], dict[TopicPartition, PartitionRow]]]:
@@ -193,7 +216,7 @@ def _hold(cache: IndexCache, front: Checkpoint, needs: Needs) -> Steps[Hold | No
         )
     taken: dict[TopicPartition, int] = {}
     while True:
-        hold = hold_of(front, Needs(needs.live, needs.rows, taken))
+        hold = hold_of(front, replace(needs, taken=taken))
         if hold is None or hold.why is not Why.RELEASE:
             return hold
         partition = (hold.key.topic_id, hold.key.partition)

@@ -1,24 +1,47 @@
-"""What a task does about a segment that has gone since it was planned: asks the registry again.
+"""What a task does about objects that have gone since it was planned: asks rows, then the table.
 
-Safety rule 6: an absent segment is neither a tail nor an end. Either the topic or the offsets went
-by retention, or nothing of this task lay in it, or it should be there. Runs in executors, which
-know the log's URL and nothing else.
+Safety rule 6: an absent segment is neither a tail nor an end. Its offsets have moved to the topic's
+table, or they, or the topic, went by retention, or nothing of this task lay in it, or it should be
+there. A data file of a table that is gone was merged into others. Runs in executors, which know the
+log's URL and nothing else.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from logstore.errors import Corrupt, Refused
+from logstore.history.snapshot import Snapshot
 from logstore.open import open_readable
 from logstore.pieces import Piece, TopicPartition
 from logstore.reader import LogReader, SegmentGone
 from logstore.rows import PartitionRow
+from spark_source.history import TableRange, table_range
 from spark_source.options import Storage
 from spark_source.planning import Run
+from spark_source.tables import OpenTables, Snapshots, open_tables
 
-Resolve = Callable[[Run, SegmentGone, Mapping[Piece, int]], Run | None]
-"""(run, what is gone, next offset by piece) → the rest of the run, if any is left."""
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What is left of a run above a segment that is gone: first what tables have of it."""
+
+    history: tuple[TableRange, ...]
+    run: Run | None
+
+
+class Missing(Protocol):
+    """Who knows where it is now. Both may raise `Refused` for records that are lost, `Corrupt` for
+    what should be there."""
+
+    def segment(self, run: Run, gone: SegmentGone, reached: Mapping[Piece, int]) -> Rest:
+        """`reached` is the next offset by piece, where anything of it was read."""
+        ...
+
+    def file(self, wanted: TableRange, start: int) -> TableRange | None:
+        """Where offsets of `wanted` from `start` on are now; None: they need not be read."""
+        ...
 
 
 class Rows(Protocol):
@@ -31,61 +54,159 @@ class Rows(Protocol):
     ) -> list[Piece]: ...
 
 
-def resolver(
-    url: str, storage: Storage, topics: Mapping[bytes, str], *, fail_on_data_loss: bool
-) -> Resolve:
-    """`topics` are names by id. Opens the registry only when it is needed."""
+class NewestTables(Protocol):
+    """What is asked of `Snapshots`."""
 
-    def resolve(run: Run, gone: SegmentGone, reached: Mapping[Piece, int]) -> Run | None:
-        log = open_readable(url, dict(storage))
+    def newest(self, topic_id: bytes) -> Snapshot | None: ...
+
+
+class Resolver:
+    """`Missing` for one task; opens registry and tables only when they are needed.
+
+    `topics` are names by id.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        storage: Storage,
+        topics: Mapping[bytes, str],
+        *,
+        fail_on_data_loss: bool,
+        open_tables: OpenTables = open_tables,
+    ) -> None:
+        self._url = url
+        self._storage = dict(storage)
+        self._topics = topics
+        self._fail_on_data_loss = fail_on_data_loss
+        self._snapshots = Snapshots(lambda: open_tables(url, self._storage))
+
+    def segment(self, run: Run, gone: SegmentGone, reached: Mapping[Piece, int]) -> Rest:
+        with self._search() as search:
+            return search.segment(run, gone, reached)
+
+    def file(self, wanted: TableRange, start: int) -> TableRange | None:
+        with self._search() as search:
+            return search.file(wanted, start)
+
+    @contextmanager
+    def _search(self) -> Iterator["Search"]:
+        log = open_readable(self._url, self._storage)
         try:
-            return rest_of(
-                run, gone, reached, LogReader(log), topics, fail_on_data_loss=fail_on_data_loss
-            )
+            reader = LogReader(log)
+            tables = _Known(reader, self._snapshots)
+            yield Search(reader, tables, self._topics, fail_on_data_loss=self._fail_on_data_loss)
         finally:
             log.close()
 
-    return resolve
+
+class _Known:
+    """Tables as they are now. One that a copy row names must be readable."""
+
+    def __init__(self, reader: LogReader, snapshots: Snapshots) -> None:
+        self._reader = reader
+        self._snapshots = snapshots
+
+    def newest(self, topic_id: bytes) -> Snapshot | None:
+        found = self._snapshots.newest(topic_id)
+        if found is None:
+            copied = self._reader.table_rows().get(topic_id)
+            if copied is not None and copied.ends:
+                return self._snapshots.at_least(topic_id, copied.version)
+        return found
 
 
-def rest_of(
-    run: Run,
-    gone: SegmentGone,
-    reached: Mapping[Piece, int],
-    rows: Rows,
-    topics: Mapping[bytes, str],
-    *,
-    fail_on_data_loss: bool,
-) -> Run | None:
-    """What is left of `run` above the gone segment.
+class Search:
+    """The decisions, with rows and tables as they are now: rows are read before tables."""
 
-    Raises `Refused` for records that are lost, `Corrupt` for a segment that should be there.
-    """
-    left = []
-    for piece in run.pieces:
-        start = reached.get(piece, piece.start)
-        if piece.last_seq < gone.seq or start >= piece.end:
-            continue
-        key = TopicPartition(piece.topic_id, piece.partition)
-        row = rows.partition_row(key)
-        log_start = piece.end if row is None else row.log_start
-        if log_start > start and fail_on_data_loss:
+    def __init__(
+        self,
+        rows: Rows,
+        tables: NewestTables,
+        topics: Mapping[bytes, str],
+        *,
+        fail_on_data_loss: bool,
+    ) -> None:
+        self._rows = rows
+        self._tables = tables
+        self._topics = topics
+        self._fail_on_data_loss = fail_on_data_loss
+        self._snapshots: dict[bytes, Snapshot | None] = {}
+
+    def segment(self, run: Run, gone: SegmentGone, reached: Mapping[Piece, int]) -> Rest:
+        history: list[TableRange] = []
+        left: list[Piece] = []
+        following = run.last_seq + 1
+        for piece in run.pieces:
+            start = reached.get(piece, piece.start)
+            if piece.last_seq < gone.seq or start >= piece.end:
+                continue
+            key = TopicPartition(piece.topic_id, piece.partition)
+            row = self._rows.partition_row(key)
+            start = self._readable(key, row, start, piece.end)
+            if row is None or start >= piece.end:
+                continue
+            part = table_range(self._snapshot(key), key.partition, start, piece.end)
+            if part is not None:
+                history.append(part)
+                start = part.end
+            if start < piece.end:
+                following = min(following, self._first_seq(gone, key, row, start, piece.end))
+                left.append(replace(piece, start=start))
+        following = max(following, gone.seq + 1)
+        if not left or following > run.last_seq:
+            return Rest(tuple(history), None)
+        return Rest(tuple(history), Run(run.chain, following, run.last_seq, tuple(left)))
+
+    def file(self, wanted: TableRange, start: int) -> TableRange | None:
+        key = TopicPartition(wanted.topic_id, wanted.partition)
+        row = self._rows.partition_row(key)
+        start = self._readable(key, row, start, wanted.end)
+        if row is None or start >= wanted.end:
+            return None
+        found = table_range(self._snapshot(key), key.partition, start, wanted.end)
+        if found is None or found.end < wanted.end:
+            raise Corrupt(
+                f"a table has lost its end: topic={self._topics[key.topic_id]} "
+                f"partition={key.partition} offset={start} to {wanted.end - 1}; was it overwritten?"
+            )
+        return found
+
+    def _readable(
+        self, key: TopicPartition, row: PartitionRow | None, start: int, end: int
+    ) -> int:
+        """`start`, or log start if that is above and the query may go on there."""
+        log_start = end if row is None else row.log_start
+        if log_start > start and self._fail_on_data_loss:
             why = "topic was deleted" if row is None else f"log start is {log_start} now"
             raise Refused(
-                f"records of this query are gone: topic={topics[piece.topic_id]} "
-                f"partition={piece.partition} offset={start}: {why}; to go on with what is left, "
+                f"records of this query are gone: topic={self._topics[key.topic_id]} "
+                f"partition={key.partition} offset={start}: {why}; to go on with what is left, "
                 "set failOnDataLoss to false"
             )
-        start = max(start, log_start)
-        if row is None or start >= piece.end:
-            continue
-        if any(found.first_seq <= gone.seq for found in rows.pieces(key, row, start, piece.end)):
-            raise Corrupt(
-                f"a segment is missing: chain={gone.chain} seq={gone.seq} "
-                f"topic={topics[piece.topic_id]} partition={piece.partition} offset={start}; "
-                "see what the log holds with: logstore inspect"
-            )
-        left.append(replace(piece, start=start))
-    if not left or gone.seq >= run.last_seq:
-        return None
-    return Run(run.chain, gone.seq + 1, run.last_seq, tuple(left))
+        return max(start, log_start)
+
+    def _first_seq(
+        self, gone: SegmentGone, key: TopicPartition, row: PartitionRow, start: int, end: int
+    ) -> int:
+        """Where offsets [start, end) begin in the chain; above the segment that is gone."""
+        try:
+            found = self._rows.pieces(key, row, start, end)
+        except Corrupt as fault:
+            raise self._missing(gone, key, start) from fault
+        first_seq = min(piece.first_seq for piece in found)
+        if first_seq <= gone.seq:
+            raise self._missing(gone, key, start)
+        return first_seq
+
+    def _missing(self, gone: SegmentGone, key: TopicPartition, start: int) -> Corrupt:
+        return Corrupt(
+            f"a segment is missing: chain={gone.chain} seq={gone.seq} "
+            f"topic={self._topics[key.topic_id]} partition={key.partition} offset={start}; "
+            "see what the log holds with: logstore inspect"
+        )
+
+    def _snapshot(self, key: TopicPartition) -> Snapshot | None:
+        if key.topic_id not in self._snapshots:
+            self._snapshots[key.topic_id] = self._tables.newest(key.topic_id)
+        return self._snapshots[key.topic_id]

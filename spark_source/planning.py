@@ -9,6 +9,8 @@ before it reads anything.
             → weights: object bytes, and what a request costs
             → tasks of about equal weight, in the order of chain and seq
 
+What lies in tables comes before, weighed by the bytes of its files (`history`).
+
 Inside a task the rows of a log partition come in offset order; where several chains would break
 that, the task is cut. Pure.
 """
@@ -19,6 +21,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from logstore.pieces import Piece
+from spark_source.history import Grain, TableRange, grains, joined, table_bytes
 
 MiB = 1024 * 1024
 TASK_BYTES = 64 * MiB
@@ -48,56 +51,79 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Places:
+    """Where wanted offsets lie: `history` in tables, `pieces` in segments."""
+
+    history: Sequence[TableRange]
+    pieces: Sequence[Piece]
+
+
+@dataclass(frozen=True, slots=True)
 class ReadTask:
-    """What one Spark task reads, in order."""
+    """What one Spark task reads, in order: first what tables hold."""
 
     runs: tuple[Run, ...]
+    history: tuple[TableRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """One segment with its place on the scale of all weights."""
+    """One segment, or one grain of history, with the task that it goes to."""
 
-    chain: int
-    seq: int
+    item: Grain | tuple[int, int]
     task: int
 
 
 def plan_tasks(
-    pieces: Iterable[Piece],
+    places: Places,
     sizes: SegmentSizes,
     *,
     parallelism: int,
     tasks_min: int | None = None,
+    task_bytes: int = TASK_BYTES,
+    task_bytes_min: int = TASK_BYTES_MIN,
 ) -> list[ReadTask]:
-    """Tasks that together read every offset of `pieces` once.
+    """Tasks that together read every offset of `places` once.
 
     `parallelism` is how many tasks can run at once; `tasks_min` asks for more, as far as there are
-    segments for them. `sizes` may raise as the log does.
+    segments and grains for them. Tasks weigh `task_bytes` where there is enough for all cores, and
+    none is cut below `task_bytes_min` to keep a core busy. `sizes` may raise as the log does.
     """
-    by_chain = _by_chain(pieces)
-    weights = [
-        (chain, seq, size_bytes + REQUEST_BYTES)
+    by_chain = _by_chain(places.pieces)
+    weights: list[tuple[Grain | tuple[int, int], int]] = [
+        (grain, grain.size_bytes + 1) for grain in grains(places.history)
+    ]
+    weights += [
+        ((chain, seq), size_bytes + REQUEST_BYTES)
         for chain, seq, size_bytes in _segments(by_chain, sizes)
     ]
-    total = sum(weight for _, _, weight in weights)
-    count = task_count(total, len(weights), parallelism, tasks_min)
+    total = sum(weight for _, weight in weights)
+    count = task_count(total, len(weights), parallelism, tasks_min, task_bytes, task_bytes_min)
     tasks: list[ReadTask] = []
     for _, slices in groupby(_share_out(weights, total, count), attrgetter("task")):
-        tasks += _tasks_of(_runs(slices, by_chain))
+        items = [one.item for one in slices]
+        history = joined(item.part for item in items if isinstance(item, Grain))
+        seqs = [item for item in items if not isinstance(item, Grain)]
+        tasks += _tasks_of(history, _runs(seqs, by_chain))
     return tasks
 
 
-def object_bytes(pieces: Iterable[Piece], sizes: SegmentSizes) -> int:
-    """Bytes of the segments that hold `pieces`, each counted once and whole."""
-    return sum(size_bytes for _, _, size_bytes in _segments(_by_chain(pieces), sizes))
+def object_bytes(places: Places, sizes: SegmentSizes) -> int:
+    """Bytes of the segments that hold them, each counted once and whole, and of tables' files."""
+    segments = _segments(_by_chain(places.pieces), sizes)
+    return sum(size_bytes for _, _, size_bytes in segments) + table_bytes(places.history)
 
 
 def task_count(
-    total_weight: int, segment_count: int, parallelism: int, tasks_min: int | None
+    total_weight: int,
+    segment_count: int,
+    parallelism: int,
+    tasks_min: int | None,
+    task_bytes: int = TASK_BYTES,
+    task_bytes_min: int = TASK_BYTES_MIN,
 ) -> int:
-    by_size = -(-total_weight // TASK_BYTES)
-    for_all_cores = min(parallelism, -(-total_weight // TASK_BYTES_MIN))
+    by_size = -(-total_weight // task_bytes)
+    for_all_cores = min(parallelism, -(-total_weight // task_bytes_min))
     wanted = max(by_size, for_all_cores, tasks_min or 1, 1)
     return max(1, min(wanted, segment_count))
 
@@ -132,22 +158,23 @@ def _seq_runs(pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
     yield first, last
 
 
-def _share_out(weights: Sequence[tuple[int, int, int]], total: int, count: int) -> Iterator[_Slice]:
-    """Each segment goes where its middle lies when the scale is cut into `count` equal parts."""
+def _share_out(
+    weights: Sequence[tuple[Grain | tuple[int, int], int]], total: int, count: int
+) -> Iterator[_Slice]:
+    """Each item goes where its middle lies when the scale is cut into `count` equal parts."""
     before = 0
-    for chain, seq, weight in weights:
-        yield _Slice(chain, seq, (2 * before + weight) * count // (2 * total))
+    for item, weight in weights:
+        yield _Slice(item, (2 * before + weight) * count // (2 * total))
         before += weight
 
 
-def _runs(slices: Iterable[_Slice], by_chain: Mapping[int, Sequence[Piece]]) -> list[Run]:
+def _runs(seqs: Iterable[tuple[int, int]], by_chain: Mapping[int, Sequence[Piece]]) -> list[Run]:
     ranges: list[tuple[int, int, int]] = []
-    for item in slices:
-        if ranges and ranges[-1][0] == item.chain and ranges[-1][2] == item.seq - 1:
-            chain, first, _ = ranges[-1]
-            ranges[-1] = (chain, first, item.seq)
+    for chain, seq in seqs:
+        if ranges and ranges[-1][0] == chain and ranges[-1][2] == seq - 1:
+            ranges[-1] = (chain, ranges[-1][1], seq)
         else:
-            ranges.append((item.chain, item.seq, item.seq))
+            ranges.append((chain, seq, seq))
     return [
         Run(chain, first, last, tuple(_within(by_chain[chain], first, last)))
         for chain, first, last in ranges
@@ -160,16 +187,17 @@ def _within(pieces: Sequence[Piece], first: int, last: int) -> Iterator[Piece]:
             yield piece
 
 
-def _tasks_of(runs: Sequence[Run]) -> Iterator[ReadTask]:
+def _tasks_of(history: Sequence[TableRange], runs: Sequence[Run]) -> Iterator[ReadTask]:
     """One task, or more where a partition went from a younger chain to an older one."""
     mine: list[Run] = []
     reached: dict[tuple[bytes, int], int] = {}
+    before = tuple(history)
     for run in runs:
         if any(reached.get((p.topic_id, p.partition), -1) > p.leader_epoch for p in run.pieces):
-            yield ReadTask(tuple(mine))
-            mine, reached = [], {}
+            yield ReadTask(tuple(mine), before)
+            mine, reached, before = [], {}, ()
         mine.append(run)
         for piece in run.pieces:
             reached[piece.topic_id, piece.partition] = piece.leader_epoch
-    if mine:
-        yield ReadTask(tuple(mine))
+    if mine or before:
+        yield ReadTask(tuple(mine), before)

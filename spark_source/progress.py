@@ -10,9 +10,10 @@ work, but for one thing: the start of a query that has no checkpoint yet.
     end is what counts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
-from logstore.errors import Invalid
+from logstore.errors import Corrupt, Invalid, NotFound
 from spark_source.choices import EARLIEST, Choice, OffsetChoice, TimeChoice
 from spark_source.cutting import cut_ranges, records_per_task
 from spark_source.offsets import (
@@ -42,6 +43,8 @@ LONG_POLL_S = 0.5
 FIRST_STEP_OFFSETS = 10_000
 """Where the search for a byte limit begins; four times as far until the limit is passed."""
 
+T = TypeVar("T")
+
 Plan = tuple[list[ReadTask], Mapping[bytes, str]]
 """Tasks, and topic names by id."""
 
@@ -64,7 +67,9 @@ class Progress:
 
     def batch(self) -> Plan:
         """Everything between where the options start and where they end."""
-        extents = self._look(known={})
+        return self._looking_again(self._batch, self._look(known={}))
+
+    def _batch(self, extents: Extents) -> Plan:
         start = self._start(extents)
         end = self._place(self._options.ending, extents, "endingOffsets")
         settled = self._settled(end, extents, "endingOffsets")
@@ -74,7 +79,7 @@ class Progress:
     def initial(self) -> Json:
         """Where a query without a checkpoint starts; the same however often it is asked."""
         if self._initial is None:
-            self._initial = self._start(self._look(known={}))
+            self._initial = self._looking_again(self._start, self._look(known={}))
             self._first_batch_is_due = self._options.starting.moves
         return position_to_json(self._initial)
 
@@ -93,17 +98,25 @@ class Progress:
             self._first_batch_is_due = False
             self._pace.last_s = self._survey.clock.monotonic_s()
             return start
-        extents = self._news(since, is_limited)
+        reach = self._looking_again(
+            lambda extents: self._reach(since, extents, is_limited=is_limited),
+            self._news(since, is_limited),
+        )
+        return start if reach is None else position_to_json(reach)
+
+    def _reach(self, since: Position, extents: Extents, *, is_limited: bool) -> Position | None:
+        """None: no batch is due."""
         begin = self._settled(since, extents)
         end = latest(extents)
         if self._target is not None:
             end = farther(begin, self._settled(self._target, extents))
         if not is_limited:
-            return position_to_json(end)
+            return end
         if not self._is_due(begin, end):
-            return start
+            return None
+        reach = self._limited(begin, end)
         self._pace.last_s = self._survey.clock.monotonic_s()
-        return position_to_json(self._limited(begin, end))
+        return reach
 
     def newest_known(self) -> Json | None:
         """The end of the log as last seen: a query's progress shows it beside its own offsets."""
@@ -117,7 +130,19 @@ class Progress:
         extents = self._survey.extents()
         if not covers(extents, until):
             extents = self._look(known=until)
-        return self._plan(self._settled(since, extents), self._settled(until, extents))
+        return self._looking_again(
+            lambda now: self._plan(self._settled(since, now), self._settled(until, now)), extents
+        )
+
+    def _looking_again(self, work: Callable[[Extents], T], extents: Extents) -> T:
+        """`work`, once more if what was wanted has moved to a table, or gone, since the last look.
+
+        Offsets stay in segments for long after a table holds them; a driver may sleep for longer.
+        """
+        try:
+            return work(extents)
+        except (Corrupt, NotFound):
+            return work(self._survey.look(tables_anew=True))
 
     def _look(self, known: Position) -> Extents:
         """Extents by the registry. Raises `Invalid` for what is neither there nor in `known`."""
@@ -200,8 +225,8 @@ class Progress:
         """About as far as `bytes_max` of objects reach, looked up no further than needed."""
         while True:
             reach = limit_offsets(begin, end, self._step)
-            pieces = self._survey.pieces(ranges_between(begin, reach))
-            size_bytes = object_bytes(pieces, self._survey.segment_sizes)
+            places = self._survey.places(ranges_between(begin, reach))
+            size_bytes = object_bytes(places, self._survey.segment_sizes)
             if size_bytes > bytes_max:
                 self._step = max(FIRST_STEP_OFFSETS, self._step // 4)
                 return scale(begin, reach, bytes_max, size_bytes)
@@ -223,7 +248,7 @@ class Progress:
         self, ranges: list[Range], parallelism: int, tasks_min: int | None
     ) -> list[ReadTask]:
         return plan_tasks(
-            self._survey.pieces(ranges),
+            self._survey.places(ranges),
             self._survey.segment_sizes,
             parallelism=parallelism,
             tasks_min=tasks_min,

@@ -1,4 +1,4 @@
-"""Rows of a task: segments fetched from the store, decoded to Arrow batches of Spark's schema.
+"""Rows of a task: what tables hold, then segments, as Arrow batches of Spark's schema.
 
 Batches of one partition are gathered until decoding them together pays, and small results are put
 together, so that a segment of a thousand partitions does not become a thousand tiny Arrow batches.
@@ -18,8 +18,11 @@ from logstore.open import open_objects
 from logstore.reader import FoundBatch, Piece, SegmentGone, read_batches
 from logstore.records.arrow import decode_to_arrow
 from logstore.records.batch import CorruptBatch, read_header
-from spark_source.missing import Resolve
+from spark_source.history import TableRange
+from spark_source.history_rows import table_rows
+from spark_source.missing import Missing
 from spark_source.options import Storage
+from spark_source.patient import PatientReads
 from spark_source.planning import ReadTask, Run
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ GATHERED_BYTES_MAX = 32 * MiB
 PIECES_TOLD = 5  # in one error
 WHAT_TO_DO = "see what the log holds with: logstore inspect; go on above it by startingOffsets"
 
+PLACE = ("topic", "partition")
 _Stretch = tuple[bytes, int, int]
 """Topic id, partition, leader epoch."""
 
@@ -46,15 +50,14 @@ def read_rows(
     task: ReadTask,
     topics: Mapping[bytes, str],
     columns: Sequence[str],
-    resolve: Resolve | None = None,
+    missing: Missing | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """`topics` are names by id. Raises `Corrupt`, saying what is damaged and where.
 
-    `resolve` is asked when a segment is gone; without it that is an error.
+    `missing` is asked when an object is gone; without it that is an error.
     """
     freeze_imports()
-    found = (each for run in task.runs for each in _found(store, run, topics, resolve))
-    yield from _joined(_decoded(found, topics, columns))
+    yield from _joined(_TaskRows(store, topics, columns, missing).of(task))
 
 
 @lru_cache(maxsize=16)
@@ -70,42 +73,76 @@ def freeze_imports() -> None:
     gc.freeze()
 
 
-def _found(
-    store: BlockingObjectStore, run: Run, topics: Mapping[bytes, str], resolve: Resolve | None
-) -> Iterator[FoundBatch]:
-    reached: dict[Piece, int] = {}
-    rest: Run | None = run
-    while rest is not None:
+class _TaskRows:
+    def __init__(
+        self,
+        store: BlockingObjectStore,
+        topics: Mapping[bytes, str],
+        columns: Sequence[str],
+        missing: Missing | None,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._columns = columns
+        self._missing = missing
+
+    def of(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
+        for part in task.history:
+            yield from self._of_table(part)
+        gathered: dict[_Stretch, list[FoundBatch]] = {}
+        gathered_bytes = 0
+        for found in (each for run in task.runs for each in self._found(run)):
+            if isinstance(found, FoundBatch):
+                piece = found.piece
+                stretch = (piece.topic_id, piece.partition, piece.leader_epoch)
+                gathered.setdefault(stretch, []).append(found)
+                gathered_bytes += len(found.data)
+            if gathered_bytes >= GATHERED_BYTES_MAX or not isinstance(found, FoundBatch):
+                yield from _decode_all(gathered, self._topics, self._columns)
+                gathered, gathered_bytes = {}, 0
+            if not isinstance(found, FoundBatch):
+                yield from self._of_table(found)
+        yield from _decode_all(gathered, self._topics, self._columns)
+
+    def _found(self, run: Run) -> Iterator[FoundBatch | TableRange]:
+        """Batches in chain order; in place of what has moved since, where it is now."""
+        reached: dict[Piece, int] = {}
+        rest: Run | None = run
+        while rest is not None:
+            try:
+                for found in read_batches(
+                    self._store, rest.chain, rest.first_seq, rest.last_seq, rest.pieces
+                ):
+                    reached[found.piece] = found.entry.last_offset + 1
+                    yield found
+                return
+            except SegmentGone as gone:
+                if self._missing is None:
+                    raise
+                now = self._missing.segment(rest, gone, reached)
+                yield from now.history
+                rest = now.run
+            except Corrupt as fault:
+                wanted = (_wanted(piece, self._topics) for piece in rest.pieces[:PIECES_TOLD])
+                raise Corrupt(
+                    f"{fault}; wanted from there: {'; '.join(wanted)}; {WHAT_TO_DO}"
+                ) from fault
+
+    def _of_table(self, part: TableRange) -> Iterator[pa.RecordBatch]:
+        found = table_rows(
+            PatientReads(self._store),
+            part,
+            _stored(self._columns),
+            None if self._missing is None else self._missing.file,
+            rows_max=ROWS_MAX,
+            bytes_max=BYTES_MAX,
+        )
+        topic = self._topics[part.topic_id]
         try:
-            for found in read_batches(
-                store, rest.chain, rest.first_seq, rest.last_seq, rest.pieces
-            ):
-                reached[found.piece] = found.entry.last_offset + 1
-                yield found
-            return
-        except SegmentGone as gone:
-            if resolve is None:
-                raise
-            rest = resolve(rest, gone, reached)
+            for rows in found:
+                yield _with_place(rows, topic, part.partition, self._columns)
         except Corrupt as fault:
-            wanted = "; ".join(_wanted(piece, topics) for piece in rest.pieces[:PIECES_TOLD])
-            raise Corrupt(f"{fault}; wanted from there: {wanted}; {WHAT_TO_DO}") from fault
-
-
-def _decoded(
-    found_batches: Iterator[FoundBatch], topics: Mapping[bytes, str], columns: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    gathered: dict[_Stretch, list[FoundBatch]] = {}
-    gathered_bytes = 0
-    for found in found_batches:
-        piece = found.piece
-        stretch = (piece.topic_id, piece.partition, piece.leader_epoch)
-        gathered.setdefault(stretch, []).append(found)
-        gathered_bytes += len(found.data)
-        if gathered_bytes >= GATHERED_BYTES_MAX:
-            yield from _decode_all(gathered, topics, columns)
-            gathered, gathered_bytes = {}, 0
-    yield from _decode_all(gathered, topics, columns)
+            raise Corrupt(f"{fault}; read from the table of topic={topic}; {WHAT_TO_DO}") from fault
 
 
 def _decode_all(
@@ -139,17 +176,21 @@ def _decode(
 def _decode_together(
     batches: Sequence[FoundBatch], columns: Sequence[str], topic: str
 ) -> Iterator[pa.RecordBatch]:
-    stored = [name for name in columns if name not in ("topic", "partition")]
     piece = batches[0].piece
     yield from decode_to_arrow(
         (_without_transactions(found, topic) for found in batches),
         start=piece.start,
         end=piece.end,
-        columns=stored or ["offset"],
+        columns=_stored(columns),
         rows_max=ROWS_MAX,
         bytes_max=BYTES_MAX,
         payload_bytes_max=PAYLOAD_BYTES_MAX,
     )
+
+
+def _stored(columns: Sequence[str]) -> list[str]:
+    """Columns that a record has by itself; one at least, so that rows can be counted."""
+    return [name for name in columns if name not in PLACE] or ["offset"]
 
 
 def _without_transactions(found: FoundBatch, topic: str) -> memoryview:

@@ -1,5 +1,8 @@
 """Columns of the source: those of Spark's Kafka source, or the ones a given schema asks for. Pure.
 
+Beside these a schema may ask for what a topic's table has (`logstore.history.columns`), so that rows
+from the log and rows from the table can stand in one relation.
+
 Spark never tells a Python source which columns a query uses. Whoever wants few says so:
 `spark.read.schema("offset bigint").format("logstore")` moves nothing else.
 """
@@ -18,11 +21,23 @@ TYPES = {
     "timestamp": "timestamp",
     "timestampType": "int",
     HEADERS: "array<struct<key:string,value:binary>>",
+    "timestamp_ms": "bigint",
+    "leader_epoch": "int",
+    "raw_batch": "binary",
 }
+KAFKA_COLUMNS = (
+    *("key", "value", "topic", "partition", "offset", "timestamp", "timestampType"),
+    HEADERS,
+)
+TABLE_COLUMNS = (
+    *("partition", "offset", "timestamp", "timestamp_ms", "timestampType", "key", "value"),
+    *(HEADERS, "leader_epoch", "raw_batch"),
+)
+"""Of a topic's table, in its order."""
 
 
 def schema_ddl(*, headers: bool) -> str:
-    return ddl_of(name for name in TYPES if headers or name != HEADERS)
+    return ddl_of(name for name in KAFKA_COLUMNS if headers or name != HEADERS)
 
 
 def ddl_of(columns: Iterable[str]) -> str:

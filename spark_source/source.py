@@ -187,7 +187,7 @@ def _partitions(
 
 
 def _read(partition: InputPartition, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    from spark_source.missing import resolver
+    from spark_source.missing import Resolver
     from spark_source.rows import open_once, read_rows
 
     # Spark makes one empty partition of an empty list.
@@ -198,7 +198,7 @@ def _read(partition: InputPartition, columns: Sequence[str]) -> Iterator[pa.Reco
         partition.value,
         partition.topics,
         columns,
-        resolver(
+        Resolver(
             partition.url,
             partition.storage,
             partition.topics,

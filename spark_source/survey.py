@@ -16,9 +16,13 @@ from logstore.errors import Denied, OutcomeUnknown, Retryable
 from logstore.open import ReadableLog, open_readable
 from logstore.perform import back_off_seconds
 from logstore.reader import LogReader, PartitionView, Piece, TopicPartition
-from logstore.rows import TopicRow
+from logstore.rows import TableRow, TopicRow
 from spark_source.choices import TopicChoice
+from spark_source.history import TableRange, table_range
+from spark_source.history_rows import offset_for_time
 from spark_source.offsets import Extent, Extents, Range, TopicExtent
+from spark_source.planning import Places
+from spark_source.tables import OpenTables, Snapshots, open_tables
 
 T = TypeVar("T")
 
@@ -45,6 +49,7 @@ class Survey:
         clock: Clock | None = None,
         sleep_s: Callable[[float], None] = blocking_sleep_s,
         open_log: OpenReadable = open_readable,
+        open_tables: OpenTables = open_tables,
     ) -> None:
         self._url = url
         self._wanted = topics
@@ -54,6 +59,7 @@ class Survey:
         self._open_log = open_log
         self._chance = random.Random()
         self._reader: LogReader | None = None
+        self._snapshots = Snapshots(lambda: open_tables(url, self._storage))
         self._rows: dict[str, TopicRow] = {}
         self._views: Mapping[TopicPartition, PartitionView] = {}
         self._read_at_s = self._poll_at_s = -math.inf
@@ -63,9 +69,16 @@ class Survey:
     def clock(self) -> Clock:
         return self._clock
 
-    def look(self) -> Extents:
-        """Extents now, by the registry and the chains; topics that do not exist are left out."""
+    def look(self, *, tables_anew: bool = False) -> Extents:
+        """Extents now, by the registry and the chains; topics that do not exist are left out.
+
+        A table is looked at when its copy row has gone up, which is a hint. With `tables_anew` all
+        are: what was wanted is not where it was thought to be.
+        """
         self._patiently(self._read_registry)
+        if tables_anew:
+            for row in self._rows.values():
+                self._patiently(self._snapshots.newest, row.topic_id)
         return self.extents()
 
     def extents(self) -> Extents:
@@ -98,13 +111,24 @@ class Survey:
                 return extents
             self._sleep_s(max(0.0, min(self._poll_at_s, deadline_s) - now_s))
 
-    def pieces(self, ranges: Iterable[Range]) -> list[Piece]:
-        """Where the offsets of `ranges` lie, which must be in the extents."""
-        found: list[Piece] = []
+    def places(self, ranges: Iterable[Range]) -> Places:
+        """Where the offsets of `ranges` lie, which must be in the extents.
+
+        Raises `Corrupt` or `NotFound` where that cannot be told; then what is known may be too old.
+        """
+        history: list[TableRange] = []
+        pieces: list[Piece] = []
         for one in ranges:
             key = TopicPartition(one.topic_id, one.partition)
-            found += self._patiently(self._pieces_of, key, one)
-        return found
+            snapshot = self._snapshots.known(one.topic_id)
+            part = table_range(snapshot, one.partition, one.start, one.end)
+            start = one.start
+            if part is not None:
+                history.append(part)
+                start = part.end
+            if start < one.end:
+                pieces += self._patiently(self._pieces_of, key, start, one.end)
+        return Places(history, pieces)
 
     def segment_sizes(self, chain: int, first_seq: int, last_seq: int) -> list[int]:
         spans = self._patiently(self._log().spans, chain, first_seq, last_seq)
@@ -114,8 +138,14 @@ class Survey:
         """Of the first record at or after a time, among those in the extents; None without one."""
         key = TopicPartition(topic_id, partition)
         view = self._views[key]
-        found = self._patiently(self._log().offset_for_time, key, view, time_ms)
-        return None if found is None else max(found, view.log_start)
+        snapshot = self._snapshots.known(topic_id)
+        held = table_range(snapshot, partition, view.log_start, view.end)
+        if held is None:
+            return self._patiently(self._log().offset_for_time, key, view, time_ms, view.log_start)
+        found = self._patiently(offset_for_time, self._log().objects, held, time_ms)
+        if found is not None or held.end == view.end:
+            return found
+        return self._patiently(self._log().offset_for_time, key, view, time_ms, held.end)
 
     def brokers(self) -> list[tuple[str, int]]:
         """Host and port of every broker that the registry names; not asked twice."""
@@ -140,10 +170,18 @@ class Survey:
             for key, view in reader.partitions(self._rows).items()
             if self._wanted.means_partition(names[key.topic_id], key.partition)
         }
+        # Read after the partitions: what these have let go of, the table has.
+        self._follow_tables(reader.table_rows())
         self._read_at_s = self._clock.monotonic_s()
 
-    def _pieces_of(self, key: TopicPartition, one: Range) -> list[Piece]:
-        return self._log().pieces(key, self._views[key].row, one.start, one.end)
+    def _follow_tables(self, copy_rows: Mapping[bytes, TableRow]) -> None:
+        for row in self._rows.values():
+            copied = copy_rows.get(row.topic_id)
+            if copied is not None and copied.ends:
+                self._snapshots.at_least(row.topic_id, copied.version)
+
+    def _pieces_of(self, key: TopicPartition, start: int, end: int) -> list[Piece]:
+        return self._log().pieces(key, self._views[key].row, start, end)
 
     def _log(self) -> LogReader:
         if self._reader is None:

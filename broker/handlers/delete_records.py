@@ -5,7 +5,6 @@ watermark. Only the partition's leader may do it, and only on topics that delete
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,14 +12,14 @@ from broker.authorizer import Kind, Operation
 from broker.call import Call
 from broker.creation import begin_and_wait
 from broker.errors import Refuse, code_of
+from broker.log_starts import NewStart, raise_led
 from broker.shown_cluster import INTERNAL_TOPICS
 from logstore.config.topics import topic_value
 from logstore.errors import LogstoreError
 from logstore.log.leader import Leader
 from logstore.log.log import Topic
-from logstore.log.records_deletion import Raise, new_log_start, raise_log_starts
+from logstore.log.records_deletion import new_log_start
 from logstore.log.topics import UnknownTopic
-from logstore.rows import Change
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -99,28 +98,12 @@ def _plan(
 async def _raise(broker: "Broker", wanted: Sequence[_Wanted]) -> Sequence[LogstoreError | None]:
     """Raise log starts in the registry, then here; for each what went wrong."""
     plans = [one for one in wanted if one.offset > one.leader.log_start]
-    raises = [
-        Raise(
-            leader.topic_id,
-            leader.partition,
-            leader.stretches[-1].chain,
-            leader.leader_epoch,
-            offset,
-        )
-        for _, leader, offset, _ in plans
-    ]
-    outcomes = await broker.log.performer.run(raise_log_starts(raises))
+    starts = [NewStart(topic, leader, offset) for topic, leader, offset, _ in plans]
+    outcomes = await raise_led(broker.log, starts)
     errors: dict[int, LogstoreError] = {}
-    changes = []
-    for (topic, leader, _, result), outcome in zip(plans, outcomes, strict=True):
-        if isinstance(outcome, int):
-            # Its row, too: whoever leads next is to get this log start.
-            log_start = max(outcome, leader.row.log_start)
-            leader.follow_row(replace(leader.row, log_start=log_start))
-            changes.append(Change(topic.name, topic.topic_id, leader.partition))
-        else:
-            errors[id(result)] = _other_leader() if outcome is None else outcome
-    await broker.log.publish(changes)
+    for plan, outcome in zip(plans, outcomes, strict=True):
+        if not isinstance(outcome, int):
+            errors[id(plan.result)] = _other_leader() if outcome is None else outcome
     return [errors.get(id(one.result)) for one in wanted]
 
 

@@ -3,7 +3,7 @@
 A trim point is always the seq of a checkpoint, so what is below it is what that checkpoint sums up,
 and its table of stretches says whether anybody still needs a segment below. Three things do:
 
-    a range of a live topic above log start
+    a range of a live topic above log start, and above what its table holds
     a release whose next leader has no committed take entry yet: the released state is read there
     the state of a take entry, in pieces: no checkpoint stands between the pieces and their entry,
     so what is read from a checkpoint on never needs pieces below it
@@ -13,7 +13,7 @@ at its trim point, its opening and its seal stay for ever: they tell later what 
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from logstore.chains.checkpoint import Checkpoint, StretchSummary
@@ -31,18 +31,24 @@ class Needs:
     """What the registry says is still wanted, read after the chain rows that are judged by it.
 
     `live` are topic ids whose topic is live. `taken` has, by partition, the newest leader epoch
-    known to have a committed take entry, where somebody asked.
+    known to have a committed take entry, where somebody asked. `held` are the ends of what tables
+    held a grace ago and hold now, by their own snapshots (`logstore.history.held`).
     """
 
     live: Collection[bytes]
     rows: Mapping[TopicPartition, PartitionRow]
     taken: Mapping[TopicPartition, int]
+    held: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    def floor(self, partition: TopicPartition) -> int:
+        """Nobody needs the log below this offset of a partition that has a row."""
+        return max(self.rows[partition].log_start, self.held.get(partition, 0))
 
 
 class Why(Enum):
     """Why a stretch holds segments back."""
 
-    DATA = "offsets above log start"
+    DATA = "offsets above log start that no table holds for sure"
     RELEASE = "a release that nobody has taken up"
     NO_ROW = "a live topic, and no row of the partition"
 
@@ -71,7 +77,7 @@ def _why(key: StretchKey, summary: StretchSummary, needs: Needs) -> Why | None:
     row = needs.rows.get(partition)
     if row is None:
         return Why.NO_ROW
-    if summary.end > max(summary.start, row.log_start):
+    if summary.end > max(summary.start, needs.floor(partition)):
         return Why.DATA
     if summary.released and needs.taken.get(partition, -1) <= key.leader_epoch:
         return Why.RELEASE

@@ -13,9 +13,14 @@ from logstore.config.storage import STORAGE_SETTINGS
 from logstore.config.topics import BROKER_NAMES, TOPIC_SETTINGS
 
 _KiB, _MiB = 1024, 1024 * 1024
+_MINUTE_MS = 60_000
+
+RETENTION_MS = "log.retention.ms"
 
 BY_STORE = ""
 """Default that depends on where the log lies."""
+NOT_SET = ""
+"""Default of a setting that has none."""
 
 _OWN = (
     Setting(
@@ -121,6 +126,28 @@ _OWN = (
         default="6000",
         documentation="Shortest session timeout that a member may ask for.",
         at_least=1,
+    ),
+    Setting(
+        name="log.retention.check.interval.ms",
+        kind=Kind.LONG,
+        default="300000",
+        documentation="How often a leader looks for records that are too old or too many. A look "
+        "that finds none costs no request; one that does, a write to the registry for each "
+        "partition.",
+        at_least=1,
+    ),
+    Setting(
+        name="log.retention.hours",
+        kind=Kind.INT,
+        default="168",
+        documentation="log.retention.ms in hours, where neither that nor minutes are given; below "
+        "0: for ever.",
+    ),
+    Setting(
+        name="log.retention.minutes",
+        kind=Kind.INT,
+        default=NOT_SET,
+        documentation="log.retention.ms in minutes, where that is not given; below 0: for ever.",
     ),
     Setting(
         name="max.connections",
@@ -323,10 +350,18 @@ class BrokerSettings:
             if setting is None:
                 raise unknown_name(name, BROKER_SETTINGS)
             setting.parse(text)
+        self._take_retention("log.retention.minutes", _MINUTE_MS)
+        self._take_retention("log.retention.hours", 60 * _MINUTE_MS)
         self.topic_defaults: Mapping[str, str] = {
             name: self.text(BROKER_NAMES[name]) if name in BROKER_NAMES else setting.default
             for name, setting in TOPIC_SETTINGS.items()
         }
+
+    def _take_retention(self, name: str, unit_ms: int) -> None:
+        """The finest unit that was given prevails, as in Kafka; it is shown as milliseconds."""
+        if name in self.given and RETENTION_MS not in self.given:
+            count = int(self.given[name])
+            self.given[RETENTION_MS] = str(-1 if count < 0 else count * unit_ms)
 
     @property
     def storage(self) -> dict[str, str]:

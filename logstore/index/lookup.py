@@ -31,6 +31,10 @@ from logstore.steps import Steps
 Reach = Callable[[StretchSummary], bool]
 
 
+class Trimmed(Retryable):
+    """What is wanted lies below a trim point: read the rows again, then the topic's table."""
+
+
 @dataclass(frozen=True, slots=True)
 class FoundRows:
     """Index rows of one stretch from `number` on; more may follow beyond `rows`."""
@@ -108,7 +112,7 @@ def rows_for_offset(
                 break
             return FoundRows(key, chain, rows, number, checkpoint.places)
     yield from _check_trimmed(chain, checkpoint, key)
-    raise Retryable(f"offset is trimmed: chain={chain} offset={offset}; read its row again")
+    raise Trimmed(f"offset is trimmed: chain={chain} offset={offset}; read its row again")
 
 
 def rows_for_time(

@@ -50,6 +50,30 @@ def stretch_of(stretches: Sequence[StretchRef], offset: int) -> StretchRef:
     return found
 
 
+def first_in_segments(
+    cache: IndexCache,
+    topic_id: bytes,
+    partition: int,
+    stretches: Sequence[StretchRef],
+) -> Steps[int]:
+    """The smallest offset whose segment is not below a trim point, by the chains' rows as of now.
+
+    Offsets below it are in the topic's table, or nowhere.
+    """
+    for number, ref in enumerate(stretches):
+        start = ref.start
+        row = yield from read_chain_row(ref.chain)
+        if row.trim > 0:
+            # A trim point is a checkpoint, which sums up just the segments below it.
+            front = yield from cache.front(ref.chain, row.trim)
+            summary = front.stretches.get(StretchKey(topic_id, partition, ref.leader_epoch))
+            start = start if summary is None else max(start, summary.end)
+        following = stretches[number + 1 :]
+        if not following or start < following[0].start:
+            return start
+    raise AssertionError("a partition has a stretch")
+
+
 def locate_offset(
     checkpoints: ChainCheckpoints,
     topic_id: bytes,

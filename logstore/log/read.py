@@ -7,6 +7,8 @@ The index of an offset is in one of three places: in memory, from the last check
 that the partition's leader writes; in checkpoints; or, of a stretch that is over in a chain not
 summed up since, with whoever follows that chain. Rows move from one to the next meanwhile, so who
 finds them nowhere looks again.
+
+What lies below the trim points of chains is not here (`log.tiers`).
 """
 
 import asyncio
@@ -15,8 +17,8 @@ from typing import NamedTuple, Protocol
 
 from logstore.chains.replay import Stretch, StretchKey
 from logstore.errors import Corrupt, Refused
-from logstore.index.lookup import FoundRows, rows_for_offset, rows_for_time
-from logstore.index.partition import ChainCheckpoints, stretch_of
+from logstore.index.lookup import FoundRows, Trimmed, rows_for_offset, rows_for_time
+from logstore.index.partition import ChainCheckpoints, first_in_segments, stretch_of
 from logstore.index.rows import (
     ROW,
     Rows,
@@ -124,7 +126,11 @@ def read_in_memory(
 
 
 class Reader:
-    """Reads what may not be in memory; every wait is for the store or the registry."""
+    """Reads segments that may not be in memory; every wait is for the store or the registry.
+
+    Where the segments of an offset may be gone it raises `Trimmed`, or `NotFound` as the store
+    does: neither says that there is nothing.
+    """
 
     def __init__(
         self,
@@ -141,7 +147,7 @@ class Reader:
     # Batches
 
     async def read(self, partition: Readable, offset: int, up_to: int, bytes_max: int) -> Chunk:
-        """As `read_in_memory`, for the whole log. Raises as the store does."""
+        """As `read_in_memory`, for all segments there are. Raises `Trimmed`, or as the store does."""
         if offset >= up_to:
             return Chunk((), 0, offset)
         found = await self.rows(partition, offset)
@@ -154,8 +160,22 @@ class Reader:
             bodies.update(zip(wanted, loaded, strict=True))
         return _chunk(plan, bodies)
 
+    async def begin(self, partition: Readable) -> int:
+        """The smallest offset whose segment is not below a trim point, by the rows as of now."""
+        return await self._performer.run(
+            first_in_segments(
+                self._checkpoints.cache,
+                partition.topic_id,
+                partition.partition,
+                partition.stretches,
+            )
+        )
+
     async def rows(self, partition: Readable, offset: int) -> FoundRows:
-        """Index rows from the batch that holds `offset` on."""
+        """Index rows from the batch that holds `offset` on. Raises `Trimmed`."""
+        first = partition.stretches[0].start
+        if offset < first:
+            raise Trimmed(f"stretches are no longer listed: offset={offset} first={first}")
         for _ in range(LOOKS_MAX):
             if offset >= partition.first_offset_in_memory:
                 rows, number = partition.rows_for_offset(offset)
@@ -188,28 +208,35 @@ class Reader:
     # Records by time
 
     async def record_at_time(
-        self, partition: Readable, timestamp: int, up_to: int
+        self, partition: Readable, timestamp: int, up_to: int, from_offset: int
     ) -> FoundRecord | None:
-        """The first record at or after `timestamp` (ms), if there is one below `up_to`."""
-        found = await self._rows_for_time(partition, timestamp)
+        """The first record at or after `timestamp` (ms), if there is one below `up_to`.
+
+        Batches wholly below `from_offset` are passed over.
+        """
+        found = await self._rows_for_time(partition, timestamp, from_offset)
         if found is None or row_at(found.rows, found.number).base_offset >= up_to:
             return None
         record = first_record_at_or_after(await self._batch(found), timestamp)
         return None if record is None else FoundRecord(*record, found.key.leader_epoch)
 
-    async def _rows_for_time(self, partition: Readable, timestamp: int) -> FoundRows | None:
+    async def _rows_for_time(
+        self, partition: Readable, timestamp: int, from_offset: int
+    ) -> FoundRows | None:
         for number, ref in enumerate(partition.stretches):
             end = _end_of(partition, number)
-            if end == ref.start:
+            if end is not None and end <= max(ref.start, from_offset):
                 continue
             while True:
                 known = await self._performer.run(self._checkpoints.of(ref.chain))
                 found = await self._performer.run(
-                    self._summed_up_for_time(partition, ref, known, timestamp)
+                    self._summed_up_for_time(partition, ref, known, timestamp, from_offset)
                 )
                 if found is not None:
                     return found
-                found = await self._beyond_for_time(partition, ref, end, known, timestamp)
+                found = await self._beyond_for_time(
+                    partition, ref, end, known, timestamp, from_offset
+                )
                 if known == await self._performer.run(self._checkpoints.of(ref.chain)):
                     break
                 # Rows went from memory into a checkpoint meanwhile: they were in neither.
@@ -224,6 +251,7 @@ class Reader:
         end: int | None,
         known: Sequence[int],
         timestamp: int,
+        from_offset: int,
     ) -> FoundRows | None:
         """Among the rows that no checkpoint holds yet."""
         key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
@@ -235,7 +263,7 @@ class Reader:
         stretch = await self._followers.stretch(ref.chain, key, end - 1)
         if stretch is None:
             return None
-        number = row_for_time(stretch.rows, timestamp, partition.log_start)
+        number = row_for_time(stretch.rows, timestamp, from_offset)
         if number == row_count(stretch.rows):
             return None
         return FoundRows(key, ref.chain, stretch.rows, number)
@@ -246,17 +274,21 @@ class Reader:
         ref: StretchRef,
         known: Sequence[int],
         timestamp: int,
+        from_offset: int,
     ) -> Steps[FoundRows | None]:
         key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
-        cache, log_start = self._checkpoints.cache, partition.log_start
-        return rows_for_time(cache, ref.chain, known, key, timestamp, log_start)
+        cache = self._checkpoints.cache
+        return rows_for_time(cache, ref.chain, known, key, timestamp, from_offset)
 
     async def record_with_max_timestamp(
-        self, partition: Readable, up_to: int
+        self, partition: Readable, up_to: int, from_offset: int
     ) -> FoundRecord | None:
-        """The record with the largest timestamp, the first of several, below `up_to`."""
+        """The record with the largest timestamp, the first of several, below `up_to`.
+
+        None where it lies below `from_offset`, as far as indexes tell.
+        """
         at = await self._offset_with_max_timestamp(partition, up_to)
-        if at < 0:
+        if at < from_offset:
             return None
         found = await self.rows(partition, at)
         record = record_with_max_timestamp(await self._batch(found))

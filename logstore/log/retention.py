@@ -1,4 +1,4 @@
-"""How old and how many records a topic keeps, and where a partition's log is to start by that. Pure.
+"""How old and how many records a topic keeps: where a partition's log is to start by that. Pure.
 
     by time    what lies before the first batch that is young enough (retention.ms)
     by size    the oldest, as long as what is left is not less than retention.bytes
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from logstore.config.topics import topic_value
-from logstore.index.rows import ROW, Rows, row_count
+from logstore.index.rows import ROW, Rows
 
 UNLIMITED = -1
 STEPS = 100
@@ -40,8 +40,6 @@ class TableFile(Protocol):
     def size_bytes(self) -> int: ...
     @property
     def min_offset(self) -> int: ...
-    @property
-    def max_offset(self) -> int: ...
     @property
     def max_timestamp_ms(self) -> int | None: ...
 
@@ -77,10 +75,12 @@ class _Group:
 class Ledger:
     """One partition: `at` is the offset to read on from, `log_start` where its log is to start."""
 
-    __slots__ = ("_bytes", "_groups", "at", "log_start")
+    __slots__ = ("_bytes", "_groups", "at", "is_new", "log_start")
 
     def __init__(self, log_start: int) -> None:
         self.log_start = self.at = log_start
+        self.is_new = True
+        """Whether nothing was read yet."""
         self._groups: deque[_Group] = deque()
         self._bytes = 0
 
@@ -95,6 +95,7 @@ class Ledger:
 
     def take(self, parts: Iterable[Part], policy: Policy) -> None:
         """Sum up what was read from `at` on."""
+        self.is_new = False
         for part in parts:
             self._add(part, policy)
             self.at = max(self.at, part.end)
@@ -171,19 +172,16 @@ def _belongs(part: Part, group: _Group, policy: Policy) -> bool:
 
 def parts_of_rows(rows: Rows, number: int, up_to: int) -> Iterator[Part]:
     """The batches of index rows from `number` on, below `up_to`."""
-    for at in range(number, row_count(rows)):
-        _, _, length, _, _, _, base, last, max_timestamp, _, _ = ROW.unpack_from(
-            rows, at * ROW.size
-        )
+    for at in range(number * ROW.size, len(rows), ROW.size):
+        _, _, length, _, _, _, base, last, max_timestamp, _, _ = ROW.unpack_from(rows, at)
         if base >= up_to:
             return
         yield Part(last + 1, length, max_timestamp)
 
 
-def parts_of_files(files: Sequence[TableFile], start: int, end: int) -> Iterator[Part]:
-    """The files of a table that hold offsets in [start, end), sorted by their first offset."""
-    wanted = [file for file in files if start <= file.max_offset and file.min_offset < end]
-    for number, file in enumerate(wanted, 1):
-        following = wanted[number].min_offset if number < len(wanted) else end
+def parts_of_files(files: Sequence[TableFile], end: int) -> Iterator[Part]:
+    """Files of a table by their first offset; `end` is that of the last of them."""
+    for number, file in enumerate(files, 1):
+        following = files[number].min_offset if number < len(files) else end
         newest_ms = NO_TIMESTAMP if file.max_timestamp_ms is None else file.max_timestamp_ms
         yield Part(following, file.size_bytes, newest_ms)

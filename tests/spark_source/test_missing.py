@@ -8,7 +8,7 @@ from logstore.errors import Corrupt, Refused
 from logstore.open import open_objects
 from logstore.reader import SegmentGone
 from logstore.records.encode import encode_batch, records_of
-from spark_source.missing import resolver
+from spark_source.missing import Resolver
 from spark_source.options import Mode, parse_options
 from spark_source.planning import ReadTask
 from spark_source.progress import Progress
@@ -42,8 +42,8 @@ class Planned:
 
     def offsets(self, *, fail_on_data_loss: bool, task: ReadTask | None = None) -> list[int]:
         where = str(self.directory)
-        resolve = resolver(where, (), self.topics, fail_on_data_loss=fail_on_data_loss)
-        rows = read_rows(open_objects(where), task or self.task, self.topics, ["offset"], resolve)
+        missing = Resolver(where, (), self.topics, fail_on_data_loss=fail_on_data_loss)
+        rows = read_rows(open_objects(where), task or self.task, self.topics, ["offset"], missing)
         return [offset for batch in rows for offset in batch.column("offset").to_pylist()]
 
 

@@ -13,6 +13,7 @@ from spark_source.planning import (
     TASK_BYTES,
     TASK_BYTES_MIN,
     MiB,
+    Places,
     ReadTask,
     object_bytes,
     plan_tasks,
@@ -52,7 +53,7 @@ def planned(
     pieces: Sequence[Piece], sizes: Sizes, *, parallelism: int = 2, tasks_min: int | None = None
 ) -> list[ReadTask]:
     return plan_tasks(
-        pieces,
+        Places((), pieces),
         lambda chain, first, last: [sizes[chain, seq] for seq in range(first, last + 1)],
         parallelism=parallelism,
         tasks_min=tasks_min,
@@ -98,7 +99,8 @@ def test_a_segment_is_fetched_once_and_only_if_it_is_needed(
     assert set(fetched) == needed
     assert set(fetched.values()) <= {1}
     assert object_bytes(
-        pieces, lambda chain, first, last: [sizes[chain, seq] for seq in range(first, last + 1)]
+        Places((), pieces),
+        lambda chain, first, last: [sizes[chain, seq] for seq in range(first, last + 1)],
     ) == sum(sizes[place] for place in needed)
 
 

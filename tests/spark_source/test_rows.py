@@ -21,7 +21,7 @@ from spark_source.options import Mode, parse_options
 from spark_source.planning import ReadTask
 from spark_source.progress import Progress
 from spark_source.rows import BYTES_MAX, ROWS_MAX, read_rows
-from spark_source.schema import TYPES
+from spark_source.schema import KAFKA_COLUMNS
 from spark_source.survey import Survey
 from tests.spark_source.log_on_disk import LogOnDisk
 
@@ -42,7 +42,7 @@ def planned(directory: Path | str, **options: str) -> tuple[list[ReadTask], dict
 
 
 def batches_of(
-    directory: Path | str, columns: Sequence[str] = tuple(TYPES), **options: str
+    directory: Path | str, columns: Sequence[str] = KAFKA_COLUMNS, **options: str
 ) -> list[pa.RecordBatch]:
     tasks, topics = planned(directory, **options)
     return [
@@ -53,7 +53,7 @@ def batches_of(
 
 
 def rows_of(directory: Path | str, *columns: str, **options: str) -> list[dict[str, Any]]:
-    found = batches_of(directory, columns or tuple(TYPES), **options)
+    found = batches_of(directory, columns or KAFKA_COLUMNS, **options)
     return [row for rows in found for row in rows.to_pylist()]
 
 

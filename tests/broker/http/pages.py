@@ -96,7 +96,7 @@ class Pages:
             broker=self.running.broker,
             controller=Controller(log, ControllerSettings.of(self.settings), NoPeers()),
             peers=TcpPeers(performer.clock, performer.chance),
-            trimming=Trimming(log, self.settings, lambda: False),
+            trimming=Trimming(log, self.settings, lambda: False, no_tables),
             counts=self.counts,
             stop=self.stop,
         )

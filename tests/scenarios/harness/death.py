@@ -4,7 +4,7 @@
     operation     create, get: of objects; write: of registry rows
     what          created: opening, data, seal, checkpoint; got: segment, checkpoint; written: the
                   first part of the rows' pk
-    when          before: it never reaches the store; after: it happened, nobody was told
+    when          before: it never reaches the store; after: it has ended, nobody was told how
     nth           the how-many-th such step of this process, counted from when it was armed
 
 Writes of one kind of row are made one at a time while a step waits for them, so that a process can
@@ -114,8 +114,10 @@ class MortalStore:
         if header is not None and header.kind is SegmentKind.DATA:
             self._fate.put_begins(key, header)
         self._fate.reach("create", what, "before")
-        await self._store.create(key, parts)
-        self._fate.reach("create", what, "after")
+        try:
+            await self._store.create(key, parts)
+        finally:  # of several attempts the first may have stored it and never been answered
+            self._fate.reach("create", what, "after")
         self._fate.is_there(key)
 
     async def get(self, key: str) -> bytes:

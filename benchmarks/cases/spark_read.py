@@ -1,0 +1,116 @@
+"""Spark reads a topic: `format("logstore")` beside `format("kafka")`, `local[2]`, batch and stream.
+
+MB of values. Sinks: noop, `sum(crc32(value))`, a Delta table. Each measurement is a Spark of its
+own that has read a smaller topic before. Ours reads without a broker, it has gone; what Kafka's
+uses while it serves is counted. Without --full a part of the cells; --load takes those whose load
+begins so, such as "1KB json zstd".
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+
+from benchmarks.contenders import Contender, Contenders
+from benchmarks.load import LARGE, Load, chosen
+from benchmarks.options import Options
+from benchmarks.spark.filled import Filled, Place
+from benchmarks.spark.jars import session_jars
+from benchmarks.spark.launch import run_job
+from benchmarks.spark.values import KINDS
+
+JOB = "benchmarks.spark.read_job"
+CODECS = ("none", "lz4", "zstd")
+SIZES: Mapping[str, tuple[int, int]] = {"1KB": (1000, 1_000_000_000), "100B": (100, 300_000_000)}
+"""Bytes of a record, and of all."""
+
+TUNED = {
+    "kafka.max.partition.fetch.bytes": str(8 << 20),
+    "kafka.fetch.max.bytes": str(64 << 20),
+    "kafka.max.poll.records": "10000",
+    "kafka.receive.buffer.bytes": str(1 << 20),
+}
+"""Of the Kafka source: 8 MiB of a partition at once."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    load: str
+    mode: str
+    sink: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.load}, {self.mode} {self.sink}"
+
+
+LOADS: Mapping[str, tuple[str, Load]] = {
+    f"{size} {kind} {codec}": (kind, Load(one, total, {**LARGE, "compression.type": codec}))
+    for size, (one, total) in SIZES.items()
+    for kind in KINDS
+    for codec in CODECS
+}
+FULL = (
+    *(Cell(load, mode, sink) for load in LOADS for mode in ("batch", "stream")
+      for sink in ("noop", "sum")),
+    *(Cell(f"{size} {kind} none", "stream", "delta") for size in SIZES for kind in KINDS),
+)
+PART = (
+    *(Cell("1KB random none", "batch", "noop"), Cell("1KB random none", "stream", "noop")),
+    *(Cell("1KB json zstd", "stream", "sum"), Cell("1KB json none", "stream", "delta")),
+    *(Cell("100B random none", "batch", "noop"), Cell("100B json lz4", "stream", "sum")),
+    Cell("100B json none", "stream", "delta"),
+)
+
+
+def parts(options: Options) -> Iterator[Contenders]:
+    """One cell after the other; those of one load share its servers."""
+    loads = chosen({name: load for name, (_, load) in LOADS.items()}, options)
+    for name, load in loads.items():
+        cells = [cell for cell in (FULL if options.is_full else PART) if cell.load == name]
+        with Filled(LOADS[name][0], load) as filled:
+            for cell in cells:
+                yield _contenders(cell, filled, load, options)
+
+
+def _contenders(cell: Cell, filled: Filled, load: Load, options: Options) -> Contenders:
+    measure = partial(_measure, cell, load, options)
+    found: dict[str, Contender] = {"logstore": lambda: measure(filled.log, {})}
+    if options.has_peer:
+        found["kafka"] = lambda: measure(filled.kafka, {})
+        found["kafka 8 MiB"] = lambda: measure(filled.kafka, TUNED)
+    return found
+
+
+def _measure(
+    cell: Cell, load: Load, options: Options, place: Place, tuning: Mapping[str, str]
+) -> dict[str, float]:
+    profiles = options.profiles
+    found = run_job(
+        JOB,
+        {
+            "jars": [str(jar) for jar in session_jars()],
+            "format": place.format,
+            "options": {**place.options, **tuning},
+            "mode": cell.mode,
+            "sink": cell.sink,
+            "brokers": place.brokers,
+            "topic": asdict(place.topic),
+            "warm_up": asdict(place.warm_up),
+            "profiles": None if profiles is None else str(profiles),
+        },
+    )
+    return _figures(cell, load, found)
+
+
+def _figures(cell: Cell, load: Load, found: Mapping[str, float]) -> dict[str, float]:
+    gigabytes = load.record_count * load.record_bytes / 1e9
+    spark_s = found["java_s"] + found["python_s"]
+    return {
+        f"{cell.name}: MB/s": 1000 * gigabytes / found["wall_s"],
+        f"{cell.name}: krec/s": load.record_count / 1000 / found["wall_s"],
+        f"{cell.name}: Java CPU-s/GB": found["java_s"] / gigabytes,
+        f"{cell.name}: Python CPU-s/GB": found["python_s"] / gigabytes,
+        f"{cell.name}: brokers CPU-s/GB": found["brokers_s"] / gigabytes,
+        f"{cell.name}: all CPU-s/GB": (spark_s + found["brokers_s"]) / gigabytes,
+    }

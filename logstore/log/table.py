@@ -1,0 +1,229 @@
+"""Topics' tables as a broker reads them. Blocking: called from the threads of `log.history`.
+
+What is kept from call to call: a snapshot per topic, taken anew when it does not reach far enough,
+when a newer version is known of, or when a file is gone (the table's owner may vacuum); and
+cursors, suspended where a run ended, so that who reads on opens no file again.
+
+A file that is gone and still named by the newest version is `NotFound`.
+"""
+
+import threading
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeVar
+
+from logstore.errors import NotFound
+from logstore.history.read import BATCH_COLUMNS, batches_of, read_rows
+from logstore.history.snapshot import DataFile, Snapshot
+from logstore.log.table_batches import Run, Stream
+from logstore.log.table_times import TimedRecord, first_at_or_after, latest
+from logstore.objects.store import BlockingObjectStore
+from logstore.records.batch import read_header
+
+T = TypeVar("T")
+
+RUN_BYTES = 4 << 20
+"""A run ends with the batch that reaches this."""
+
+BATCH_BYTES = 256 << 10
+"""Before compression; so that several fit into what consumers ask for of a partition."""
+
+LOOKS_MAX = 3
+"""Snapshots that are tried while files go missing."""
+
+SNAPSHOTS_MAX = 64
+
+
+class Snapshots(Protocol):
+    """What is needed of `logstore.history.delta.Tables`."""
+
+    def snapshot(
+        self, topic_id: bytes, *, version: int | None = None, known: Snapshot | None = None
+    ) -> Snapshot | None: ...
+
+
+class Wanted(NamedTuple):
+    """Offsets [start, end) of a partition, by `version` of its table or a newer one."""
+
+    topic_id: bytes
+    partition: int
+    start: int
+    end: int
+    version: int
+
+
+@dataclass(slots=True)
+class _Cursor:
+    """Batches of one window of files, from where it stands to `end`."""
+
+    batches: Iterator[bytes]
+    end: int
+    version: int
+
+
+class TableReader:
+    """For any thread. Raises as `Tables` and `read_rows` do."""
+
+    def __init__(
+        self, tables: Snapshots, store: BlockingObjectStore, *, cursors_max: int
+    ) -> None:
+        self._tables = tables
+        self._store = store
+        self._cursors_max = cursors_max
+        self._lock = threading.Lock()
+        """Held for moments only."""
+        self._snapshots: OrderedDict[bytes, Snapshot] = OrderedDict()
+        self._refreshing = threading.Lock()
+        """Held while a table's log is read: once, however many wait for it."""
+        self._cursors: OrderedDict[tuple[Stream, int], _Cursor] = OrderedDict()
+        self.refresh_count = 0
+
+    # Batches
+
+    def run(self, stream: Stream, offset: int, version: int) -> Run:
+        """What the table holds from `offset` on; an empty run if it does not reach there."""
+        wanted = Wanted(stream.topic_id, stream.partition, offset, offset + 1, version)
+        found = self._look(wanted, lambda snapshot: self._read_run(stream, offset, snapshot))
+        return Run(offset, offset, version) if found is None else found
+
+    def _read_run(self, stream: Stream, offset: int, snapshot: Snapshot) -> Run:
+        table_end = snapshot.end(stream.partition) or 0
+        batches: list[bytes] = []
+        bases: list[int] = []
+        ends: list[int] = []
+        byte_count, position = 0, offset
+        while byte_count < RUN_BYTES and position < table_end:
+            cursor = self._cursor_at(stream, position, snapshot, table_end)
+            for batch in cursor.batches:
+                header = read_header(batch, 0, len(batch))
+                position = header.next_offset
+                batches.append(batch)
+                bases.append(header.base_offset)
+                ends.append(position)
+                byte_count += len(batch)
+                if byte_count >= RUN_BYTES:
+                    self._keep(stream, position, cursor)
+                    break
+            else:
+                position = max(position, cursor.end)
+                if batches:
+                    break
+        return Run(offset, position, snapshot.version, batches, bases, ends, byte_count)
+
+    def _cursor_at(
+        self, stream: Stream, position: int, snapshot: Snapshot, table_end: int
+    ) -> _Cursor:
+        with self._lock:
+            cursor = self._cursors.pop((stream, position), None)
+        if cursor is not None and cursor.version == snapshot.version:
+            return cursor
+        partition = stream.partition
+        end = _window_end(snapshot, partition, position, table_end)
+        files = snapshot.files_for(partition, position, end)
+        rows = read_rows(
+            self._store, stream.topic_id, files, partition, position, end, BATCH_COLUMNS
+        )
+        batches = batches_of(rows, stream.compression, BATCH_BYTES)
+        return _Cursor(batches, end, snapshot.version)
+
+    def _keep(self, stream: Stream, position: int, cursor: _Cursor) -> None:
+        with self._lock:
+            self._cursors[stream, position] = cursor
+            while len(self._cursors) > self._cursors_max:
+                self._cursors.popitem(last=False)
+
+    # Records by time
+
+    def first_at_or_after(self, wanted: Wanted, timestamp: int) -> TimedRecord | None:
+        """The first record at or after `timestamp` (ms). Raises `NotFound`: not that far."""
+        return self._look_at_all(
+            wanted, lambda files: first_at_or_after(self._store, wanted, files, timestamp)
+        )
+
+    def latest(self, wanted: Wanted) -> TimedRecord | None:
+        """The record with the largest timestamp, the first of several. Raises the same."""
+        return self._look_at_all(wanted, lambda files: latest(self._store, wanted, files))
+
+    def _look_at_all(
+        self, wanted: Wanted, look: Callable[[Sequence[DataFile]], TimedRecord | None]
+    ) -> TimedRecord | None:
+        partition, start, end = wanted.partition, wanted.start, wanted.end
+
+        def look_at(snapshot: Snapshot) -> tuple[TimedRecord | None]:
+            return (look(snapshot.files_for(partition, start, end)),)
+
+        found = self._look(wanted, look_at)
+        if found is None:
+            raise NotFound(
+                "the topic's table does not reach to where segments begin: "
+                f"topic={wanted.topic_id.hex()} partition={partition} segments_begin={end}"
+            )
+        return found[0]
+
+    # Snapshots
+
+    def _look(self, wanted: Wanted, look: Callable[[Snapshot], T]) -> T | None:
+        """`look` at a snapshot that reaches `wanted.end`, at another where files are gone.
+
+        None: the table does not reach there.
+        """
+        gone: NotFound | None = None
+        version = wanted.version
+        for _ in range(LOOKS_MAX):
+            snapshot = self._snapshot(wanted._replace(version=version))
+            if snapshot is None or (snapshot.end(wanted.partition) or 0) < wanted.end:
+                return None
+            if gone is not None and snapshot.version < version:
+                break  # there is no newer one than that which names the file
+            try:
+                return look(snapshot)
+            except NotFound as error:
+                gone, version = error, snapshot.version + 1
+        raise NotFound(f"the topic's table names a file that is gone: {gone}") from gone
+
+    def _snapshot(self, wanted: Wanted) -> Snapshot | None:
+        """The one that is kept if it will do, else the newest, which may not do either."""
+        known = self._kept(wanted)
+        if known is not None:
+            return known
+        with self._refreshing:
+            known = self._kept(wanted)
+            if known is not None:
+                return known
+            with self._lock:
+                before = self._snapshots.get(wanted.topic_id)
+            self.refresh_count += 1
+            found = self._tables.snapshot(wanted.topic_id, known=before)
+            with self._lock:
+                self._snapshots.pop(wanted.topic_id, None)
+                if found is not None:
+                    self._snapshots[wanted.topic_id] = found
+                if len(self._snapshots) > SNAPSHOTS_MAX:
+                    self._snapshots.popitem(last=False)
+            return found
+
+    def _kept(self, wanted: Wanted) -> Snapshot | None:
+        with self._lock:
+            known = self._snapshots.get(wanted.topic_id)
+            if known is None or known.version < wanted.version:
+                return None
+            if (known.end(wanted.partition) or 0) < wanted.end:
+                return None
+            self._snapshots.move_to_end(wanted.topic_id)
+            return known
+
+
+def _window_end(snapshot: Snapshot, partition: int, position: int, table_end: int) -> int:
+    """How far one cursor reads: to the end of the files that may hold `position`, else of the next.
+
+    A table may have 100,000 files, and they may overlap; what lies in one window is merged.
+    """
+    files = snapshot.files_for(partition, position, position + 1)
+    ends = [file.max_offset + 1 for file in files if file.has_bounds]
+    if not files:
+        listed = snapshot.files.get(partition, ())
+        number = bisect_left(listed, position, key=lambda file: file.min_offset)
+        ends = [listed[number].max_offset + 1] if number < len(listed) else []
+    return min(max(ends, default=table_end), table_end)

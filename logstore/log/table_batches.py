@@ -1,0 +1,109 @@
+"""Batches made from a table, in memory: runs of them, and which run tells of an offset. Pure.
+
+A run is what was decoded at once: consecutive batches of one partition with nothing left out
+between them, though offsets may be missing (compacted keys, markers of transactions). The least
+recently used runs go when there are too many bytes.
+"""
+
+from bisect import bisect_right, insort
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from logstore.records.batch import Codec
+
+OVERLAPS_MAX = 4
+"""Runs that are looked at for an offset: they overlap where consumers began inside one."""
+
+
+class Stream(NamedTuple):
+    """What is read: one partition, its batches compressed alike."""
+
+    topic_id: bytes
+    partition: int
+    compression: Codec
+
+
+class Taken(NamedTuple):
+    batches: Sequence[bytes]
+    byte_count: int
+    end_offset: int
+    """Where to read on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """All that a table holds of offsets [start, end), as Kafka batches.
+
+    `bases[i]` and `ends[i]` bound the offsets of `batches[i]`. A run without batches says that
+    there is no record; one with `end` at `start`, that the table does not reach there.
+    """
+
+    start: int
+    end: int
+    version: int
+    """Of the table that it was read from."""
+    batches: Sequence[bytes] = ()
+    bases: Sequence[int] = ()
+    ends: Sequence[int] = ()
+    byte_count: int = 0
+
+    def take(self, offset: int, up_to: int, room: int, *, is_first: bool) -> Taken:
+        """Whole batches from `offset` on and below `up_to`, at most `room` bytes of them.
+
+        With `is_first` the first of them comes whatever its size.
+        """
+        begin = number = bisect_right(self.ends, offset)
+        taken_bytes, end_offset = 0, min(self.end, up_to)
+        for batch in self.batches[begin:]:
+            length = len(batch)
+            if self.bases[number] >= up_to:
+                break
+            if taken_bytes + length > room and not (is_first and number == begin):
+                end_offset = max(offset, self.ends[number - 1]) if number else offset
+                break
+            taken_bytes += length
+            number += 1
+        return Taken(self.batches[begin:number], taken_bytes, end_offset)
+
+
+class RunCache:
+    """Runs by stream; their bytes are at most `bytes_max`, or those of the last one."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._runs: OrderedDict[tuple[Stream, int], Run] = OrderedDict()
+        self._starts: dict[Stream, list[int]] = {}
+        self.byte_count = 0
+
+    def keep(self, stream: Stream, run: Run) -> None:
+        self._drop(stream, run.start)
+        self._runs[stream, run.start] = run
+        insort(self._starts.setdefault(stream, []), run.start)
+        self.byte_count += run.byte_count
+        while self.byte_count > self._bytes_max and len(self._runs) > 1:
+            self._drop(*next(iter(self._runs)))
+
+    def find(self, stream: Stream, offset: int, version: int) -> Run | None:
+        """The run that tells of `offset`, unless it is of a table older than `version`."""
+        starts = self._starts.get(stream, [])
+        past = bisect_right(starts, offset)
+        for start in reversed(starts[max(0, past - OVERLAPS_MAX) : past]):
+            run = self._runs[stream, start]
+            if run.version < version:
+                self._drop(stream, start)
+            elif offset < run.end:
+                self._runs.move_to_end((stream, start))
+                return run
+        return None
+
+    def _drop(self, stream: Stream, start: int) -> None:
+        run = self._runs.pop((stream, start), None)
+        if run is None:
+            return
+        self.byte_count -= run.byte_count
+        starts = self._starts[stream]
+        starts.remove(start)
+        if not starts:
+            del self._starts[stream]

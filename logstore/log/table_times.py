@@ -1,0 +1,101 @@
+"""Records of a table by their time: files by Delta's statistics, then the rows themselves.
+
+Timestamps need not rise with offsets, and files may overlap, so a file is passed over only where
+its statistics say that nothing in it could be the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from logstore.history.read import read_rows
+from logstore.history.snapshot import DataFile
+from logstore.objects.store import BlockingObjectStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS = ("offset", "timestamp_ms", "leader_epoch")
+NO_EPOCH = -1
+ANY_TIME = 2**63 - 1
+"""What a file without statistics may hold."""
+
+
+class Range(Protocol):
+    """Offsets [start, end) of one partition."""
+
+    @property
+    def topic_id(self) -> bytes: ...
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+
+class TimedRecord(NamedTuple):
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+def first_at_or_after(
+    store: BlockingObjectStore, wanted: Range, files: Sequence[DataFile], timestamp: int
+) -> TimedRecord | None:
+    """The first record of `files`, which come by smallest offset, at or after `timestamp` (ms)."""
+    import pyarrow.compute as pc
+
+    best: TimedRecord | None = None
+    for file in files:
+        end = wanted.end if best is None else best.offset
+        if file.min_offset >= end:
+            break
+        if _latest_possible(file) < timestamp:
+            continue
+        for rows in _rows(store, wanted, file, end):
+            found = rows.filter(pc.greater_equal(rows.column("timestamp_ms"), timestamp))
+            if found.num_rows:
+                best = _record(found, 0)
+                break
+    return best
+
+
+def latest(
+    store: BlockingObjectStore, wanted: Range, files: Sequence[DataFile]
+) -> TimedRecord | None:
+    """The record of `files` with the largest timestamp, the first of several."""
+    import pyarrow.compute as pc
+
+    best: TimedRecord | None = None
+    for file in sorted(files, key=_latest_possible, reverse=True):
+        if best is not None and _latest_possible(file) < best.timestamp:
+            break
+        for rows in _rows(store, wanted, file, wanted.end):
+            largest = pc.max(rows.column("timestamp_ms")).as_py()
+            if largest is None:
+                continue
+            found = _record(rows, pc.index(rows.column("timestamp_ms"), largest).as_py())
+            if best is None or (-found.timestamp, found.offset) < (-best.timestamp, best.offset):
+                best = found
+    return best
+
+
+def _rows(
+    store: BlockingObjectStore, wanted: Range, file: DataFile, end: int
+) -> Iterator[pa.RecordBatch]:
+    start, end = max(wanted.start, file.min_offset), min(end, file.max_offset + 1)
+    return read_rows(store, wanted.topic_id, [file], wanted.partition, start, end, COLUMNS)
+
+
+def _record(rows: pa.RecordBatch, number: int) -> TimedRecord:
+    offset, timestamp, epoch = (rows.column(name)[number].as_py() for name in COLUMNS)
+    return TimedRecord(offset, timestamp, NO_EPOCH if epoch is None else epoch)
+
+
+def _latest_possible(file: DataFile) -> int:
+    return ANY_TIME if file.max_timestamp_ms is None else file.max_timestamp_ms

@@ -1,0 +1,138 @@
+"""Offsets that a topic's table holds, as work for Spark tasks: which files, and how it is split.
+
+A table's files are of one partition, so their bytes can be dealt out by offsets: a range is cut into
+grains, each about as much as a row group, which is the least that a reader of Parquet fetches. What
+a file weighs between its bounds is taken to be even. Pure.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from logstore.history.snapshot import DataFile, Snapshot
+
+GRAIN_BYTES = 8 * 1024 * 1024
+FILE_BYTES = 64 * 1024
+"""What one more file weighs beside its bytes: its footer is a request, and each row group one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRange:
+    """Offsets [start, end) of one partition, and every file of its topic's table that may hold some.
+
+    There may be fewer rows than offsets, or none: control batches, transactions that were aborted,
+    keys that were compacted away.
+    """
+
+    topic_id: bytes
+    partition: int
+    start: int
+    end: int
+    files: tuple[DataFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grain:
+    """A part of a range that is not split further; `files` are those of the part."""
+
+    part: TableRange
+    size_bytes: int
+
+
+def table_range(
+    snapshot: Snapshot | None, partition: int, start: int, end: int
+) -> TableRange | None:
+    """As much of [start, end) as the table holds. What lies above it does not: in segments."""
+    reached = None if snapshot is None else snapshot.end(partition)
+    if snapshot is None or reached is None or reached <= start:
+        return None
+    end = min(end, reached)
+    files = tuple(snapshot.files_for(partition, start, end))
+    return TableRange(snapshot.topic_id, partition, start, end, files)
+
+
+def table_bytes(ranges: Iterable[TableRange]) -> int:
+    """Bytes of files that reading `ranges` takes, about: files count by the offsets wanted."""
+    return sum(grain.size_bytes for grain in grains(ranges))
+
+
+def grains(ranges: Iterable[TableRange]) -> Iterator[Grain]:
+    """The same offsets in small parts, in the same order; none for what no file may hold."""
+    for one in ranges:
+        yield from _grains_of(one)
+
+
+def joined(parts: Iterable[TableRange]) -> list[TableRange]:
+    """The same offsets in as few ranges as can be, where neighbours stand beside each other."""
+    found: list[TableRange] = []
+    for part in parts:
+        last = found[-1] if found else None
+        if last is not None and _is_next(last, part):
+            known = {file.path for file in last.files}
+            files = last.files + tuple(file for file in part.files if file.path not in known)
+            found[-1] = replace(last, end=part.end, files=files)
+        else:
+            found.append(part)
+    return found
+
+
+def _grains_of(one: TableRange) -> Iterator[Grain]:
+    """Cut where another `GRAIN_BYTES` have gathered, sweeping over the bounds of files."""
+    if not one.files:
+        return
+    remaining = deque(one.files)
+    active: list[DataFile] = []
+    for start, end, size_bytes in _cuts(one):
+        active = [file for file in active if file.max_offset >= start]
+        while remaining and remaining[0].min_offset < end:
+            active.append(remaining.popleft())
+        files = _within(active, start, end)
+        if files:
+            yield Grain(replace(one, start=start, end=end, files=files), size_bytes)
+
+
+def _cuts(one: TableRange) -> Iterator[tuple[int, int, int]]:
+    """(start, end, bytes) of the parts of a range that together are all of it."""
+    start, gathered = one.start, 0.0
+    for low, high, density in _densities(one):
+        at = low
+        while gathered + density * (high - at) > GRAIN_BYTES and at < high:
+            step = max(1, int((GRAIN_BYTES - gathered) / density))
+            at = min(high, at + step)
+            yield start, at, int(gathered + density * step)
+            start, gathered = at, 0.0
+        gathered += density * (high - at)
+    if start < one.end:
+        yield start, one.end, int(gathered)
+
+
+def _densities(one: TableRange) -> Iterator[tuple[int, int, float]]:
+    """(from, to, bytes per offset) over a range, between the bounds of its files."""
+    steps: dict[int, float] = {one.start: 0.0, one.end: 0.0}
+    for file in one.files:
+        low, high = one.start, one.end
+        if file.has_bounds:
+            low, high = max(low, file.min_offset), min(high, file.max_offset + 1)
+            span = file.max_offset + 1 - file.min_offset
+        else:
+            span = high - low
+        density = (file.size_bytes + FILE_BYTES) / span
+        steps[low] = steps.get(low, 0.0) + density
+        steps[high] = steps.get(high, 0.0) - density
+    density, at = 0.0, one.start
+    for place, change in sorted(steps.items()):
+        if place > at:
+            yield at, place, max(density, 0.0)
+        density, at = density + change, place
+
+
+def _within(files: Sequence[DataFile], start: int, end: int) -> tuple[DataFile, ...]:
+    return tuple(file for file in files if file.min_offset < end and file.max_offset >= start)
+
+
+def _is_next(first: TableRange, second: TableRange) -> bool:
+    return (first.topic_id, first.partition, first.end) == (
+        second.topic_id,
+        second.partition,
+        second.start,
+    )

@@ -1,0 +1,119 @@
+"""Rows that a topic's table holds, with the source's columns: what segments gave, byte for byte.
+
+A file that is gone was merged into others by the table's owner, and vacuumed: a newer snapshot says
+where its rows are. Whoever reads may ask for one a few times, no more: files that keep going away
+while they are read mean a retention of minutes, and nobody can read such a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from logstore.errors import Corrupt, NotFound
+from logstore.history.read import read_rows
+from logstore.objects.store import BlockingObjectStore
+from spark_source.history import TableRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RAW_BATCH = "raw_batch"
+LOOKS_MAX = 4
+"""How often in a row a newer snapshot may name files that are gone, too."""
+
+FindAgain = Callable[[TableRange, int], TableRange | None]
+"""(what was wanted, next offset) → where the rest is now; None: it need not be read any more."""
+
+
+def table_rows(
+    store: BlockingObjectStore,
+    wanted: TableRange,
+    columns: Sequence[str],
+    find_again: FindAgain | None,
+    *,
+    rows_max: int,
+    bytes_max: int,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of `wanted` by offset, with `columns` of the table's.
+
+    `find_again` is asked when a file is gone; without it that is `NotFound`. Raises `Corrupt` for a
+    batch that could not be decoded when it was moved to the table, unless `raw_batch` is among the
+    columns: as for one that lies in a segment.
+    """
+    names = _with_checks(columns)
+    rest: TableRange | None = wanted
+    reached, looks = wanted.start, 0
+    while rest is not None:
+        try:
+            for rows in read_rows(
+                store,
+                rest.topic_id,
+                rest.files,
+                rest.partition,
+                reached,
+                rest.end,
+                names,
+                rows_max=rows_max,
+                bytes_max=bytes_max,
+            ):
+                if RAW_BATCH not in columns:
+                    _check_decoded(rows, rest)
+                yield rows.select(list(columns))
+                reached, looks = rows.column("offset")[-1].as_py() + 1, 0
+            return
+        except NotFound:
+            looks += 1
+            if find_again is None or looks > LOOKS_MAX:
+                raise
+            rest = find_again(rest, reached)
+            reached = rest.start if rest is not None else reached
+
+
+def offset_for_time(store: BlockingObjectStore, wanted: TableRange, time_ms: int) -> int | None:
+    """The first offset of `wanted` whose record is of `time_ms` or later; None without one.
+
+    Raises `NotFound` where a file is gone.
+    """
+    for file in wanted.files:
+        latest = file.max_timestamp_ms
+        if latest is not None and latest < time_ms:
+            continue
+        start, end = max(wanted.start, file.min_offset), min(wanted.end, file.max_offset + 1)
+        for rows in read_rows(
+            store,
+            wanted.topic_id,
+            [one for one in wanted.files if one.min_offset < end and one.max_offset >= start],
+            wanted.partition,
+            start,
+            end,
+            ["offset", "timestamp_ms"],
+        ):
+            found = _first_from(rows, time_ms)
+            if found is not None:
+                return found
+    return None
+
+
+def _first_from(rows: pa.RecordBatch, time_ms: int) -> int | None:
+    import pyarrow.compute as pc
+
+    is_late = pc.fill_null(pc.greater_equal(rows.column("timestamp_ms"), time_ms), False)
+    place = pc.index(is_late, True).as_py()
+    return None if place < 0 else int(rows.column("offset")[place].as_py())
+
+
+def _with_checks(columns: Sequence[str]) -> list[str]:
+    """What is read: also where it is, and whether it could be decoded."""
+    return [*columns, *(name for name in ("offset", RAW_BATCH) if name not in columns)]
+
+
+def _check_decoded(rows: pa.RecordBatch, place: TableRange) -> None:
+    raw = rows.column(RAW_BATCH)
+    if raw.null_count == len(raw):
+        return
+    offset = rows.column("offset").filter(raw.is_valid())[0].as_py()
+    raise Corrupt(
+        f"batch cannot be decoded: topic={place.topic_id.hex()} partition={place.partition} "
+        f"offset={offset}; a schema with the column {RAW_BATCH} reads its bytes"
+    )

@@ -1,0 +1,116 @@
+"""Every way to read a topic with history, each to a digest of what it saw."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+from confluent_kafka import Consumer, TopicPartition
+from deltalake import DeltaTable
+
+from tests.scenarios.harness.digests import Digest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value", "headers")
+POLL_S = 1.0
+SILENCE_S = 120.0
+BATCH = 2_000
+
+
+class NothingCame(AssertionError): ...
+
+
+def by_consumer(bootstrap: str, topic: str, ends: Mapping[int, int]) -> Digest:
+    """A Kafka consumer from offset 0 to `ends`."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "history",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "log_level": 0,
+        }
+    )
+    left = {number for number, end in ends.items() if end}
+    found, silence_s = Digest(), 0.0
+    try:
+        consumer.assign([TopicPartition(topic, number, 0) for number in sorted(left)])
+        while left:
+            messages = consumer.consume(BATCH, POLL_S)
+            silence_s = 0.0 if messages else silence_s + POLL_S
+            if silence_s > SILENCE_S:
+                raise NothingCame(f"partitions {sorted(left)} of {topic}, {found.records} records")
+            for message in messages:
+                if message.error() is not None:
+                    raise NothingCame(str(message.error()))
+                number, offset = message.partition(), message.offset()
+                if offset < ends[number]:
+                    found.add(
+                        number,
+                        offset,
+                        message.timestamp()[1],
+                        message.key(),
+                        message.value(),
+                        message.headers() or (),
+                    )
+                if offset + 1 >= ends[number]:
+                    left.discard(number)
+    finally:
+        consumer.close()
+    return found
+
+
+def by_delta_rs(table: Path) -> Digest:
+    found = Digest()
+    found.add_rows(_batches(DeltaTable(table)))
+    return found
+
+
+def by_duckdb(table: Path) -> Digest:
+    """Through SQL, over the files that the table's log names."""
+    history = DeltaTable(table).to_pyarrow_dataset()
+    connection = duckdb.connect()
+    connection.register("history", history)
+    found = Digest()
+    found.add_rows(
+        connection.sql(
+            f"SELECT {', '.join(map(_quoted, COLUMNS))} FROM history"
+        ).fetch_record_batch(BATCH)
+    )
+    return found
+
+
+def by_spark(rows: "DataFrame") -> Digest:
+    """Counted where the rows are, so that no driver has to hold them."""
+    sums = rows.select(*COLUMNS).mapInArrow(_summed, "partition int, count bigint, sum string")
+    found = Digest()
+    for number, count, total in sums.collect():
+        found.counts[number] += count
+        found.sums[number] = (found.sums[number] + int(total)) % (1 << 64)
+    return found
+
+
+def _summed(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    import pyarrow as pa
+
+    found = Digest()
+    found.add_rows(batches)
+    numbers = sorted(found.counts)
+    yield pa.RecordBatch.from_pydict(
+        {
+            "partition": pa.array(numbers, pa.int32()),
+            "count": pa.array([found.counts[number] for number in numbers], pa.int64()),
+            "sum": pa.array([str(found.sums[number]) for number in numbers], pa.string()),
+        }
+    )
+
+
+def _batches(table: DeltaTable) -> "Iterator[pa.RecordBatch]":
+    return iter(table.to_pyarrow_dataset().to_batches(columns=list(COLUMNS), batch_size=BATCH))
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'

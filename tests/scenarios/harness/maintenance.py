@@ -1,0 +1,77 @@
+"""Compaction, an owner's OPTIMIZE and trimming in a loop.
+
+    python -m tests.scenarios.harness.maintenance --url URL [--optimize-every N]
+
+    compacted rows=<n>           `logstore compact --now` ended well
+    compacted code=<n>           … or did not
+    optimized removed=<n>        somebody's OPTIMIZE of the table, which knows nothing of logstore
+    trimmed objects=<n>          `logstore gc`
+
+Until SIGTERM, after which what is going on is ended, or a kill.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import signal
+import sys
+from pathlib import Path
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from logstore.cli.main import main as logstore
+from logstore.history.names import TABLES
+
+GRACE_MINUTES = "0.05"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--optimize-every", type=int, default=3)
+    options = parser.parse_args()
+
+    stopping: list[bool] = []
+    signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
+    number = 0
+    while not stopping:
+        number += 1
+        print(compact(options.url))
+        if number % options.optimize_every == 0:
+            print(f"optimized removed={optimize(Path(options.url))}")
+        print(f"trimmed objects={trim(options.url)}")
+    return 0
+
+
+def compact(url: str) -> str:
+    code, said = _command("compact", "--url", url, "--now", "--json")
+    return f"compacted code={code}" if code else f"compacted rows={json.loads(said)['rows']}"
+
+
+def trim(url: str) -> int:
+    code, said = _command("gc", "--url", url, "--grace-minutes", GRACE_MINUTES, "--json")
+    if code:
+        return -1
+    return sum(json.loads(said)["deleted"].values())
+
+
+def optimize(log: Path) -> int:
+    """Files that were merged into others, of all tables; -1 where somebody else was faster."""
+    count = 0
+    for table in (log / TABLES).iterdir() if (log / TABLES).is_dir() else ():
+        with contextlib.suppress(DeltaError):
+            count += int(DeltaTable(table).optimize.compact()["numFilesRemoved"])
+    return count
+
+
+def _command(*arguments: str) -> tuple[int, str]:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        code = logstore(arguments)
+    return code, said.getvalue()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
