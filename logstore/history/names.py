@@ -1,16 +1,19 @@
-"""How tables, their data files and their transactions are called. Pure.
+"""How tables, their log entries, data files and transactions are called. Pure.
 
     tables/<topic id, hex>/                                    a Delta table
-        _delta_log/…                                           its log, Delta's own
+        _delta_log/<version, 20 digits>.json                   one entry per version
+        _delta_log/_last_checkpoint                            where the last sum of entries is
         partition=<n>/<start>-<end>-<run>-<number>.parquet     offsets [start, end), 20 digits each
 
-    logstore/<topic id, hex>/<n>       Delta transaction of a partition: its version is the table end
-    logstore/<topic id, hex>           … of the table: its version is the number of partitions that
-                                       may have an end, so that ends are found without a registry
+    logstore/<topic id, hex>/<n>    Delta transaction of a partition: its version is the table end
 
 Names of data files help whoever looks at a bucket; nothing is read from them, since an OPTIMIZE by
 the table's owner calls its files otherwise.
 """
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
 
 TABLES = "tables"
 
@@ -25,11 +28,44 @@ ENDS_FACT = "logstore.ends"
 """Keys in a commit's `commitInfo`: the run, and JSON objects {"<partition>": offset}."""
 
 _APP = "logstore"
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 
 
 def table_key(topic_id: bytes) -> str:
     """What the keys of a topic's table begin with, without a slash at its end."""
     return f"{TABLES}/{topic_id.hex()}"
+
+
+def log_prefix(topic_id: bytes) -> str:
+    return f"{table_key(topic_id)}/_delta_log/"
+
+
+def entry_key(topic_id: bytes, version: int) -> str:
+    return f"{log_prefix(topic_id)}{version:020d}.json"
+
+
+def last_checkpoint_key(topic_id: bytes) -> str:
+    return f"{log_prefix(topic_id)}_last_checkpoint"
+
+
+class CheckpointName(NamedTuple):
+    """A sum of all entries up to a version, in so many parts; one part has no number."""
+
+    version: int
+    parts: int = 1
+
+    def keys(self, topic_id: bytes) -> Sequence[str]:
+        front = f"{log_prefix(topic_id)}{self.version:020d}.checkpoint"
+        if self.parts == 1:
+            return [f"{front}.parquet"]
+        numbers = range(1, self.parts + 1)
+        return [f"{front}.{number:010d}.{self.parts:010d}.parquet" for number in numbers]
+
+
+def checkpoint_of(key: str) -> CheckpointName | None:
+    """The checkpoint that an object of the log is, or is a part of."""
+    found = _CHECKPOINT.fullmatch(key.rpartition("/")[2])
+    return None if found is None else CheckpointName(int(found[1]), int(found[3] or 1))
 
 
 def data_path(partition: int, start: int, end: int, run: str, number: int) -> str:
@@ -47,14 +83,9 @@ def app_id(topic_id: bytes, partition: int) -> str:
     return f"{_APP}/{topic_id.hex()}/{partition}"
 
 
-def table_app_id(topic_id: bytes) -> str:
-    """The Delta transaction whose version is above every partition that has a table end."""
-    return f"{_APP}/{topic_id.hex()}"
-
-
 def partition_of(app: str, topic_id: bytes) -> int | None:
     """The partition whose `app_id` this is, None for anything else."""
     front, _, number = app.rpartition("/")
-    if front != table_app_id(topic_id) or not number.isascii() or not number.isdigit():
+    if front != f"{_APP}/{topic_id.hex()}" or not number.isascii() or not number.isdigit():
         return None
     return int(number)

@@ -1,0 +1,41 @@
+"""What leaves tables: files below log start, tables of deleted topics, files that nothing names.
+
+Whole files only: a file that also holds younger records stays until all of it is below log start,
+and nobody is shown what is below. Pure.
+"""
+
+from collections.abc import Mapping
+
+from logstore.history.snapshot import DataFile, Snapshot
+from logstore.rows import TableRow
+
+HOUR_MS = 3_600_000
+DROP_GRACE_MS = HOUR_MS
+"""Between finding that a topic is gone and dropping its table: for who still reads it."""
+
+SWEEP_INTERVAL_MS = 6 * HOUR_MS
+HORIZON_HOURS = 24
+"""Files that no version of the last hours names are deleted: what killed runs left, what merges
+replaced. Longer than any query that reads an older version, and than any run."""
+
+
+def expired(snapshot: Snapshot, log_starts: Mapping[int, int]) -> list[DataFile]:
+    """Files of which every record is below its partition's log start."""
+    found = []
+    for partition, files in snapshot.files.items():
+        log_start = log_starts.get(partition, 0)
+        for file in files:
+            if file.min_offset >= log_start:
+                break
+            if file.max_offset < log_start:
+                found.append(file)
+    return found
+
+
+def may_be_dropped(row: TableRow, now_ms: int) -> bool:
+    """Whether the table of a topic that is gone may go too."""
+    return row.on_delete == "drop" and 0 < row.gone_ms <= now_ms - DROP_GRACE_MS
+
+
+def is_sweep_due(row: TableRow, now_ms: int) -> bool:
+    return now_ms - row.swept_ms >= SWEEP_INTERVAL_MS

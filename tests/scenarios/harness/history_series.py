@@ -1,0 +1,287 @@
+"""Rounds of records while compaction, OPTIMIZE and trimming run in a loop; every reader must agree.
+
+    python -m tests.scenarios.harness.history_series --megabytes 2048 [--rounds 8] [--kills 20]
+        [--partitions 8] [--seed N] [--spark] [--directory DIR]
+
+A round sends its share of records, all acknowledged, and adds them to the digest of what was sent.
+Then a Kafka consumer from offset 0 (with --spark also the source and the union view) must see just
+that, whatever the loop is doing. With --kills the loop is killed at random moments and begun again.
+At the end all is moved into the table, and delta-rs and DuckDB (with --spark Delta's own reader
+too) must see the same.
+"""
+
+import argparse
+import random
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from tests.scenarios.harness.brokers import bootstrap_of, create_topic, start_broker, stop
+from tests.scenarios.harness.digests import Digest
+from tests.scenarios.harness.generated import Made, records
+from tests.scenarios.harness.history_readers import by_consumer, by_delta_rs, by_duckdb
+from tests.scenarios.harness.maintenance import compact
+from tests.scenarios.harness.process import Process
+
+TOPIC = "history"
+RECORD_BYTES = 900  # about
+FLUSH_S = 120.0
+ATTEMPTS = 10
+LOOP = "tests.scenarios.harness.maintenance"
+GRACE_MS = 3_000
+
+
+@dataclass(slots=True)
+class Sent:
+    """What was acknowledged, and where."""
+
+    digest: Digest = field(default_factory=Digest)
+    ends: dict[int, int] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+    size_bytes: int = 0
+
+    def note(self, made: Made) -> "Callable[[KafkaError | None, Message], None]":
+        def noted(error: KafkaError | None, message: Message) -> None:
+            offset = message.offset()
+            if error is not None or offset is None:
+                self.failed.append(str(error))
+                return
+            self.digest.add(made.partition, offset, made.timestamp_ms, *made[2:])
+            self.ends[made.partition] = max(self.ends.get(made.partition, 0), offset + 1)
+
+        return noted
+
+
+@dataclass(slots=True)
+class Found:
+    """What the series came to. `faults` has a line for every reader that saw something else."""
+
+    records: int = 0
+    size_bytes: int = 0
+    reads: int = 0
+    compactions: int = 0
+    moved_rows: int = 0
+    refused_compactions: int = 0
+    optimized_files: int = 0
+    trimmed_objects: int = 0
+    kills: int = 0
+    seconds: float = 0.0
+    faults: list[str] = field(default_factory=list)
+
+    def report(self) -> Iterator[str]:
+        yield (
+            f"records        {self.records:,} ({self.size_bytes / 1e6:,.0f} MB) in "
+            f"{self.seconds:,.0f} s, read {self.reads} times"
+        )
+        yield (
+            f"meanwhile      {self.compactions} compactions moved {self.moved_rows:,} rows, "
+            f"{self.refused_compactions} ended with an error, {self.kills} killed; OPTIMIZE took "
+            f"{self.optimized_files} files, {self.trimmed_objects} objects were trimmed"
+        )
+        yield from self.faults or ["every reader saw every record once"]
+
+    def count(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            if match := re.match(r"compacted rows=(\d+)", line):
+                self.compactions += 1
+                self.moved_rows += int(match[1])
+            elif line.startswith("compacted code="):
+                self.refused_compactions += 1
+            elif match := re.match(r"optimized removed=(\d+)", line):
+                self.optimized_files += int(match[1])
+            elif match := re.match(r"trimmed objects=(\d+)", line):
+                self.trimmed_objects += int(match[1])
+
+
+SparkReaders = Callable[[str], Mapping[str, Callable[[], Digest]]]
+"""The log's URL → readers by name."""
+
+
+def run(
+    directory: Path,
+    *,
+    megabytes: float,
+    rounds: int,
+    partitions: int = 8,
+    kills: int = 0,
+    seed: int = 0,
+    live_readers: SparkReaders = lambda url: {},
+    table_readers: SparkReaders = lambda url: {},
+) -> Found:
+    began_s = time.monotonic()
+    log = directory / "log"
+    sent, found = Sent(), Found()
+    made = records(seed, partitions)
+    count = int(megabytes * 1e6 / RECORD_BYTES / rounds)
+    with ExitStack() as stack:
+        settings = ("--set", f"logstore.delete.grace.ms={GRACE_MS}")
+        broker = stack.enter_context(start_broker(str(log), more=settings))
+        bootstrap = bootstrap_of(broker)
+        create_topic(bootstrap, TOPIC, partitions)
+        loop = _Loop(str(log), random.Random(seed), stack)
+        for number in range(rounds):
+            send(bootstrap, islice(made, count), sent)
+            loop.kill(kills * (number + 1) // rounds - loop.kill_count)
+            readers = {
+                "a Kafka consumer": lambda: by_consumer(bootstrap, TOPIC, sent.ends),
+                **live_readers(str(log)),
+            }
+            found.faults += list(compare(readers, sent.digest, f"round {number}"))
+            found.reads += len(readers)
+        loop.end()
+        final_compaction(str(log))
+        table = one_table(log)
+        readers = {
+            "delta-rs": lambda: by_delta_rs(table),
+            "DuckDB": lambda: by_duckdb(table),
+            "a Kafka consumer": lambda: by_consumer(bootstrap, TOPIC, sent.ends),
+            **live_readers(str(log)),
+            **table_readers(str(log)),
+        }
+        found.faults += list(compare(readers, sent.digest, "at the end"))
+        found.reads += len(readers)
+        stop(broker)
+    for lines in loop.said:
+        found.count(lines)
+    found.faults += sent.failed[:3]
+    found.records, found.size_bytes, found.kills = (
+        sent.digest.records,
+        sent.size_bytes,
+        loop.kill_count,
+    )
+    found.seconds = time.monotonic() - began_s
+    return found
+
+
+class _Loop:
+    """The process that compacts, optimizes and trims; another after each kill."""
+
+    def __init__(self, url: str, chance: random.Random, stack: ExitStack) -> None:
+        self._url = url
+        self._chance = chance
+        self._stack = stack
+        self.said: list[list[str]] = []
+        self.kill_count = 0
+        self._process = self._start()
+
+    def _start(self) -> Process:
+        return self._stack.enter_context(Process([LOOP, "--url", self._url]))
+
+    def kill(self, times: int) -> None:
+        """Each at a random moment of its work."""
+        for _ in range(times):
+            self._process.wait_for("^compacted")  # it is at work
+            time.sleep(self._chance.uniform(0, 2.0))
+            self._process.kill()
+            self._process.wait()
+            self.said.append(self._process.lines)
+            self.kill_count += 1
+            self._process = self._start()
+
+    def end(self) -> None:
+        self._process.send(signal.SIGTERM)
+        code = self._process.wait(deadline_s=FLUSH_S)
+        assert code == 0, self._process.lines[-20:]
+        self.said.append(self._process.lines)
+
+
+def send(bootstrap: str, made: Iterator[Made], sent: Sent) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "linger.ms": 20,
+            "compression.type": "lz4",
+            "log_level": 0,
+        }
+    )
+    for one in made:
+        sent.size_bytes += len(one.value or b"") + len(one.key or b"")
+        while True:
+            try:
+                producer.produce(
+                    TOPIC,
+                    one.value,
+                    one.key,
+                    one.partition,
+                    on_delivery=sent.note(one),
+                    timestamp=one.timestamp_ms,
+                    headers=list(one.headers),
+                )
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+    assert producer.flush(FLUSH_S) == 0, "not all was acknowledged"
+
+
+def compare(readers: Mapping[str, Callable[[], Digest]], sent: Digest, when: str) -> Iterator[str]:
+    for name, read in readers.items():
+        difference = read().differs_from(sent)
+        if difference is not None:
+            yield f"{when}: {name} saw something else: {difference}"
+
+
+def final_compaction(url: str) -> None:
+    """Until nothing is left to be moved: a run that was killed may hold its lease for a while."""
+    said = ""
+    for _ in range(ATTEMPTS):
+        said = compact(url)
+        if said == "compacted rows=0":
+            return
+        time.sleep(1.0)
+    raise AssertionError(f"compaction does not come to an end: {said}")
+
+
+def one_table(log: Path) -> Path:
+    (table,) = (log / "tables").iterdir()
+    return table
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--megabytes", type=float, default=2048.0)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--partitions", type=int, default=8)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--spark", action="store_true", help="let Spark read too")
+    parser.add_argument("--directory", type=Path, help="where to leave the log")
+    options = parser.parse_args()
+    with ExitStack() as stack:
+        directory = options.directory or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        directory.mkdir(parents=True, exist_ok=True)
+        more: dict[str, SparkReaders] = {}
+        if options.spark:
+            from tests.scenarios.harness.history_spark import live_readers, spark, table_readers
+
+            session = stack.enter_context(spark())
+            more = {
+                "live_readers": lambda url: live_readers(session, url, TOPIC),
+                "table_readers": lambda url: table_readers(session, url, TOPIC),
+            }
+        found = run(
+            directory,
+            megabytes=options.megabytes,
+            rounds=options.rounds,
+            partitions=options.partitions,
+            kills=options.kills,
+            seed=options.seed,
+            **more,
+        )
+    for line in found.report():
+        print(line)
+    return 1 if found.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
