@@ -24,6 +24,7 @@ from benchmarks.profile_report import report
 CASES = (
     *("decode", "start", "tiny_requests", "acknowledge", "fetch", "produce"),
     *("cluster_produce", "cluster_fetch", "followers", "registry", "takeover", "metadata"),
+    "spark_plan",
     *("spark_read", "spark_latency"),
 )
 

@@ -6,6 +6,7 @@ producers, so nothing is mapped to it but what nobody foresaw.
 
 from logstore import errors
 from logstore.config.kinds import InvalidConfig
+from logstore.log.history import BadTable
 from logstore.log.leader import NotLeading, ProducerRefused, Refusal
 from logstore.log.log import NotAlive
 from logstore.log.records_deletion import OffsetOutOfRange
@@ -33,6 +34,7 @@ CODES: dict[type[errors.LogstoreError], ErrorCode] = {
     errors.Fenced: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     NotLeading: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     errors.Corrupt: ErrorCode.CORRUPT_MESSAGE,
+    BadTable: ErrorCode.KAFKA_STORAGE_ERROR,  # consumers wait; a corrupt message ends Java's
     errors.Refused: ErrorCode.KAFKA_STORAGE_ERROR,
     errors.Invalid: ErrorCode.INVALID_REQUEST,
     TopicExists: ErrorCode.TOPIC_ALREADY_EXISTS,

@@ -28,6 +28,17 @@ class _Lines(logging.Formatter):
     default_msec_format = "%s.%03dZ"
 
 
+class _TextLines(_Lines):
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as it is called
+        """Names that clients choose cannot begin a line of their own, or steer a terminal."""
+        line = super().formatMessage(record)
+        return line if line.isprintable() else "".join(map(_printable, line))
+
+
+def _printable(letter: str) -> str:
+    return letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+
+
 class _JsonLines(_Lines):
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -49,7 +60,7 @@ def configure_log_lines(form: str = TEXT) -> None:
     if form == JSON:
         handler.setFormatter(_JsonLines())
     else:
-        handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(name)s %(message)s"))
+        handler.setFormatter(_TextLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)

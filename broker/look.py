@@ -14,7 +14,7 @@ from broker.partitions import check_epoch
 from broker.sure import Standing
 from logstore.log.log import Topic
 from logstore.log.read import Chunk, Readable
-from logstore.records.batch import read_header
+from logstore.records.batch import Codec, read_header
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import (
     FetchableTopicResponse,
@@ -46,6 +46,8 @@ class Cold(NamedTuple):
     offset: int
     up_to: int
     bytes_max: int
+    compression: Codec
+    """For batches that have to be made from the topic's table."""
 
 
 Loaded = Mapping[tuple[int, int], Chunk | ErrorCode]
@@ -197,11 +199,13 @@ class Look:
             self.is_final = True
             return
         offset = wanted.fetch_offset
+        log = self._broker.log
         if found is None:
-            log = self._broker.log
             found = log.read_in_memory(partition, offset, up_to, bytes_max)
         if found is None:
-            self.cold.append(Cold(key, partition, offset, up_to, bytes_max))
+            topic = log.topics_by_id.get(partition.topic_id)
+            codec: Codec = "lz4" if topic is None else self._broker.rules(topic).table_codec
+            self.cold.append(Cold(key, partition, offset, up_to, bytes_max, codec))
             return
         if found.byte_count > self._left and self.byte_count:
             found = _first_batches(found, self._left)

@@ -34,17 +34,19 @@ def check_epoch(partition: Readable, current_leader_epoch: int) -> ErrorCode:
 
 
 def epoch_at(partition: Readable, offset: int) -> int:
-    """Leader epoch of the stretch that holds `offset`."""
+    """Leader epoch of the stretch that holds `offset`; -1 where none is listed any more."""
     stretches = partition.stretches
     number = bisect_right(stretches, offset, key=lambda stretch: stretch.start) - 1
-    return stretches[max(number, 0)].leader_epoch
+    return stretches[number].leader_epoch if number >= 0 else NO_EPOCH
 
 
 def end_of_epoch(partition: Readable, leader_epoch: int) -> tuple[int, int]:
     """The newest leader epoch that is not above `leader_epoch`, and the offset where it ended.
 
     Kafka's LeaderEpochFileCache.endOffsetFor: an epoch before all that are known ended where those
-    begin; of one after them nothing is known, nor of none, and that is (-1, -1).
+    begin; of one after them nothing is known, nor of none, and that is (-1, -1). So an epoch whose
+    records are in the table alone may be said to have ended late: nothing that a consumer has read
+    is ever cut off, and that is what it asks for.
     """
     stretches = partition.stretches
     if leader_epoch == stretches[-1].leader_epoch:

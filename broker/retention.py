@@ -4,16 +4,15 @@ Each leader does it for its own, by what `logstore.log.retention` decides from t
 the table where the log no longer goes back so far. What is raised goes when chains are trimmed.
 """
 
-import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Mapping
 
 from broker.log_starts import NewStart, raise_led
 from broker.shown_cluster import INTERNAL_TOPICS
 from logstore.config.broker import BrokerSettings
 from logstore.errors import LogstoreError, NotFound, Retryable
 from logstore.history.snapshot import Snapshot
+from logstore.log.asked_tables import AskedTables
 from logstore.log.leader import Leader
 from logstore.log.log import Log, Topic
 from logstore.log.retention import Ledger, Policy, parts_of_files
@@ -28,22 +27,14 @@ PARTITIONS_PER_TURN = 100
 logger = logging.getLogger(__name__)
 
 
-class Tables(Protocol):
-    """What is needed here of `logstore.history.delta.Tables`; its calls block."""
-
-    def snapshot(self, topic_id: bytes) -> Snapshot | None: ...
-
-
 class Retention:
-    """Runs until its task is cancelled. `open_tables` is called when a table is first needed."""
+    """Runs until its task is cancelled."""
 
-    def __init__(
-        self, log: Log, settings: BrokerSettings, open_tables: Callable[[], Tables]
-    ) -> None:
+    def __init__(self, log: Log, settings: BrokerSettings, tables: AskedTables) -> None:
         self._log = log
         self._defaults = settings.topic_defaults
         self._period_s = settings.number("log.retention.check.interval.ms") / 1000
-        self._open_tables = open_tables
+        self._tables = tables
         self._ledgers: dict[tuple[bytes, int], Ledger] = {}
         self._policies: dict[bytes, tuple[Mapping[str, str], Policy | None]] = {}
         self._told: set[str] = set()
@@ -58,7 +49,7 @@ class Retention:
             await self.run_once()
 
     async def run_once(self) -> None:
-        log, turn = self._log, _Pass(self._log, self._open_tables)
+        log, turn = self._log, _Pass(self._log, self._tables)
         now_ms = log.performer.clock.now_ms()
         wanted: list[NewStart] = []
         ledgers, troubles = {}, set()
@@ -114,9 +105,9 @@ class Retention:
 class _Pass:
     """One pass: what it may still read, and what it knows of tables."""
 
-    def __init__(self, log: Log, open_tables: Callable[[], Tables]) -> None:
+    def __init__(self, log: Log, tables: AskedTables) -> None:
         self._log = log
-        self._open_tables = open_tables
+        self._tables = tables
         self._reads_left = READS_PER_PASS_MAX
         self._rows: Mapping[bytes, TableRow] | None = None
         self._snapshot: tuple[bytes, Snapshot | None] = (b"", None)
@@ -147,8 +138,7 @@ class _Pass:
         if row is None or row.ends.get(leader.partition, 0) <= ledger.at:
             return False
         if self._snapshot[0] != leader.topic_id:
-            tables = self._open_tables()
-            found = await asyncio.to_thread(tables.snapshot, leader.topic_id)
+            found = await self._tables.snapshot(leader.topic_id)
             self._snapshot = (leader.topic_id, found)
         snapshot = self._snapshot[1]
         end = None if snapshot is None else snapshot.end(leader.partition)

@@ -40,14 +40,16 @@ from broker.trimming import Trimming
 from logstore.clock import SystemClock
 from logstore.config.broker import BrokerSettings
 from logstore.errors import Invalid, LogstoreError
-from logstore.history.delta import Tables
 from logstore.host_lock import HostLock
+from logstore.log.asked_tables import TablesInThreads
+from logstore.log.history import HistorySettings
 from logstore.log.log import FlushSettings, Log, LogSettings, Self
 from logstore.open import OpenLog, open_log
 from logstore.rows import Address, BrokerStatus
 
 if TYPE_CHECKING:
     from broker.http.door import Door
+    from logstore.history.delta import Tables
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 STOP_TIMEOUT_S = 30.0
@@ -242,10 +244,13 @@ def _upkeep(
     """What makes records and objects go. Where there are no tables Delta's library never loads."""
     given = settings.settings
 
-    def open_tables() -> Tables:
+    def open_tables() -> "Tables":
+        from logstore.history.delta import Tables
+
         return Tables(settings.url, given.storage)
 
-    return Trimming(log, given, is_controller, open_tables), Retention(log, given, open_tables)
+    tables = TablesInThreads(open_tables)
+    return Trimming(log, given, is_controller, tables), Retention(log, given, tables)
 
 
 async def _hand_over(settings: ServeSettings, log: Log) -> None:
@@ -270,7 +275,12 @@ def _log_settings(settings: BrokerSettings, opened: OpenLog) -> LogSettings:
         segment_bytes_max=settings.number("logstore.segment.bytes"),
         backlog_bytes_max=settings.number("logstore.backlog.bytes"),
     )
-    return LogSettings(flush=flush, cache_bytes_max=settings.number("logstore.cache.bytes"))
+    history = HistorySettings(
+        cache_bytes_max=settings.number("logstore.history.cache.bytes"),
+        threads=settings.number("logstore.history.threads"),
+    )
+    cache_bytes_max = settings.number("logstore.cache.bytes")
+    return LogSettings(flush=flush, cache_bytes_max=cache_bytes_max, history=history)
 
 
 def _collect_less() -> None:

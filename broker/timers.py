@@ -8,6 +8,7 @@ deadline is met up to `TICK_S` late, never early.
 import asyncio
 import heapq
 import math
+from collections.abc import Iterator
 from typing import Protocol
 
 TICK_S = 0.02
@@ -71,7 +72,15 @@ class Timers:
             number = heapq.heappop(self._order)
             due += [(number, timed) for timed in self._buckets.pop(number)]
         self._schedule()
+        self._tell(iter(due))
+
+    def _tell(self, due: Iterator[tuple[int, Timed]]) -> None:
+        """What one of them raises goes to the loop, and the others are told all the same."""
         for number, timed in due:
             if timed.timer_bucket == number:  # else it was unset by one before it
                 timed.timer_bucket = 0
-                timed.time_out()
+                try:
+                    timed.time_out()
+                except Exception:
+                    self._loop.call_soon(self._tell, due)
+                    raise

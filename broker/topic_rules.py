@@ -6,6 +6,17 @@ from dataclasses import dataclass
 from broker.authorizer import Kind, Resource
 from broker.groups.placement import OFFSETS_TOPIC
 from logstore.config.topics import topic_value
+from logstore.records.batch import Codec
+
+_TABLE_CODECS: Mapping[str, Codec] = {
+    "uncompressed": "none",
+    "gzip": "gzip",
+    "snappy": "snappy",
+    "lz4": "lz4",
+    "zstd": "zstd",
+    "producer": "lz4",  # what that was is not known any more; lz4 is cheapest on both sides
+}
+"""By the topic's compression.type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +30,8 @@ class TopicRules:
     before_ms_max: int
     after_ms_max: int
     is_zstd: bool
+    table_codec: Codec
+    """How batches that are made from the topic's table are compressed."""
     is_internal: bool
     """Whether only brokers write to it."""
 
@@ -42,5 +55,6 @@ class TopicRules:
             before_ms_max=number("message.timestamp.before.max.ms"),
             after_ms_max=number("message.timestamp.after.max.ms"),
             is_zstd=topic_value("compression.type", configs, defaults) == "zstd",
+            table_codec=_TABLE_CODECS[str(topic_value("compression.type", configs, defaults))],
             is_internal=name == OFFSETS_TOPIC,
         )

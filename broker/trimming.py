@@ -6,7 +6,7 @@ from typing import Protocol
 
 from logstore.config.broker import BrokerSettings
 from logstore.errors import Corrupt, LogstoreError, Refused
-from logstore.history.delta import Tables
+from logstore.log.asked_tables import AskedTables
 from logstore.log.held_by_tables import HeldByTables
 from logstore.perform import Performer
 from logstore.rows import ChainRow
@@ -28,23 +28,20 @@ class TrimmedLog(Protocol):
 
 
 class Trimming:
-    """Runs until its task is cancelled; every pass may be the last, and none is needed.
-
-    `open_tables` is called when there first is a table to look at.
-    """
+    """Runs until its task is cancelled; every pass may be the last, and none is needed."""
 
     def __init__(
         self,
         log: TrimmedLog,
         settings: BrokerSettings,
         is_controller: Callable[[], bool],
-        open_tables: Callable[[], Tables],
+        tables: AskedTables,
     ) -> None:
         self._log = log
         self._is_controller = is_controller
         grace_ms = settings.number("logstore.delete.grace.ms")
         self._trimmer = Trimmer(log.cluster_id, grace_ms=grace_ms)
-        self._tables = HeldByTables(open_tables, grace_ms)
+        self._tables = HeldByTables(tables, grace_ms)
         self.published_count = 0
         self.deleted_count = 0
         self.failed_count = 0

@@ -7,11 +7,12 @@ cluster.json says where the registry is, so a reader needs only the URL.
 import asyncio
 import random
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from logstore.backends import EMBEDDED_REGISTRY, Backends, state_directory
 from logstore.chains.identity import Identity, ensure_identity, read_identity
@@ -34,6 +35,9 @@ from logstore.registry.reads import PatientReads
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.store import BlockingRowStore, RowStore
 
+if TYPE_CHECKING:
+    from logstore.history.delta import Tables
+
 READ_THREADS = 8
 
 
@@ -47,6 +51,8 @@ class OpenLog:
     counts: StoreCounts
     state_directory: Path | None = None
     """For what belongs to this machine, when the log is in a bucket; None: the user's own."""
+    tables: "Callable[[BlockingObjectStore], Tables] | None" = None
+    """Reads the topics' tables through a store; loads libraries then. None: there are no tables."""
 
     @property
     def is_in_directory(self) -> bool:
@@ -114,7 +120,8 @@ async def open_log(
     except BaseException:
         await store.close()
         raise
-    return OpenLog(location, performer, identity, counts, state_directory)
+    tables = partial(open_tables, location.url, dict(storage or {}))
+    return OpenLog(location, performer, identity, counts, state_directory, tables)
 
 
 async def open_existing(
@@ -178,6 +185,15 @@ def open_readable(
     chance = random.Random()
     performer = BlockingPerformer(store, PatientReads(rows, chance), chance, threads)
     return ReadableLog(location, performer, identity, counts, rows)
+
+
+def open_tables(
+    url: str, storage: Mapping[str, str] | None, store: BlockingObjectStore
+) -> "Tables":
+    """The topics' tables of the log at `url`, whose open store is `store`."""
+    from logstore.history.delta import Tables
+
+    return Tables(url, storage, store=store)
 
 
 def open_objects(url: str, storage: Mapping[str, str] | None = None) -> BlockingObjectStore:

@@ -42,7 +42,13 @@ from logstore.rows import (
     TopicRow,
     TopicStatus,
 )
-from logstore.segments.format import Entry, EntryKind, decode_front, decode_header
+from logstore.segments.format import (
+    HEADER_BYTES,
+    Entry,
+    EntryKind,
+    decode_front,
+    decode_header,
+)
 from logstore.steps import Steps
 
 __all__ = [
@@ -180,6 +186,13 @@ class LogReader:
     def spans(self, chain: int, first_seq: int, last_seq: int) -> list[SegmentSpan]:
         """Sizes of the segments [first seq, last seq] of a chain."""
         return self._log.performer.run(self._spans(chain, first_seq, last_seq))
+
+    def written_ms(self, chain: int, seq: int) -> int:
+        """When the first batch of a segment came, by its broker's clock; never falls in a chain.
+
+        Raises `SegmentGone`.
+        """
+        return self._log.performer.run(_read_written_ms(chain, seq))
 
     def offset_for_time(
         self, key: TopicPartition, view: PartitionView, timestamp: int, start: int | None = None
@@ -399,3 +412,11 @@ def _read_body_range(chain: int, seq: int, position: int, length: int) -> Steps[
     key = segment_key(chain, seq)
     header = decode_header((yield from get_patiently(key, 0, 4096)))
     return (yield from get_patiently(key, header.body_at + position, length))
+
+
+def _read_written_ms(chain: int, seq: int) -> Steps[int]:
+    try:
+        front = yield from get_patiently(segment_key(chain, seq), 0, HEADER_BYTES)
+    except NotFound as error:
+        raise SegmentGone(chain, seq) from error
+    return decode_header(front).created_ms

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from logstore import pieces
 from logstore.chains.checkpoint import Checkpoint
 from logstore.chains.deletion import delete_below_trim, publish_trim
 from logstore.chains.keys import segment_key
@@ -44,7 +45,7 @@ from logstore.steps import GetRow, NowMs, QueryRows, Steps
 
 GRACE_MS = 3_600_000
 HOLDS_KEPT_MAX = 10_000
-NOTHING: Mapping[TopicPartition, int] = {}
+NOTHING: Mapping[pieces.TopicPartition, int] = {}
 """What tables hold where there are none."""
 
 Wanted = Callable[[int, ChainRow], bool]
@@ -97,7 +98,7 @@ class Trimmer:
         self,
         performer: Performer,
         wanted: Wanted = every,
-        held: Mapping[TopicPartition, int] = NOTHING,
+        held: Mapping[pieces.TopicPartition, int] = NOTHING,
         *,
         may_delete: bool = True,
     ) -> Trimmed:
@@ -113,7 +114,7 @@ class Trimmer:
     def steps(
         self,
         wanted: Wanted = every,
-        held: Mapping[TopicPartition, int] = NOTHING,
+        held: Mapping[pieces.TopicPartition, int] = NOTHING,
         *,
         may_delete: bool = True,
     ) -> Steps[Trimmed]:
@@ -124,7 +125,8 @@ class Trimmer:
             return done
         yield from _check_registry_is_newest(self._cluster_id)
         live, partitions = yield from _read_rows()
-        cache, needs = IndexCache(), Needs(live, partitions, {}, held)
+        ends = {(key.topic_id, key.partition): end for key, end in held.items()}
+        cache, needs = IndexCache(), Needs(live, partitions, {}, ends)
         for epoch, row in chains:
             yield from self._trim_chain(cache, epoch, row, needs, done, may_delete)
         return done

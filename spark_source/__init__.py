@@ -1,6 +1,6 @@
 """Spark on logstore: `format("logstore")`, read from the log's objects.
 
-    from spark_source import LagListener, configure, read_topic
+    from spark_source import LagListener, configure, create_view, read_topic, table
 
 Spark finds the format without an import of this; these are for convenience.
 """
@@ -10,16 +10,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spark_source.lag import LagListener, PartitionLag
     from spark_source.reading import read_topic
+    from spark_source.relation import create_view, table
     from spark_source.settings import advice, configure
 
-__all__ = ["LagListener", "PartitionLag", "advice", "configure", "read_topic"]
+__all__ = [
+    "LagListener",
+    "PartitionLag",
+    "advice",
+    "configure",
+    "create_view",
+    "read_topic",
+    "table",
+]
 
 _HOMES = {
     "LagListener": "lag",
     "PartitionLag": "lag",
     "advice": "settings",
     "configure": "settings",
+    "create_view": "relation",
     "read_topic": "reading",
+    "table": "relation",
 }
 
 

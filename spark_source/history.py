@@ -1,8 +1,8 @@
 """Offsets that a topic's table holds, as work for Spark tasks: which files, and how it is split.
 
-A table's files are of one partition, so their bytes can be dealt out by offsets: a range is cut into
-grains, each about as much as a row group, which is the least that a reader of Parquet fetches. What
-a file weighs between its bounds is taken to be even. Pure.
+A table's files are of one partition, so their bytes can be dealt out by offsets: a range is cut
+into grains, each about as much as a row group, which is the least that a reader of Parquet fetches.
+What a file weighs between its bounds is taken to be even. Pure.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ FILE_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TableRange:
-    """Offsets [start, end) of one partition, and every file of its topic's table that may hold some.
+    """Offsets [start, end) of one partition, and every file of its table that may hold some.
 
     There may be fewer rows than offsets, or none: control batches, transactions that were aborted,
     keys that were compacted away.

@@ -93,27 +93,12 @@ class Resolver:
     def _search(self) -> Iterator["Search"]:
         log = open_readable(self._url, self._storage)
         try:
-            reader = LogReader(log)
-            tables = _Known(reader, self._snapshots)
-            yield Search(reader, tables, self._topics, fail_on_data_loss=self._fail_on_data_loss)
+            rows = LogReader(log)
+            yield Search(
+                rows, self._snapshots, self._topics, fail_on_data_loss=self._fail_on_data_loss
+            )
         finally:
             log.close()
-
-
-class _Known:
-    """Tables as they are now. One that a copy row names must be readable."""
-
-    def __init__(self, reader: LogReader, snapshots: Snapshots) -> None:
-        self._reader = reader
-        self._snapshots = snapshots
-
-    def newest(self, topic_id: bytes) -> Snapshot | None:
-        found = self._snapshots.newest(topic_id)
-        if found is None:
-            copied = self._reader.table_rows().get(topic_id)
-            if copied is not None and copied.ends:
-                return self._snapshots.at_least(topic_id, copied.version)
-        return found
 
 
 class Search:
@@ -172,9 +157,7 @@ class Search:
             )
         return found
 
-    def _readable(
-        self, key: TopicPartition, row: PartitionRow | None, start: int, end: int
-    ) -> int:
+    def _readable(self, key: TopicPartition, row: PartitionRow | None, start: int, end: int) -> int:
         """`start`, or log start if that is above and the query may go on there."""
         log_start = end if row is None else row.log_start
         if log_start > start and self._fail_on_data_loss:

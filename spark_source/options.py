@@ -47,6 +47,9 @@ STREAM_ONLY = (
 )
 """Without effect in a batch."""
 
+TOPIC_ID = "topicId"
+"""The life of the one topic that is meant, as `logstore topics describe` shows it."""
+
 BOOTSTRAP = "kafka.bootstrap.servers"
 KNOWN = (
     "path",
@@ -56,6 +59,7 @@ KNOWN = (
     STRATEGY,
     *ENDINGS,
     *STREAM_ONLY,
+    TOPIC_ID,
     "minPartitions",
     "maxRecordsPerPartition",
     "failOnDataLoss",
@@ -109,6 +113,7 @@ class ReadOptions:
     url: str
     storage: Storage
     topics: TopicChoice
+    topic_id: bytes | None
     starting: Choice
     ending: Choice
     include_headers: bool
@@ -148,6 +153,7 @@ def parse_options(options: Mapping[str, str], mode: Mode) -> ReadOptions:
         url=_url(given),
         storage=_storage(given),
         topics=topics,
+        topic_id=_topic_id(given),
         starting=_starting(given, topics, mode),
         ending=_ending(given, topics),
         include_headers=includes_headers(given),
@@ -224,6 +230,15 @@ def _topics(given: Mapping[str, str]) -> TopicChoice:
         raise Invalid(f"options {' and '.join(chosen)} exclude each other; give one")
     (name,) = chosen
     return TOPICS[name](name, given[name.lower()])
+
+
+def _topic_id(given: Mapping[str, str]) -> bytes | None:
+    text = given.get(TOPIC_ID.lower())
+    if text is None:
+        return None
+    if not re.fullmatch(r"[0-9a-f]{32}", text.strip()):
+        raise Invalid(f"option {TOPIC_ID} is not the id of a topic, 32 hex digits: {text}")
+    return bytes.fromhex(text)
 
 
 def _starting(given: Mapping[str, str], topics: TopicChoice, mode: Mode) -> Choice:

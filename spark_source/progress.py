@@ -13,7 +13,7 @@ work, but for one thing: the start of a query that has no checkpoint yet.
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from logstore.errors import Corrupt, Invalid, NotFound
+from logstore.errors import Corrupt, Invalid, NotFound, Refused
 from spark_source.choices import EARLIEST, Choice, OffsetChoice, TimeChoice
 from spark_source.cutting import cut_ranges, records_per_task
 from spark_source.offsets import (
@@ -160,8 +160,18 @@ class Progress:
                     f"option {topics.option} names partitions that do not exist: topic={name} "
                     f"partitions={absent}"
                 )
+        self._check_life(extents)
         self._is_surveyed = True
         return extents
+
+    def _check_life(self, extents: Extents) -> None:
+        wanted = self._options.topic_id
+        for name, topic in extents.items():
+            if wanted is not None and topic.topic_id != wanted:
+                raise Refused(
+                    f"topic was deleted and created again: topic={name} id={wanted.hex()} "
+                    f"now={topic.topic_id.hex()}; option topicId means the former"
+                )
 
     def _start(self, extents: Extents) -> Position:
         choice = self._options.starting

@@ -22,7 +22,6 @@ from spark_source.history import TableRange
 from spark_source.history_rows import table_rows
 from spark_source.missing import Missing
 from spark_source.options import Storage
-from spark_source.patient import PatientReads
 from spark_source.planning import ReadTask, Run
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ class _TaskRows:
 
     def _of_table(self, part: TableRange) -> Iterator[pa.RecordBatch]:
         found = table_rows(
-            PatientReads(self._store),
+            self._store,
             part,
             _stored(self._columns),
             None if self._missing is None else self._missing.file,

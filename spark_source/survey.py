@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from logstore.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.errors import Denied, OutcomeUnknown, Retryable
+from logstore.history.snapshot import Snapshot
 from logstore.open import ReadableLog, open_readable
 from logstore.perform import back_off_seconds
 from logstore.reader import LogReader, PartitionView, Piece, TopicPartition
@@ -78,8 +79,12 @@ class Survey:
         self._patiently(self._read_registry)
         if tables_anew:
             for row in self._rows.values():
-                self._patiently(self._snapshots.newest, row.topic_id)
+                self.newest_table(row.topic_id)
         return self.extents()
+
+    def newest_table(self, topic_id: bytes) -> Snapshot | None:
+        """A topic's table as it is now; None without one."""
+        return self._patiently(self._snapshots.newest, topic_id)
 
     def extents(self) -> Extents:
         """As of the last look or poll."""

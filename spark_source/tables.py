@@ -1,18 +1,15 @@
 """Snapshots of topics' tables: looked at when there is a reason to, kept while they will do.
 
-A log without tables, or a reader of topics that have none, never loads deltalake. The newest known
-snapshot may be older than the table: what it lacks is in segments, or, if these have gone, in a
-newer one, which whoever finds them gone asks for.
+A log without tables, or a reader of topics that have none, never loads what reads them. The newest
+known snapshot may be older than the table: what it lacks is in segments, or, if these have gone, in
+a newer one, which whoever finds them gone asks for.
 """
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from logstore.errors import Corrupt, Refused
+from logstore.errors import Corrupt
 from logstore.history.snapshot import Snapshot
-
-LIBRARY = "deltalake"
 
 
 class TableLog(Protocol):
@@ -32,18 +29,11 @@ def open_tables(url: str, storage: Mapping[str, str]) -> TableLog:
     return Tables(url, storage)
 
 
-def is_installed() -> bool:
-    return importlib.util.find_spec(LIBRARY) is not None
-
-
 class Snapshots:
     """By topic id. Not for several threads at once."""
 
-    def __init__(
-        self, open_log: Callable[[], TableLog], installed: Callable[[], bool] = is_installed
-    ) -> None:
+    def __init__(self, open_log: Callable[[], TableLog]) -> None:
         self._open_log = open_log
-        self._installed = installed
         self._log: TableLog | None = None
         self._known: dict[bytes, Snapshot] = {}
 
@@ -54,16 +44,11 @@ class Snapshots:
     def at_least(self, topic_id: bytes, version: int) -> Snapshot:
         """A snapshot of a table that is known to be there, of that version or a newer one.
 
-        Raises `Refused` without deltalake, `Corrupt` for a table that is gone or went back.
+        Raises `Corrupt` for a table that is gone or went back.
         """
         known = self._known.get(topic_id)
         if known is not None and known.version >= version:
             return known
-        if not self._installed():
-            raise Refused(
-                f"a table holds older records of a topic: topic={topic_id.hex()}; to read them, "
-                'install "pyspark-logstore[spark,table]" on the driver and the executors'
-            )
         found = self.newest(topic_id)
         if found is None or found.version < version:
             there = "nothing" if found is None else f"version {found.version}"
@@ -74,9 +59,7 @@ class Snapshots:
         return found
 
     def newest(self, topic_id: bytes) -> Snapshot | None:
-        """The table as it is now, whatever copy rows say; None without a table, or deltalake."""
-        if not self._installed():
-            return None
+        """The table as it is now, whatever copy rows say; None without a table."""
         if self._log is None:
             self._log = self._open_log()
         found = self._log.snapshot(topic_id, known=self._known.get(topic_id))

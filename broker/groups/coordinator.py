@@ -9,7 +9,6 @@ Everything between two awaits is one step, so decisions never interleave. An ans
 is recorded waits until all that was appended before it is committed; refusals do not.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -41,7 +40,6 @@ GROUPS_MAX = 200_000
 LATE_MS = 1_000
 """An alarm that rings so much too late was not heard because the whole process stood still."""
 
-LOAD_TIMEOUT_S = 30.0
 LOAD_AGAIN_S = 1.0
 GROUPS_AT_ONCE = 200
 
@@ -83,19 +81,19 @@ class Coordinator:
 
     async def load(self) -> None:
         """Until all of the partition is known, or it is another's."""
-        while not self.is_loaded and not self.is_retired:
+        while not (self.is_loaded or self.is_retired) and self.log.is_led:
             try:
-                async with asyncio.timeout(LOAD_TIMEOUT_S):
-                    await self._load()
+                await self._load()
             except (LogstoreError, TimeoutError) as error:
+                why = str(error) or "no answer in time"
                 logger.warning(
-                    "groups wait for their partition: partition=%d %s", self.log.partition, error
+                    "groups wait for their partition: partition=%d %s", self.log.partition, why
                 )
                 await self._clock.sleep_s(LOAD_AGAIN_S)
 
     async def _load(self) -> None:
         states, shape = await load_states(self.log, self._clock)
-        if self.is_retired:
+        if self.is_retired or not self.log.is_led:
             return
         self.states = states
         self._journal = Journal(self.log, states, shape, clock=self._clock, start=self._start)

@@ -1,5 +1,6 @@
 """Reads a partition of `__consumer_offsets` from log start to its end, in bounded pieces."""
 
+import asyncio
 import logging
 
 from broker.groups.batches import decode_changes
@@ -10,19 +11,23 @@ from logstore.clock import Clock
 
 PIECE_BYTES = 1 << 20
 WAIT_S = 0.02
+READ_TIMEOUT_S = 30.0
+"""Of one piece. All of them take as long as they take: to begin again would take as long again."""
 
 logger = logging.getLogger(__name__)
 
 
 async def load_states(log: PartitionLog, clock: Clock) -> tuple[GroupStates, LogShape]:
-    """What the records say, and what lies there. Raises as the store does.
+    """What the records say, and what lies there; only a part of it once `log` is led no more.
 
-    Others run between two pieces; of one piece's records each takes some ten microseconds.
+    Others run between two pieces; of one piece's records each takes some ten microseconds. Raises
+    as the store does, or `TimeoutError` when it does not answer.
     """
     states, shape, at = GroupStates(), LogShape(), log.start
     skipped = 0
-    while at < max(log.high_watermark, log.end):
-        piece = await log.read(at, PIECE_BYTES)
+    while log.is_led and at < max(log.high_watermark, log.end):
+        async with asyncio.timeout(READ_TIMEOUT_S):
+            piece = await log.read(at, PIECE_BYTES)
         for batch in piece.batches:
             count = 0
             for change in decode_changes(batch):

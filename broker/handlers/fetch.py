@@ -7,7 +7,8 @@ first batch of the first partition that has any comes whole, however large; afte
 `partition_max_bytes` each partition, but for its first batch (KIP-74). Only whole batches are
 served, beginning with the one that holds the offset.
 
-What is in memory is answered by plain calls. The rest is read in a task, a bounded number at once.
+What is in memory is answered by plain calls. The rest is read in a task, a bounded number at once:
+segments, and where these are gone batches made from the topic's table, which look the same.
 
 A follower serves consumers too (KIP-392), up to what it knows to be committed; who asks for more
 waits. A leader names a follower in the consumer's rack. While this broker cannot vouch for what it
@@ -183,7 +184,9 @@ class _Fetch:
                 loaded[one.key] = outcome
 
     async def _read(self, one: Cold) -> Chunk:
-        return await self._broker.log.read(one.partition, one.offset, one.up_to, one.bytes_max)
+        return await self._broker.log.read(
+            one.partition, one.offset, one.up_to, one.bytes_max, one.compression
+        )
 
     def _answer(self, look: Look) -> None:
         response = FetchResponse(0, 0, 0, look.topics)

@@ -1,13 +1,16 @@
 """ListOffsets, versions 1 to 10: where a partition begins and ends, and what lies at a time.
 
     -1  latest: the high watermark, for read_committed the last stable offset
-    -2  earliest; -4 earliest local (from version 8) is the same, nothing lies on brokers' disks
+    -2  earliest, in whatever tier
     -3  the record with the largest timestamp (7)
-    -5  last offset in remote storage (9): -1, as Kafka without tiered storage
+    -4  earliest local (8): the first offset that lies in segments
+    -5  latest tiered (9): the last offset that the topic's table is known to hold, -1 without one
     >=0 the first record at or after that time, found inside its batch
 
-Nothing found is offset -1 and no error. The leader epoch is that of the record (KIP-320). Look-ups
-by time read the store and run in a task. Only the leader answers, when it is sure that it is one.
+Kafka's tiers are brokers' disks and remote storage; ours are segments and the table, both in the
+store. Nothing found is offset -1 and no error. The leader epoch is that of the record (KIP-320), -1
+where only the table knows it. All but -1 and -2 read store or registry and run in a task. Only the
+leader answers, when it is sure that it is one.
 """
 
 import asyncio
@@ -21,6 +24,7 @@ from broker.partitions import check_epoch, epoch_at, find_leader
 from broker.sure import Standing, answer_surely
 from logstore.errors import LogstoreError
 from logstore.log.leader import Leader
+from logstore.log.read import FoundRecord
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -34,9 +38,10 @@ from logstore.wire.messages.list_offsets import (
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_REMOTE = -1, -2, -3, -4, -5
-KNOWN_FROM = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_REMOTE: 9}
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+KNOWN_FROM = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 READ_COMMITTED = 1
+NO_TIME = -1
 COLD_TIMEOUT_S = 30.0
 
 _ByTime = tuple[Leader, ListOffsetsPartition, ListOffsetsPartitionResponse]
@@ -90,7 +95,7 @@ def _list_topic(
         answer.error_code = _check(call.version, leader, wanted)
         if answer.error_code:
             continue
-        if wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP:
+        if wanted.timestamp not in (LATEST, EARLIEST):
             by_time.append((leader, wanted, answer))
         else:
             _answer_end(leader, wanted.timestamp, request.isolation_level, answer)
@@ -110,7 +115,7 @@ def _answer_end(
         stable, committed = leader.last_stable_offset, leader.high_watermark
         answer.offset = stable if isolation_level == READ_COMMITTED else committed
         answer.leader_epoch = leader.leader_epoch
-    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+    elif timestamp == EARLIEST:
         answer.offset = leader.log_start
         answer.leader_epoch = epoch_at(leader, leader.log_start)
 
@@ -143,13 +148,24 @@ async def _look_up_one(
 ) -> None:
     up_to = leader.last_stable_offset if committed_only else leader.high_watermark
     try:
-        if wanted.timestamp == MAX_TIMESTAMP:
-            found = await broker.log.offset_of_max_timestamp(leader, up_to)
-        else:
-            found = await broker.log.offset_for_time(leader, wanted.timestamp, up_to)
+        found = await _find(broker, leader, wanted.timestamp, up_to)
     except LogstoreError as error:
         broker.alarms.cannot_serve(leader, leader.log_start, error)
         answer.error_code = code_of(error)
         return
     if found is not None and found[0] >= leader.log_start:
         answer.offset, answer.timestamp, answer.leader_epoch = found
+
+
+async def _find(broker: "Broker", leader: Leader, timestamp: int, up_to: int) -> FoundRecord | None:
+    """What is asked for by `timestamp`, a time or one of the numbers above."""
+    log = broker.log
+    if timestamp == MAX_TIMESTAMP:
+        return await log.offset_of_max_timestamp(leader, up_to)
+    if timestamp == EARLIEST_LOCAL:
+        offset = await log.begin_of_segments(leader)
+    elif timestamp == LATEST_TIERED:
+        offset = (await log.table_end(leader) or 0) - 1
+    else:
+        return await log.offset_for_time(leader, timestamp, up_to)
+    return FoundRecord(offset, NO_TIME, epoch_at(leader, offset))

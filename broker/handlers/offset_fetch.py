@@ -84,14 +84,19 @@ class _Fetch:
                 found.when_safe(self._filler(number, found))
 
     def _filler(self, number: int, coordinator: Coordinator) -> Callable[[ErrorCode], None]:
+        """Tells what is known now, once all of it is committed.
+
+        What comes in meanwhile is not told: it may be committed never, and whoever had gone on from
+        there would see the offset go back.
+        """
         group_id, topics = self._asked[number]
+        known = _topics(self._broker, self._call, coordinator, group_id, topics)
 
         def done(code: ErrorCode) -> None:
             if code:
                 group = OffsetFetchResponseGroup(group_id, _failed(topics), code)
             else:
-                found = _topics(self._broker, self._call, coordinator, group_id, topics)
-                group = OffsetFetchResponseGroup(group_id, found)
+                group = OffsetFetchResponseGroup(group_id, known)
             self._put(number, group)
 
         return done

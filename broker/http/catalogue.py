@@ -72,6 +72,11 @@ OPEN_SEQ = _gauge("open_seq", "Seq of the segment that is being filled")
 # Reading
 CACHE_HITS = _counter("cache_hits", "Segments for consumers behind the tail found in memory")
 CACHE_MISSES = _counter("cache_misses", "Segments fetched from the store for consumers")
+HISTORY_HITS = _counter("history_hits", "Reads below the segments served from memory")
+HISTORY_MISSES = _counter("history_misses", "Reads below the segments that waited for a table")
+HISTORY_BYTES = _counter("history_bytes", "Bytes of batches made from tables, sent to consumers")
+HISTORY_CACHE = _gauge("history_cache_bytes", "Bytes of such batches in memory")
+HISTORY_REFRESHES = _counter("history_refreshes", "Reads of tables' logs, for newer versions")
 
 # The cluster
 BROKERS = _gauge("brokers_alive", "Live brokers as this one sees them, itself included")

@@ -12,6 +12,7 @@ from broker.http.reading import Reading
 from broker.http.watched import Watched, standing_of
 from broker.latencies import Histogram
 from logstore.config.broker import BrokerSettings
+from logstore.log.history import History
 from logstore.log.log import Topic
 
 CONTROLLER_FAILURES = "failures"
@@ -88,9 +89,20 @@ def _writing(watched: Watched) -> list[Reading]:
         _one(m.OPEN_SEQ, writer.open_seq),
         _one(m.CACHE_HITS, cache.hit_count),
         _one(m.CACHE_MISSES, cache.miss_count),
+        *_history(log.history),
         _one(m.TRIM_POINTS, trimming.published_count),
         _one(m.TRIM_DELETED, trimming.deleted_count),
         _one(m.TRIM_FAILURES, trimming.failed_count),
+    ]
+
+
+def _history(history: History) -> list[Reading]:
+    return [
+        _one(m.HISTORY_HITS, history.hit_count),
+        _one(m.HISTORY_MISSES, history.miss_count),
+        _one(m.HISTORY_BYTES, history.served_bytes),
+        _one(m.HISTORY_CACHE, history.cache_bytes),
+        _one(m.HISTORY_REFRESHES, history.refresh_count),
     ]
 
 

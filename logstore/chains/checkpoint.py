@@ -31,10 +31,14 @@ A reader takes the front with one or two ranged reads, then single pages as it n
 """
 
 import struct
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
+from logstore.chains.packed_lines import PackedLines, PackedMapping
 from logstore.chains.replay import (
     ChainState,
     SegmentSpan,
@@ -96,7 +100,7 @@ class StretchSummary(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """The front of a checkpoint."""
+    """The front of a checkpoint; its tables are decoded a line at a time, when asked for."""
 
     cluster_id: bytes
     epoch: int
@@ -118,7 +122,17 @@ class Checkpoint:
         return self.front_bytes + self.states_bytes
 
     def pages_of(self, key: StretchKey) -> Iterator[Page]:
-        return (page for page in self.pages if page.key == key)
+        first = bisect_left(self.pages, key, key=attrgetter("key"))
+        pages = (self.pages[number] for number in range(first, len(self.pages)))
+        return takewhile(lambda page: page.key == key, pages)
+
+    def pages_near(self, page: Page, reach_bytes: int) -> Sequence[Page]:
+        """`page` and those that begin in the same `reach_bytes` of the pages, cut evenly."""
+        begin = page.position // reach_bytes * reach_bytes
+        by_position = attrgetter("position")
+        first = bisect_left(self.pages, begin, key=by_position)
+        end = bisect_left(self.pages, begin + reach_bytes, lo=first, key=by_position)
+        return self.pages[first:end]
 
 
 def encode_checkpoint(chain: ChainState) -> bytes:
@@ -225,10 +239,10 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
     cluster_id, epoch, seq, from_seq, broker, last_nonce, created_ms = fields[2:9]
     page_count, earlier_count, stretch_count, place_count, _front, states_bytes = fields[9:]
     tables = _Tables(view)
-    pages = [Page(*page) for page in tables.take(PAGE, page_count)]
-    earlier = [item[0] for item in tables.take(SEQ, earlier_count)]
-    stretches = dict(_stretch(item) for item in tables.take(STRETCH, stretch_count))
-    spans = [SegmentSpan(*span) for span in tables.take(SPAN, seq - from_seq)]
+    pages = PackedLines(PAGE, tables.take(PAGE, page_count), Page._make)
+    earlier = PackedLines(SEQ, tables.take(SEQ, earlier_count), itemgetter(0))
+    stretches = PackedMapping(STRETCH, tables.take(STRETCH, stretch_count), _key_of, _summary_of)
+    spans = PackedLines(SPAN, tables.take(SPAN, seq - from_seq), SegmentSpan._make)
     places = tables.take_places(place_count)
     return Checkpoint(
         cluster_id=cluster_id,
@@ -255,27 +269,29 @@ class _Tables:
         self._view = view
         self._at = HEADER_BYTES
 
-    def take(self, layout: struct.Struct, count: int) -> Iterator[tuple[Any, ...]]:
+    def take(self, layout: struct.Struct, count: int) -> memoryview:
         start, self._at = self._at, self._at + count * layout.size
         if self._at > len(self._view):
             raise Corrupt(f"checkpoint table cut short: at={start} count={count}")
-        return layout.iter_unpack(self._view[start : self._at])
+        return self._view[start : self._at]
 
     def take_places(self, count: int) -> list[Place]:
         places = []
         for _ in range(count):
-            ((key_bytes, nonce),) = self.take(PLACE, 1)
+            key_bytes, nonce = PLACE.unpack(self.take(PLACE, 1))
             start, self._at = self._at, self._at + key_bytes
             places.append(Place(bytes(self._view[start : self._at]).decode("ascii"), nonce))
         return places
 
 
-def _stretch(fields: tuple[Any, ...]) -> tuple[StretchKey, StretchSummary]:
-    topic_id, partition, leader_epoch, released, size, crc, position, *offsets = fields
+def _key_of(fields: tuple[Any, ...]) -> StretchKey:
+    return StretchKey(*fields[:3])
+
+
+def _summary_of(fields: tuple[Any, ...]) -> StretchSummary:
+    released, size, crc, position, *offsets = fields[3:]
     start, end, largest, largest_at = offsets
-    return StretchKey(topic_id, partition, leader_epoch), StretchSummary(
-        start, end, bool(released), largest, largest_at, position, size, crc
-    )
+    return StretchSummary(start, end, bool(released), largest, largest_at, position, size, crc)
 
 
 def chain_state_of(checkpoint: Checkpoint, states: bytes) -> ChainState:

@@ -17,13 +17,14 @@ from typing import NamedTuple
 
 from logstore.chains.checkpoint import Checkpoint, encode_checkpoint
 from logstore.chains.replay import ChainState, StretchKey
-from logstore.chains.trim import Needs, hold_of
+from logstore.chains.trim import Needs, Why, hold_of
 from logstore.rows import NO_SEAL, ChainRow, ChainStatus, PartitionRow
 
 
 class What(Enum):
-    """What is wrong."""
+    """What is wrong, the worst first."""
 
+    LOST = "records lost"
     BAD_ROW = "row cannot be read"
     OLD_REGISTRY = "registry older than the log"
     OUT_OF_ORDER = "registry contradicts itself"
@@ -39,12 +40,19 @@ class What(Enum):
     STRANGE_KEY = "strange key"
     CHECKPOINT = "checkpoint missing or false"
     TRIMMED_TOO_FAR = "trimmed too far"
+    TABLE = "table cannot be read"
+    TABLE_FILE = "file of a table missing or false"
+    TABLE_COMMITS = "commit of a table overwritten"
+    TABLE_BEHIND = "table behind its copy row"
 
 
 _RESTORE = "stop every broker and run: logstore restore"
 _COPY = "put the file back from a copy of any age; objects never change"
 
+_UNSAFE = "stop what writes to the table without conditional creates; nothing is trimmed by it"
+
 CURES = {
+    What.LOST: "put segments, or files of the table, back from a copy of any age",
     What.BAD_ROW: f"put the row back as it was; or {_RESTORE}",
     What.OLD_REGISTRY: _RESTORE,
     What.OUT_OF_ORDER: _RESTORE,
@@ -60,6 +68,10 @@ CURES = {
     What.STRANGE_KEY: "move it away; nothing reads it",
     What.CHECKPOINT: _COPY,
     What.TRIMMED_TOO_FAR: f"stop logstore gc, nothing is deleted before the grace; {_RESTORE}",
+    What.TABLE: "do what it says, or put the table back from a copy; nothing is trimmed by it",
+    What.TABLE_FILE: "put the file back from a copy",
+    What.TABLE_COMMITS: _UNSAFE,
+    What.TABLE_BEHIND: f"put the table back from a copy; else {_RESTORE}. {_UNSAFE}",
 }
 """What to do about each."""
 
@@ -144,13 +156,18 @@ def newest_taken(chains: Mapping[int, SeenChain]) -> dict[tuple[bytes, int], int
     return taken
 
 
-def trim_problem(checkpoint: Checkpoint, needs: Needs) -> Problem | None:
-    """S5 of the checkpoint at a trim point: nobody needs what is below it."""
+def trim_problem(checkpoint: Checkpoint, needs: Needs, deleted: int = 0) -> Problem | None:
+    """S5 of the checkpoint at a trim point: nobody needs what is below it.
+
+    `deleted`: segments below it are gone. Records that neither log start nor a table accounts for
+    are lost then.
+    """
     hold = hold_of(checkpoint, needs)
     if hold is None:
         return None
+    is_lost = hold.why is Why.DATA and deleted >= checkpoint.seq
     return Problem(
-        What.TRIMMED_TOO_FAR,
+        What.LOST if is_lost else What.TRIMMED_TOO_FAR,
         f"row chain/{checkpoint.epoch}",
         f"trim={checkpoint.seq} topic={hold.key.topic_id.hex()} partition={hold.key.partition}: "
         f"{hold.why.value}",

@@ -19,7 +19,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         action="store_true",
-        help="read every byte of every segment and check it, not only headers and indexes",
+        help="read every byte of every segment and of every file of a table and check it, not only "
+        "headers, indexes and lists of files",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -75,6 +76,7 @@ def _print(verdict: "Verdict") -> None:
             ("openings never used", counts.bare_openings),
             ("topic records", counts.records),
             ("changes of topics never made", counts.never_made),
+            ("tables", f"{counts.tables} (files: {counts.table_files})"),
         ]
     )
     for what, problems in by_cause(verdict.problems).items():

@@ -53,6 +53,9 @@ class Counts:
     """Records of topics, also of those that are gone."""
     never_made: int = 0
     """Topics whose newest record says more than their row: a change whose writer died."""
+    tables: int = 0
+    """Also those of topics that are gone."""
+    table_files: int = 0
 
 
 @dataclass(slots=True)

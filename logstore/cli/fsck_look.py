@@ -31,6 +31,7 @@ from logstore.chains.trim import Needs
 from logstore.chains.walk import read_checkpoint
 from logstore.cli.chain_view import parsed_key
 from logstore.cli.fsck_chain import Counts, look_at_chain
+from logstore.cli.fsck_tables import SeenTables, end_problems, look_at_tables
 from logstore.cli.fsck_topics import look_at_topics
 from logstore.cli.output import Advance
 from logstore.cli.registry_view import query_all
@@ -51,12 +52,13 @@ from logstore.rows import (
 )
 
 LOOKS = 3
+_RANKS = {what: rank for rank, what in enumerate(What)}
 TopicPartition = tuple[bytes, int]
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What `logstore fsck` found. `counts` are of the first look."""
+    """What `logstore fsck` found, the worst first. `counts` are of the first look."""
 
     counts: Counts
     problems: Sequence[Problem]
@@ -79,7 +81,7 @@ def check_log(log: ReadableLog, advance: Advance, *, bodies: bool = False) -> Ve
         suspects = {epoch for problem in problems for epoch in problem.chains}
         again = {(p.what, p.where) for p in _Look(log, advance, bodies).only(suspects).problems}
         problems = [p for p in problems if (p.what, p.where) in again]
-    return Verdict(first.counts, problems)
+    return Verdict(first.counts, sorted(problems, key=lambda problem: _RANKS[problem.what]))
 
 
 class _Look:
@@ -90,9 +92,10 @@ class _Look:
         self._found = _Found()
         self._rows: dict[int, ChainRow] = {}
         self._wanted: set[int] | None = None
+        self._tables = SeenTables()
 
     def everything(self) -> _Found:
-        self._read_chain_rows()
+        self._begin()
         listed = self._log.performer.store.list(CHAINS)
         for epoch, objects in _by_chain(listed, self._found.problems):
             self._look_at(epoch, objects)
@@ -100,7 +103,7 @@ class _Look:
 
     def only(self, epochs: set[int]) -> _Found:
         self._wanted = epochs
-        self._read_chain_rows()
+        self._begin()
         for epoch in sorted(epochs):
             listed = self._log.performer.store.list(chain_prefix(epoch))
             for found, objects in _by_chain(listed, self._found.problems):
@@ -108,6 +111,12 @@ class _Look:
         # Keys that fit no chain are looked for in the list of all, without reading anything.
         self._note_strange_keys()
         return self._finish()
+
+    def _begin(self) -> None:
+        """Tables before chains: no table holds what the log has not committed by then."""
+        self._read_chain_rows()
+        self._tables = look_at_tables(self._log, self._found.counts, bodies=self._bodies)
+        self._found.problems += self._tables.problems
 
     def _finish(self) -> _Found:
         self._check_epochs()
@@ -217,7 +226,9 @@ class _Look:
                     self._note(take_problem(key, extent, epoch, taken))
         self._check_topics(topics, rows)
         self._found.problems += look_at_topics(self._log, topics, self._found.counts)
-        self._check_trims(Needs(live, rows, newest_taken(chains)))
+        self._found.problems += end_problems(self._tables, rows, chains)
+        held = self._tables.ends(rows.keys())
+        self._check_trims(Needs(live, rows, newest_taken(chains), held))
 
     def _check_topics(
         self, topics: Mapping[str, TopicRow], rows: Mapping[TopicPartition, PartitionRow]
@@ -239,7 +250,7 @@ class _Look:
                 front = self._log.performer.run(read_checkpoint(epoch, row.trim))
             except LogstoreError:
                 continue  # named already, when the chain was entered there
-            self._note(trim_problem(front, needs))
+            self._note(trim_problem(front, needs, row.deleted))
 
     def _partition_rows(self) -> dict[TopicPartition, PartitionRow]:
         rows = {}

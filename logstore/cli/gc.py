@@ -1,11 +1,19 @@
-"""`logstore gc`: trim every chain and delete what was trimmed a grace ago, without a broker."""
+"""`logstore gc`: drop old records, trim chains, delete what was trimmed a grace ago; no broker."""
 
 import argparse
 import random
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from logstore.cli.command import OK, Command, positive_number
+from logstore.cli.command import FAILED, OK, Command, positive_number
 from logstore.cli.output import print_facts, print_json
 from logstore.cli.storage_arguments import add_url, storage_of
+
+if TYPE_CHECKING:
+    from logstore.log.asked_tables import AskedTables
+    from logstore.log.retention_sweep import Swept
+    from logstore.open import OpenLog
+    from logstore.trimming import Trimmed
 
 GRACE_MINUTES = 60
 
@@ -20,6 +28,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="time between saying that segments may go and deleting them, for readers that are "
         f"about to read them (default {GRACE_MINUTES})",
     )
+    for name in ("ms", "bytes"):
+        parser.add_argument(
+            f"--retention-{name}",
+            type=positive_number,
+            metavar="N",
+            help=f"retention.{name} of topics that say nothing themselves; without it they keep "
+            "everything, since what brokers were told is not in the log",
+        )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -31,34 +47,83 @@ def run(options: argparse.Namespace) -> int:
 
 async def _run(options: argparse.Namespace) -> int:
     from logstore.clock import SystemClock
+    from logstore.history.delta import Tables
+    from logstore.log.asked_tables import TablesInThreads
     from logstore.open import open_existing
-    from logstore.trimming import Trimmer
 
+    storage = storage_of(options)
     log = await open_existing(
-        options.url, clock=SystemClock(), chance=random.Random(), storage=storage_of(options)
+        options.url, clock=SystemClock(), chance=random.Random(), storage=storage
     )
     try:
-        trimmer = Trimmer(log.identity.cluster_id, grace_ms=options.grace_minutes * 60_000)
-        done = await trimmer.trim_once(log.performer)
+        tables = TablesInThreads(lambda: Tables(options.url, storage))
+        swept = await _sweep(log, tables, _defaults(options))
+        done, troubles = await _trim(log, tables, options.grace_minutes * 60_000)
     finally:
         await log.close()
+    troubles = [*swept.troubles, *troubles]
     if options.json:
-        print_json(done)
-        return OK
+        print_json({"raised": swept.raised, **_facts(done), "troubles": troubles})
+    else:
+        _print(swept, done, troubles, options.grace_minutes)
+    return FAILED if troubles else OK
+
+
+def _defaults(options: argparse.Namespace) -> dict[str, str]:
+    given = {
+        "retention.ms": options.retention_ms,
+        "retention.bytes": options.retention_bytes,
+    }
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+async def _sweep(log: "OpenLog", tables: "AskedTables", defaults: Mapping[str, str]) -> "Swept":
+    from logstore.log.retention_sweep import sweep, topics_to_sweep
+    from logstore.metadata import read_table_rows
+
+    topics = await log.performer.run(topics_to_sweep(defaults))
+    snapshots = {}
+    for topic_id in (await log.performer.run(read_table_rows())).keys() & topics.keys():
+        snapshot = await tables.snapshot(topic_id)
+        if snapshot is not None:
+            snapshots[topic_id] = snapshot
+    return await log.performer.run(sweep(topics, snapshots))
+
+
+async def _trim(
+    log: "OpenLog", tables: "AskedTables", grace_ms: int
+) -> tuple["Trimmed", Sequence[str]]:
+    from logstore.log.held_by_tables import HeldByTables
+    from logstore.trimming import Trimmer
+
+    held = await HeldByTables(tables, grace_ms).look(log.performer, fresh=True)
+    trimmer = Trimmer(log.identity.cluster_id, grace_ms=grace_ms)
+    return await trimmer.trim_once(log.performer, held=held.ends), held.troubles
+
+
+def _facts(done: "Trimmed") -> dict[str, object]:
+    return {"published": done.published, "deleted": done.deleted, "waiting": done.waiting}
+
+
+def _print(swept: "Swept", done: "Trimmed", troubles: Sequence[str], grace_minutes: int) -> None:
     published = ", ".join(f"{epoch} at {seq}" for epoch, seq in done.published.items())
     print_facts(
         [
+            ("log starts raised", swept.raised),
             ("trimmed now", f"chain {published}" if published else "no chain"),
             ("objects deleted", sum(done.deleted.values())),
             (
                 "waiting",
-                f"{done.waiting} chains; run this again in {options.grace_minutes} minutes"
+                f"{done.waiting} chains; run this again in {grace_minutes} minutes"
                 if done.waiting
                 else "no chain",
             ),
         ]
     )
-    return OK
+    for trouble in troubles:
+        print(f"trouble: {trouble}")
 
 
-COMMAND = Command("delete segments that nothing needs any more, without a broker", configure, run)
+COMMAND = Command(
+    "drop what retention and trimming leave no use for, without a broker", configure, run
+)

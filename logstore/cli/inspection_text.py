@@ -6,7 +6,7 @@ from typing import Any
 from logstore.cli.chain_view import ChainLine, ChainView
 from logstore.cli.checkpoint_view import CheckpointView
 from logstore.cli.findings import Finding
-from logstore.cli.log_survey import LogSurvey
+from logstore.cli.log_survey import LogSurvey, TableLine
 from logstore.cli.output import (
     dollars_text,
     jsonable,
@@ -23,6 +23,9 @@ CHAIN_COLUMNS = (
     "chain", "broker", "status", "trim", "checkpoint", "committed", "seal", "objects", "size",
     "batches", "records",
 )  # fmt: skip
+
+
+ENDS_SHOWN_MAX = 4
 
 
 def print_survey(survey: LogSurvey) -> None:
@@ -54,6 +57,15 @@ def print_survey(survey: LogSurvey) -> None:
             for p in survey.partitions
         ],
     )
+    if survey.tables:
+        print_table(
+            "tables",
+            ("topic", "version", "files", "size", "ends"),
+            [
+                (t.topic, t.version, t.files, size_text(t.size_bytes), _ends(t))
+                for t in survey.tables
+            ],
+        )
     print_table("chains", CHAIN_COLUMNS, [_chain(line) for line in survey.chains])
     print_table(
         "stored",
@@ -183,6 +195,14 @@ def _chain(line: ChainLine) -> tuple[object, ...]:
         line.batches,
         line.records,
     )
+
+
+def _ends(table: TableLine) -> str:
+    """By partition; of many, the first few."""
+    shown = [f"{number}: {end}" for number, end in sorted(table.ends.items())]
+    more = len(shown) - ENDS_SHOWN_MAX
+    some = ", ".join(shown[:ENDS_SHOWN_MAX])
+    return f"{some}, and {more} more" if more > 0 else some or NONE
 
 
 def _end(partition: Any) -> str:

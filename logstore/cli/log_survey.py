@@ -18,13 +18,17 @@ from logstore.cli.findings import Finding
 from logstore.cli.output import progress
 from logstore.cli.registry_view import query_all
 from logstore.errors import LogstoreError
+from logstore.history.names import TABLES
+from logstore.history.patient import PatientStore
+from logstore.history.table_log import TableLog
+from logstore.log.topic_record import TOPICS
 from logstore.metadata import read_partition_rows, read_topics
 from logstore.objects.prices import Requests, cost_of, cost_of_storage
 from logstore.objects.store import ObjectInfo
 from logstore.open import ReadableLog
 from logstore.rows import BROKER, CHAIN, BrokerRow, ChainRow, PartitionRow, TopicRow
 
-FOLDERS = (CLUSTER_KEY, CHAINS, CHECKPOINTS, "staging/", "tables/")
+FOLDERS = (CLUSTER_KEY, CHAINS, CHECKPOINTS, TOPICS, "staging/", f"{TABLES}/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,18 @@ class TopicLine:
 
 
 @dataclass(frozen=True, slots=True)
+class TableLine:
+    """A topic's table at its newest version; of a topic that is gone, by its id."""
+
+    topic: str
+    topic_id: bytes
+    version: int
+    files: int
+    size_bytes: int
+    ends: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class FolderLine:
     folder: str
     objects: int
@@ -84,6 +100,7 @@ class LogSurvey:
     brokers: Sequence[BrokerLine]
     topics: Sequence[TopicLine]
     partitions: Sequence[PartitionLine]
+    tables: Sequence[TableLine]
     chains: Sequence[ChainLine]
     stored: Sequence[FolderLine]
     cost: Cost
@@ -103,6 +120,8 @@ def survey_log(log: ReadableLog) -> LogSurvey:
     findings += [finding for survey in surveys.values() for finding in survey.findings]
     findings += _unknown_chains(surveys.values())
     findings += _survey_checkpoints(log, objects[CHECKPOINTS], rows)
+    tables, unreadable = _survey_tables(log, topics, objects[f"{TABLES}/"])
+    findings += unreadable
     stored = [FolderLine(name, len(o), sum(i.size_bytes for i in o)) for name, o in objects.items()]
     return LogSurvey(
         log.identity.cluster_id,
@@ -112,6 +131,7 @@ def survey_log(log: ReadableLog) -> LogSurvey:
         _brokers(log),
         [_topic_line(name, row) for name, row in sorted(topics.items())],
         _partition_lines(topics, partitions, surveys),
+        tables,
         [chain_line(survey) for survey in surveys.values()],
         stored,
         _cost(stored),
@@ -175,6 +195,29 @@ def _survey_checkpoints(
             cause = "checkpoint is missing: the chain's row names it"
             found.append(Finding(checkpoint_key(epoch, row.checkpoint), None, cause))
     return found
+
+
+def _survey_tables(
+    log: ReadableLog, topics: Mapping[str, TopicRow], infos: Sequence[ObjectInfo]
+) -> tuple[list[TableLine], list[Finding]]:
+    """`infos` are what lies where tables do."""
+    names = {row.topic_id.hex(): name for name, row in topics.items()}
+    lines, found = [], []
+    for folder in sorted({info.key.split("/")[1] for info in infos}):
+        key = f"{TABLES}/{folder}"
+        try:
+            topic_id = bytes.fromhex(folder)
+            snapshot = TableLog(PatientStore(log.performer.store), topic_id).snapshot(None)
+        except (LogstoreError, ValueError) as error:
+            found.append(Finding(key, None, f"no table that can be read: {error}"))
+            continue
+        if snapshot is not None:
+            files = [file for some in snapshot.files.values() for file in some]
+            size_bytes = sum(file.size_bytes for file in files)
+            name = names.get(folder, folder)
+            line = (name, topic_id, snapshot.version, len(files), size_bytes, snapshot.ends)
+            lines.append(TableLine(*line))
+    return sorted(lines, key=lambda line: line.topic), found
 
 
 def _brokers(log: ReadableLog) -> list[BrokerLine]:

@@ -314,6 +314,24 @@ _OWN = (
         documentation="Segments kept in memory for consumers; what is not there is fetched anew.",
         at_least=_MiB,
     ),
+    Setting(
+        name="logstore.history.cache.bytes",
+        kind=Kind.LONG,
+        default=str(128 * _MiB),
+        documentation="Batches made from topics' tables kept in memory for consumers further back "
+        "than segments go. Each of them needs about 16 MiB to be served without making the same "
+        "batches twice; nothing is taken until somebody reads so far back.",
+        at_least=_MiB,
+    ),
+    Setting(
+        name="logstore.history.threads",
+        kind=Kind.INT,
+        default="4",
+        documentation="Threads that read topics' tables for consumers, begun when first needed. "
+        "More of them wait for the store at once; fewer leave more of the machine to the rest.",
+        at_least=1,
+        at_most=64,
+    ),
 )
 
 

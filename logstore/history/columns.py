@@ -14,7 +14,9 @@ raw_batch       binary       null, except for a batch that cannot be decoded: on
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from logstore.records.arrow import arrow_schema
 
@@ -40,14 +42,39 @@ STATISTICS_COLUMNS = ("offset", "timestamp", "timestamp_ms")
 """What Delta keeps minimum and maximum of."""
 
 
+_DELTA_TYPES: Mapping[str, Any] = {
+    PARTITION_COLUMN: "integer",
+    "offset": "long",
+    "timestamp": "timestamp",
+    "timestamp_ms": "long",
+    "timestampType": "integer",
+    "key": "binary",
+    "value": "binary",
+    "headers": {
+        "type": "array",
+        "elementType": {
+            "type": "struct",
+            "fields": [
+                {"name": "key", "type": "string", "nullable": True, "metadata": {}},
+                {"name": "value", "type": "binary", "nullable": True, "metadata": {}},
+            ],
+        },
+        "containsNull": True,
+    },
+    "leader_epoch": "integer",
+    "raw_batch": "binary",
+}
+
+
+def delta_schema() -> str:
+    """Of the table, as Delta's JSON. All is nullable, so that engines may add rows of their own."""
+    fields = [
+        {"name": name, "type": kind, "nullable": True, "metadata": {}}
+        for name, kind in _DELTA_TYPES.items()
+    ]
+    return json.dumps({"type": "struct", "fields": fields}, separators=(",", ":"))
+
+
 def file_schema() -> pa.Schema:
     """Of a data file."""
     return arrow_schema(TABLE_COLUMNS)
-
-
-def table_schema() -> pa.Schema:
-    """Of the table, which adds the partition."""
-    import pyarrow as pa
-
-    fields = [pa.field(PARTITION_COLUMN, pa.int32()), *file_schema()]
-    return pa.schema(fields)

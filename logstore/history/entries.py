@@ -24,7 +24,7 @@ from logstore.history.snapshot import OFFSET_MAX, CommitFacts, DataFile, TableCo
 
 ENGINE = "logstore"
 CHECKPOINT_INTERVAL = 32
-"""Entries between two checkpoints: an opening reads as many at most; a checkpoint names all files."""
+"""Entries between two checkpoints. An opening reads up to as many; a checkpoint names all files."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ISO_MS_MIN = -62_135_596_800_000  # year 1
@@ -122,16 +122,16 @@ def decode_entry(data: bytes, topic_id: bytes, version: int) -> LogEntry:
             elif (remove := action.get("remove")) is not None:
                 removed.append(unquote(remove["path"]))
             elif (txn := action.get("txn")) is not None:
-                if (partition := names.partition_of(txn["appId"], topic_id)) is not None:
+                partition = names.partition_of(txn["appId"], topic_id)
+                if partition is not None:
                     ends[partition] = int(txn["version"])
             info = action.get("commitInfo") or info
             protocol = action.get("protocol") or protocol
             metadata = action.get("metaData") or metadata
         facts = _facts(info, version)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise Corrupt(
-            f"not an entry of a table's log: key={names.entry_key(topic_id, version)} error={error!r}"
-        ) from error
+        key = names.entry_key(topic_id, version)
+        raise Corrupt(f"not an entry of a table's log: key={key} error={error!r}") from error
     return LogEntry(facts, ends, adds, removed, protocol, metadata)
 
 

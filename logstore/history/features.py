@@ -16,7 +16,9 @@ from logstore.history.columns import PARTITION_COLUMN
 READER_VERSION = 1
 WRITER_VERSION = 2
 
-_READ = frozenset({"appendOnly", "columnMapping", "invariants", "timestampNtz", "vacuumProtocolCheck"})
+_READ = frozenset(
+    {"appendOnly", "columnMapping", "invariants", "timestampNtz", "vacuumProtocolCheck"}
+)
 """Features that change nothing about files of ours; column mapping is looked at by its mode."""
 
 _WRITTEN = _READ | {"changeDataFeed", "checkConstraints", "generatedColumns", "identityColumns"}

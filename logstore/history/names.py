@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 TABLES = "tables"
+PARTITION_FOLDER = "partition="
 
 TOPIC_PROPERTY = "logstore.topic"
 TOPIC_ID_PROPERTY = "logstore.topic.id"
@@ -70,7 +71,7 @@ def checkpoint_of(key: str) -> CheckpointName | None:
 
 def data_path(partition: int, start: int, end: int, run: str, number: int) -> str:
     """Of a data file, relative to its table. `run` is letters, digits, hyphens."""
-    return f"partition={partition}/{start:020d}-{end:020d}-{run}-{number}.parquet"
+    return f"{PARTITION_FOLDER}{partition}/{start:020d}-{end:020d}-{run}-{number}.parquet"
 
 
 def data_key(topic_id: bytes, partition: int, start: int, end: int, run: str, number: int) -> str:

@@ -1,26 +1,46 @@
-"""Data files of one partition → its rows in offset order → Kafka's record batches."""
+"""Data files of one partition → its rows in offset order.
+
+Files and row groups come with bounds of their offsets. Where these do not overlap, which is how
+compaction writes, one row group at a time is read and passed on. Where they do, after an OPTIMIZE
+or a Z-order by the table's owner, all that overlap are read, a window of offsets at a time if they
+are too much together, and sorted; an offset that is there twice comes once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+import heapq
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+from logstore.errors import Invalid
+from logstore.history import names
+from logstore.history.batches import BATCH_BYTES_MAX, BATCH_COLUMNS, batches_of
+from logstore.history.columns import TABLE_COLUMNS
+from logstore.history.parquet_file import RowGroup, TableFile
+from logstore.history.patient import PatientStore
 from logstore.history.snapshot import DataFile
 from logstore.objects.store import BlockingObjectStore
-from logstore.records.batch import Codec
+from logstore.records.arrow import arrow_schema
+from logstore.records.batch import read_header
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+__all__ = [
+    "BATCH_BYTES_MAX",
+    "BATCH_COLUMNS",
+    "BYTES_MAX",
+    "ROWS_MAX",
+    "batches_of",
+    "read_rows",
+]
+
 ROWS_MAX = 10_000
 BYTES_MAX = 8 << 20
-BATCH_BYTES_MAX = 1 << 20
 
-BATCH_COLUMNS = (
-    *("offset", "timestamp_ms", "timestampType", "key", "value", "headers"),
-    *("leader_epoch", "raw_batch"),
-)
-"""What `batches_of` needs of the rows it is given."""
+_TOGETHER_BYTES = 64 << 20
+"""Of overlapping row groups, not compressed: about what is in memory at a time."""
 
 
 def read_rows(
@@ -34,23 +54,169 @@ def read_rows(
     *,
     rows_max: int = ROWS_MAX,
     bytes_max: int = BYTES_MAX,
+    whole_batches: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Rows with offsets [start, end), rising, each offset once, in batches within both limits.
 
-    `columns` are of `columns.TABLE_COLUMNS`, in any order. `files` are what `Snapshot.files_for`
-    gave. Raises `NotFound` with the path: take a newer snapshot; `Corrupt`: not a Parquet file.
+    `columns` are of `columns.TABLE_COLUMNS`, in any order; `files` are what `Snapshot.files_for`
+    gave. A batch is above `bytes_max` only if it is one row. With `whole_batches`, for which
+    `raw_batch` must be wanted, a batch that could not be decoded and holds `start` comes first
+    although its row lies before. Files are opened when their turn comes.
+
+    Raises `NotFound` with the key: deleted since, take a newer snapshot; `Corrupt`: not Parquet.
     """
-    raise NotImplementedError
+    if not set(columns) <= set(TABLE_COLUMNS) or min(rows_max, bytes_max) < 1:
+        raise Invalid(f"cannot read rows so: columns={','.join(columns)} {rows_max=} {bytes_max=}")
+    if whole_batches and "raw_batch" not in columns:
+        raise Invalid("whole batches need the column raw_batch")
+    reading = _Reading(PatientStore(store), names.table_key(topic_id), columns)
+    ordered = sorted(
+        (file for file in files if file.partition == partition),
+        key=lambda file: (file.min_offset, file.max_offset),
+    )
+    found = reading.rows(ordered, start, end, whole_batches)
+    schema = arrow_schema(columns)
+    for table in found:
+        for rows in table.select(list(columns)).combine_chunks().to_batches():
+            yield from _cut(rows.cast(schema), rows_max, bytes_max)
 
 
-def batches_of(
-    rows: Iterable[pa.RecordBatch],
-    compression: Codec = "lz4",
-    bytes_max: int = BATCH_BYTES_MAX,
-) -> Iterator[bytes]:
-    """Kafka batches of the rows, which have `BATCH_COLUMNS`: same offsets, times, headers, epochs.
+class _Reading:
+    """One call: a store, a table, and the columns that are read, which include `offset`."""
 
-    No batch has more than `bytes_max` bytes before compression unless it is of one record; leader
-    epochs and kinds of timestamp are never mixed in one. A `raw_batch` comes as it was stored.
+    def __init__(self, store: PatientStore, table: str, columns: Sequence[str]) -> None:
+        self._store = store
+        self._table = table
+        self._columns = [*columns] if "offset" in columns else ["offset", *columns]
+
+    def rows(
+        self, files: Sequence[DataFile], start: int, end: int, whole_batches: bool
+    ) -> Iterator[pa.Table]:
+        wanted = [file for file in files if file.min_offset < end and file.max_offset >= start]
+        if whole_batches:
+            yield from self._holding(files, start)
+        for groups in self._clusters(wanted, start, end):
+            for low, high in _windows(groups, start, end):
+                table = _merged(
+                    [
+                        _between(group.read(), low, high)
+                        for group in groups
+                        if group.min_offset < high and group.max_offset >= low
+                    ]
+                )
+                if table is not None and table.num_rows:
+                    yield table
+
+    def _clusters(
+        self, files: Sequence[DataFile], start: int, end: int
+    ) -> Iterator[list[RowGroup]]:
+        """Row groups that overlap together, in order; a file is opened when it may be next."""
+        waiting = list(reversed(files))
+        heap: list[tuple[int, int, RowGroup]] = []
+        opened = 0
+        cluster: list[RowGroup] = []
+        high = -1
+        while heap or waiting or cluster:
+            upto = high if cluster else (heap[0][0] if heap else waiting[-1].min_offset)
+            while waiting and waiting[-1].min_offset <= upto:
+                for group in self._open(waiting.pop()):
+                    if group.min_offset < end and group.max_offset >= start:
+                        opened += 1
+                        heapq.heappush(heap, (group.min_offset, opened, group))
+            if heap and (not cluster or heap[0][0] <= high):
+                group = heapq.heappop(heap)[2]
+                cluster.append(group)
+                high = max(high, group.max_offset)
+            elif cluster:
+                yield cluster
+                cluster, high = [], -1
+
+    def _open(self, file: DataFile) -> Iterator[RowGroup]:
+        return TableFile(self._store, self._table, file, self._columns).row_groups()
+
+    def _holding(self, files: Sequence[DataFile], start: int) -> Iterator[pa.Table]:
+        """The batch that could not be decoded and holds `start`, whose row lies before it."""
+        import pyarrow.compute as pc
+
+        groups = [
+            group
+            for file in files
+            if file.min_offset < start
+            for group in self._open(file)
+            if group.min_offset < start and group.may_have_raw
+        ]
+        for group in sorted(groups, key=lambda group: group.min_offset, reverse=True)[:1]:
+            rows = group.read()
+            rows = rows.filter(pc.less(rows["offset"], start)).sort_by("offset")
+            raw = rows["raw_batch"][-1].as_py() if rows.num_rows else None
+            if raw is not None and read_header(raw, 0, len(raw)).next_offset > start:
+                yield rows.slice(rows.num_rows - 1)
+
+
+def _windows(groups: Sequence[RowGroup], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The offsets of a cluster, cut so that what is read at a time stays bounded.
+
+    Offsets are taken to be spread evenly; every window reads its row groups again.
     """
-    raise NotImplementedError
+    low = max(start, min(group.min_offset for group in groups))
+    high = min(end, max(group.max_offset for group in groups) + 1)
+    size_bytes = sum(group.size_bytes for group in groups)
+    count = 1 if len(groups) == 1 else -(-size_bytes // _TOGETHER_BYTES)
+    step = max(1, -(-(high - low) // max(count, 1)))
+    for at in range(low, high, step):
+        yield at, min(at + step, high)
+
+
+def _between(rows: pa.Table, low: int, high: int) -> pa.Table:
+    """Rows with offsets [low, high); in order if they were."""
+    import pyarrow.compute as pc
+
+    offsets = rows["offset"].combine_chunks()
+    if not _rises(offsets):
+        inside = pc.and_(pc.greater_equal(offsets, low), pc.less(offsets, high))
+        return rows.filter(inside)
+    values = _as_int64(offsets)
+    first = bisect_left(values, low)
+    return rows.slice(first, bisect_left(values, high) - first)
+
+
+def _merged(parts: Sequence[pa.Table]) -> pa.Table | None:
+    """All rows by offset, the first of those that have the same."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    parts = [part for part in parts if part.num_rows]
+    if not parts:
+        return None
+    rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
+    offsets = rows["offset"].combine_chunks()
+    if _rises(offsets):
+        return rows
+    order = pc.sort_indices(offsets)
+    offsets = offsets.take(order)
+    fresh = pa.concat_arrays([pa.array([True]), pc.not_equal(offsets[1:], offsets[:-1])])
+    return rows.take(order.filter(fresh))
+
+
+def _rises(offsets: pa.Array) -> bool:
+    import pyarrow.compute as pc
+
+    rising: bool = pc.all(pc.greater(offsets[1:], offsets[:-1]), min_count=0).as_py()
+    return rising
+
+
+def _as_int64(offsets: pa.Array) -> memoryview:
+    values: memoryview = memoryview(offsets.buffers()[1]).cast("q")
+    return values[offsets.offset : offsets.offset + len(offsets)]
+
+
+def _cut(rows: Any, rows_max: int, bytes_max: int) -> Iterator[Any]:
+    """Pieces of equal length, halved where one is too large."""
+    count = rows.num_rows
+    step = max(1, min(rows_max, count * bytes_max // max(rows.nbytes, 1)))
+    if step >= count or count == 1:
+        if count:
+            yield rows
+        return
+    for first in range(0, count, step):
+        yield from _cut(rows.slice(first, step), rows_max, bytes_max)

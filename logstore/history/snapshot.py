@@ -4,18 +4,19 @@ A file is known by its smallest and largest offset. Files that compaction wrote 
 an OPTIMIZE or a Z-order by the table's owner left may, and holds other rows between its bounds than
 its neighbours. So a look-up gives every file that *may* hold an offset, and readers merge.
 
-Files are kept in columns, since a table may have 100,000 of them: a `DataFile` is made when somebody
-looks at it.
+Files are kept in columns, since a table may have 100,000 of them: a `DataFile` is made when
+somebody looks at it.
 """
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import overload
+from typing import Any, overload
 
 from logstore.errors import Invalid, Retryable
+from logstore.history.features import TableRules
 
 OFFSET_MAX = 2**63 - 1
 
@@ -52,45 +53,23 @@ class DataFile:
 
 
 class FileList(Sequence[DataFile]):
-    """The files of one partition, by smallest offset."""
+    """The files of one partition, by smallest offset, in columns."""
 
     __slots__ = ("_columns", "_highest", "_max", "_min", "_partition")
 
-    def __init__(
-        self,
-        partition: int,
-        paths: Sequence[str],
-        rows: Sequence[int],
-        sizes_bytes: Sequence[int],
-        min_offsets: Iterable[int],
-        max_offsets: Iterable[int],
-        min_timestamps_ms: Sequence[int | None],
-        max_timestamps_ms: Sequence[int | None],
-    ) -> None:
-        """Columns of one length, `min_offsets` rising or equal. Raises `Invalid`."""
+    def __init__(self, partition: int, files: Sequence[DataFile]) -> None:
+        ordered = sorted(files, key=_position)
         self._partition = partition
-        self._min = array("q", min_offsets)
-        self._max = array("q", max_offsets)
-        self._highest = array("q", accumulate(self._max, max))  # up to here, for bisecting
-        self._columns = (paths, rows, sizes_bytes, min_timestamps_ms, max_timestamps_ms)
-        if any(len(column) != len(self._min) for column in (self._max, *self._columns)):
-            raise Invalid(f"columns of files have different lengths: partition={partition}")
-        if any(map(int.__gt__, self._min, self._min[1:])):
-            raise Invalid(f"files are out of order: partition={partition}")
-
-    @classmethod
-    def of(cls, partition: int, files: Iterable[DataFile]) -> "FileList":
-        ordered = sorted(files, key=lambda file: (file.min_offset, file.max_offset, file.path))
-        return cls(
-            partition,
+        self._min = array("q", [file.min_offset for file in ordered])
+        self._max = array("q", [file.max_offset for file in ordered])
+        self._columns: list[list[Any]] = [
             [file.path for file in ordered],
             [file.rows for file in ordered],
             [file.size_bytes for file in ordered],
-            [file.min_offset for file in ordered],
-            [file.max_offset for file in ordered],
             [file.min_timestamp_ms for file in ordered],
             [file.max_timestamp_ms for file in ordered],
-        )
+        ]
+        self._highest = array("q", accumulate(self._max, max))  # up to here, for bisecting
 
     def __len__(self) -> int:
         return len(self._min)
@@ -104,37 +83,46 @@ class FileList(Sequence[DataFile]):
     def __getitem__(self, index: int | slice) -> DataFile | list[DataFile]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        paths, rows, sizes_bytes, min_times, max_times = self._columns
-        return DataFile(
-            paths[index],
-            self._partition,
-            rows[index],
-            sizes_bytes[index],
-            self._min[index],
-            self._max[index],
-            min_times[index],
-            max_times[index],
-        )
+        path, rows, size_bytes, earliest, latest = (column[index] for column in self._columns)
+        bounds = self._min[index], self._max[index]
+        return DataFile(path, self._partition, rows, size_bytes, *bounds, earliest, latest)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
+        if not isinstance(other, FileList):
+            return NotImplemented
+        mine = self._partition, self._min, self._max, self._columns
+        return mine == (other._partition, other._min, other._max, other._columns)
 
     __hash__ = None  # type: ignore[assignment]
 
     def between(self, start: int, end: int) -> list[DataFile]:
         """Every file that may hold an offset in [start, end)."""
-        if start >= end:
-            return []
         first = bisect_left(self._highest, start)  # those before all end below start
         past = bisect_left(self._min, end)
         return [self[i] for i in range(first, past) if self._max[i] >= start]
 
-    def from_time(self, timestamp_ms: int) -> Iterator[DataFile]:
-        """Every file that may hold a record of that time or later, by smallest offset."""
-        latest = self._columns[4]
-        for i in range(len(self)):
-            if (time := latest[i]) is None or time >= timestamp_ms:
-                yield self[i]
+    def changed(self, adds: Sequence[DataFile], removed_paths: Collection[str]) -> "FileList":
+        """Without some files, and with others. Adding at the end, which is usual, is cheap."""
+        if removed_paths:
+            kept = [i for i, path in enumerate(self._columns[0]) if path not in removed_paths]
+            return FileList(self._partition, [*map(self.__getitem__, kept), *adds])
+        ordered = sorted(adds, key=_position)
+        if self._min and ordered and ordered[0].min_offset < self._min[-1]:
+            return FileList(self._partition, [*self, *adds])
+        more = FileList(self._partition, ordered)
+        whole = FileList(self._partition, ())
+        whole._min = self._min + more._min
+        whole._max = self._max + more._max
+        whole._columns = [a + b for a, b in zip(self._columns, more._columns, strict=True)]
+        so_far = self._highest[-1:]
+        whole._highest = (
+            self._highest + array("q", accumulate(so_far + more._max, max))[len(so_far) :]
+        )
+        return whole
+
+
+def _position(file: DataFile) -> tuple[int, int, str]:
+    return file.min_offset, file.max_offset, file.path
 
 
 _NO_FILES: Sequence[DataFile] = ()
@@ -142,13 +130,14 @@ _NO_FILES: Sequence[DataFile] = ()
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """`ends`: per partition, the end of what the table holds; the table end of DESIGN's glossary."""
+    """`ends` are table ends: per partition, the first offset that was not moved here."""
 
     topic_id: bytes
     version: int
     ends: Mapping[int, int] = field(default_factory=dict)
     files: Mapping[int, Sequence[DataFile]] = field(default_factory=dict)
     """Per partition, by smallest offset. A partition without files may have an end all the same."""
+    rules: TableRules = field(default_factory=TableRules)
 
     def end(self, partition: int) -> int | None:
         """None: nothing of the partition was ever moved here."""
@@ -159,11 +148,15 @@ class Snapshot:
         files = self.files.get(partition, _NO_FILES)
         return files[0].min_offset if files else None
 
+    def all_files(self) -> Iterator[DataFile]:
+        for files in self.files.values():
+            yield from files
+
     def files_for(self, partition: int, start: int, end: int) -> list[DataFile]:
         """Every file that may hold an offset in [start, end), by smallest offset."""
         files = self.files.get(partition, _NO_FILES)
         if not isinstance(files, FileList):
-            files = FileList.of(partition, files)
+            files = FileList(partition, files)
         return files.between(start, end)
 
 
@@ -231,29 +224,36 @@ def _check_adds(snapshot: Snapshot, commit: TableCommit) -> None:
             raise Invalid(f"a file overlaps one that the table has: path={file.path}")
 
 
-def advanced(snapshot: Snapshot, commit: TableCommit, version: int) -> Snapshot:
-    """The snapshot after `commit` became `version`."""
-    return replaced(snapshot, version, commit.ends, commit.adds, commit.removes)
+def advanced(snapshot: Snapshot, commit: TableCommit) -> Snapshot:
+    """The snapshot after `commit` became the next version."""
+    gone = {file.path for file in commit.removes}
+    return changed(snapshot, snapshot.version + 1, commit.ends, commit.adds, gone)
 
 
-def replaced(
+def changed(
     snapshot: Snapshot,
     version: int,
     ends: Mapping[int, int],
     adds: Sequence[DataFile],
-    removes: Sequence[DataFile],
+    removed_paths: Collection[str],
 ) -> Snapshot:
     """The snapshot with some ends and files changed; lists of other partitions are shared."""
-    touched = {file.partition for file in (*adds, *removes)}
+    more: dict[int, list[DataFile]] = {}
+    for file in adds:
+        more.setdefault(file.partition, []).append(file)
+    # A path says nothing certain of its partition, so a removed file is looked for everywhere.
+    partitions = snapshot.files.keys() | more.keys() if removed_paths else more.keys()
     files = dict(snapshot.files)
-    for partition in touched:
-        gone = {file.path for file in removes if file.partition == partition}
-        kept = [file for file in files.get(partition, ()) if file.path not in gone]
-        kept += [file for file in adds if file.partition == partition]
-        files[partition] = FileList.of(partition, kept)
-        if not kept:
-            del files[partition]
-    return Snapshot(snapshot.topic_id, version, {**snapshot.ends, **ends}, files)
+    for partition in partitions:
+        before = files.get(partition, _NO_FILES)
+        if not isinstance(before, FileList):
+            before = FileList(partition, before)
+        after = before.changed(more.get(partition, _NO_FILES), removed_paths)
+        if after:
+            files[partition] = after
+        else:
+            files.pop(partition, None)
+    return replace(snapshot, version=version, ends={**snapshot.ends, **ends}, files=files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,9 @@ from logstore.steps import Steps
 
 Reach = Callable[[StretchSummary], bool]
 
+READ_BYTES = 256 * 1024
+"""Of index pages, about this much is read at a time: on S3 it takes as long as a single page."""
+
 
 class Trimmed(Retryable):
     """What is wanted lies below a trim point: read the rows again, then the topic's table."""
@@ -77,18 +80,32 @@ class IndexCache:
         if found is not None:
             self._pages.move_to_end(name)
             return found
+        return (yield from self._read_with_neighbours(checkpoint, page))
+
+    def _read_with_neighbours(self, checkpoint: Checkpoint, page: Page) -> Steps[bytes]:
+        """Pages of a busy chain are small and many: who wants one soon wants those beside it."""
         key = checkpoint_key(checkpoint.epoch, checkpoint.seq)
-        start = checkpoint.pages_at + page.position
-        found = yield from get_patiently(key, start, page.byte_count)
+        near = checkpoint.pages_near(page, READ_BYTES)
+        begin, end = near[0].position, near[-1].position + near[-1].byte_count
+        data = yield from get_patiently(key, checkpoint.pages_at + begin, end - begin)
+        for other in near:
+            at = other.position - begin
+            found = data[at : at + other.byte_count]
+            if len(found) == other.byte_count and crc32c(found) == other.crc:
+                self._keep((checkpoint.epoch, checkpoint.seq, other.position), found)
+        at = page.position - begin
+        found = data[at : at + page.byte_count]
         if len(found) != page.byte_count or crc32c(found) != page.crc:
             raise Corrupt(f"index page fails its checksum: key={key} position={page.position}")
+        return found
+
+    def _keep(self, name: tuple[int, int, int], page: bytes) -> None:
         if name not in self._pages:
-            self._pages[name] = found
-            self._pages_bytes += len(found)
+            self._pages[name] = page
+            self._pages_bytes += len(page)
         while self._pages_bytes > self._pages_bytes_max and len(self._pages) > 1:
             _, dropped = self._pages.popitem(last=False)
             self._pages_bytes -= len(dropped)
-        return found
 
 
 def rows_for_offset(

@@ -2,7 +2,7 @@
 
 A partition row that names this broker's chain makes it the leader once it has claimed the partition
 (`log.leading`); one with a higher leader epoch ends its leadership. Rows never go back: one with a
-lower leader epoch than is known was read before it.
+lower leader epoch than is known, or a topic's with a lower version, was read before it.
 
 A topic is served only when all its partition rows are there: a creation that died half way is
 nobody's topic.
@@ -90,9 +90,7 @@ class Catalog:
         if news.is_everything:
             topics = {**dict.fromkeys(self._topic_rows), **topics}
             partitions = {**dict.fromkeys(self._rows), **partitions}
-        changed = {name for name, row in topics.items() if self._topic_rows.get(name) != row}
-        for name in changed:
-            self._put_topic_row(name, topics[name])
+        changed = {name for name, row in topics.items() if self._put_topic_row(name, row)}
         for key, row in partitions.items():
             if self._put_row(key, row) and key[0] in self._names:
                 changed.add(self._names[key[0]])
@@ -101,13 +99,17 @@ class Catalog:
             self._settle(name, found)
         return found
 
-    def _put_topic_row(self, name: str, row: TopicRow | None) -> None:
-        known = self._topic_rows.pop(name, None)
+    def _put_topic_row(self, name: str, row: TopicRow | None) -> bool:
+        """Whether `row` is new, and not older than what is known."""
+        known = self._topic_rows.get(name)
+        if row == known or (row and known and _is_older(row, known)):
+            return False
         if known is not None:
-            self._names.pop(known.topic_id, None)
+            del self._topic_rows[name], self._names[known.topic_id]
         if row is not None:
             self._topic_rows[name] = row
             self._names[row.topic_id] = name
+        return True
 
     def _put_row(self, key: PartitionKey, row: PartitionRow | None) -> bool:
         """Whether `row` is new, and not older than what is known."""
@@ -169,6 +171,10 @@ class Catalog:
         self.topics_by_id.pop(topic.topic_id, None)
         topic.is_deleted = True
         retire_all(topic.leaders.values())
+
+
+def _is_older(row: TopicRow, known: TopicRow) -> bool:
+    return row.topic_id == known.topic_id and row.version < known.version
 
 
 def retire_all(leaders: Iterable[Leader]) -> None:

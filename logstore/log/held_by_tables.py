@@ -5,43 +5,36 @@ may pass before a table is looked at again. That will do to raise trim points. B
 deleted it is asked anew (`fresh`). Logs without tables cost one query of the registry.
 """
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 
-from logstore.history.delta import Tables
-from logstore.history.held import Held, held_ends
+from logstore.log.asked_tables import AskedTables, InTables
 from logstore.metadata import read_table_rows, read_topics
 from logstore.perform import Performer
 from logstore.rows import TopicStatus
 from logstore.steps import Steps
 
 LOOKS_PER_GRACE = 10
-NONE = Held({}, ())
+NONE = InTables({}, ())
 
 
 class HeldByTables:
-    """Remembers the last look. `open_tables` is called when there first is a table."""
+    """Remembers the last look."""
 
-    def __init__(self, open_tables: Callable[[], Tables], grace_ms: int) -> None:
-        self._open_tables = open_tables
+    def __init__(self, tables: AskedTables, grace_ms: int) -> None:
+        self._tables = tables
         self._grace_ms = grace_ms
         self._known = NONE
         self._known_at_ms: int | None = None
-        self._tables: Tables | None = None
 
-    async def look(self, performer: Performer, *, fresh: bool) -> Held:
+    async def look(self, performer: Performer, *, fresh: bool) -> InTables:
         """Raises as registry and tables do; then nothing may be trimmed."""
         now_ms = performer.clock.now_ms()
-        topics = await performer.run(_topics_with_tables())
-        if not topics:
-            self._known, self._known_at_ms = NONE, None
-            return NONE
         if not fresh and self._is_recent(now_ms):
             return self._known
-        if self._tables is None:
-            self._tables = self._open_tables()
-        tables, grace_ms = self._tables, self._grace_ms
-        self._known = await asyncio.to_thread(held_ends, tables, list(topics), grace_ms, now_ms)
+        topic_ids = await performer.run(_topics_with_tables())
+        if not topic_ids:
+            return NONE
+        self._known = await self._tables.held(topic_ids, self._grace_ms, now_ms)
         self._known_at_ms = now_ms
         return self._known
 
@@ -51,14 +44,11 @@ class HeldByTables:
         return 0 <= now_ms - self._known_at_ms < self._grace_ms // LOOKS_PER_GRACE
 
 
-def _topics_with_tables() -> Steps[Mapping[bytes, str]]:
-    """Live topics that have a table, and their names."""
+def _topics_with_tables() -> Steps[Sequence[bytes]]:
+    """Live topics that may have a table."""
     tables = yield from read_table_rows()
     if not tables:
-        return {}
+        return ()
     topics = yield from read_topics()
-    return {
-        row.topic_id: name
-        for name, row in topics.items()
-        if row.status is TopicStatus.LIVE and row.topic_id in tables
-    }
+    live = [row.topic_id for row in topics.values() if row.status is TopicStatus.LIVE]
+    return [topic_id for topic_id in live if topic_id in tables]

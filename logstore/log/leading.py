@@ -10,6 +10,7 @@ up no other's.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from logstore.chains.replay import ChainState
 from logstore.chains.state import PartitionState
@@ -97,9 +98,11 @@ class Leading:
 
     async def run(self) -> None:
         """Until the chain is fenced. Raises nothing of what one partition's trouble may be."""
-        wait_s = AGAIN_FIRST_S
+        again_s: float | None = None
         while not self._writer.fenced.is_set():
-            await self._wake.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(again_s):
+                    await self._wake.wait()
             self._wake.clear()
             claims, self._claims = self._claims, {}
             moves, self._moves = self._moves, {}
@@ -110,16 +113,12 @@ class Leading:
                 return
             except LogstoreError as error:  # store or registry are away
                 logger.warning("leaderships are waiting: %s", error)
-            is_delayed = self._keep(claims, moves)
-            if self._claims or self._moves:
-                self._wake.set()
+            if self._keep(claims, moves):
+                again_s = AGAIN_FIRST_S if again_s is None else min(2 * again_s, AGAIN_MAX_S)
             else:
+                again_s = None
+            if not (self._claims or self._moves):
                 self._idle.set()
-            if is_delayed:
-                await self._performer.clock.sleep_s(wait_s)
-                wait_s = min(2 * wait_s, AGAIN_MAX_S)
-            else:
-                wait_s = AGAIN_FIRST_S
 
     def _keep(
         self, claims: Mapping[PartitionKey, Claim], moves: Mapping[PartitionKey, Move]
@@ -169,13 +168,14 @@ class Leading:
                     key[1],
                     state,
                 )
-            elif claims[key].topic.rows[key[1]].leader_epoch == wanted[key].leader_epoch:
+            else:
                 self._lead(claims[key]._replace(row=wanted[key]), state)
         self._writer.flush()
 
     def _lead(self, claim: Claim, state: PartitionState) -> None:
+        """Unless the row is another leadership's by now, which has another state."""
         topic, number, row = claim
-        if not self._is_wanted(claim):
+        if not self._is_wanted(claim) or topic.rows[number].leader_epoch != row.leader_epoch:
             return
         leader = Leader(self._writer, topic.topic_id, number, row)
         leader.take(state)

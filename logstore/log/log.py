@@ -25,12 +25,14 @@ from logstore.leases.liveness import Liveness
 from logstore.log.cache import SegmentCache
 from logstore.log.catalog import Catalog, Consequences, Move, Topic
 from logstore.log.followers import Followers
+from logstore.log.history import History, HistorySettings
 from logstore.log.leader import Leader
 from logstore.log.leading import Leading, committed
 from logstore.log.membership import Heartbeats, Membership
 from logstore.log.read import Chunk, FoundRecord, Readable, Reader, read_in_memory
 from logstore.log.retention import Part, parts_of_rows
 from logstore.log.start import LEASE_S, Self, Started, begin, finish
+from logstore.log.tiers import Tiers
 from logstore.log.topic_change import create_partitions
 from logstore.log.topics import UnknownTopic, create_topic, delete_topic
 from logstore.log.view import News
@@ -38,6 +40,7 @@ from logstore.log.watch import Watch
 from logstore.metadata import read_brokers
 from logstore.open import OpenLog
 from logstore.perform import Performer, outcome_of
+from logstore.records.batch import Codec
 from logstore.rows import BrokerRow, BrokerStatus, Change, PartitionRow
 from logstore.takeover import Inheritance
 
@@ -57,6 +60,7 @@ class LogSettings:
     cache_bytes_max: int = 128 * MiB
     """Segment bodies kept in memory: the tail, and what lagging consumers read. At 100 MB/s the
     default covers a second of tail; consumers further back cost one GET per segment and broker."""
+    history: HistorySettings = field(default_factory=HistorySettings)
 
 
 class Log:
@@ -68,8 +72,9 @@ class Log:
         heartbeats: Heartbeats,
         settings: LogSettings,
         tasks: asyncio.TaskGroup,
-        cluster_id: bytes,
+        opened: OpenLog,
     ) -> None:
+        cluster_id = opened.identity.cluster_id
         self.epoch = started.opened.epoch
         self.me = me
         self.cluster_id = cluster_id
@@ -114,7 +119,10 @@ class Log:
         )
         self._followers = Followers(cluster_id, performer, self._checkpoints, tasks)
         self._leading.warm = self._followers.chain_state
-        self._reader = Reader(performer, self.cache, self._checkpoints, self._followers)
+        segments = Reader(performer, self.cache, self._checkpoints, self._followers)
+        self._segments = segments
+        self.history = History(performer, opened.tables, settings.history)
+        self._tiers = Tiers(performer, segments, self.history)
 
     @staticmethod
     async def start(
@@ -130,7 +138,7 @@ class Log:
             started = await performer.run(finish(cluster_id, me, begun))
         finally:
             beating.cancel()
-        log = Log(performer, me, started, heartbeats, settings, tasks, cluster_id)
+        log = Log(performer, me, started, heartbeats, settings, tasks, opened)
         found = log._catalog.apply(started.news)
         log._leading.inherit(started.inheritances)
         log._follow_up(found)
@@ -346,26 +354,42 @@ class Log:
         """Batches from the one that holds `offset`, below `up_to`; None: use `read`."""
         return read_in_memory(partition, self.cache, offset, up_to, bytes_max)
 
-    async def read(self, partition: Readable, offset: int, up_to: int, bytes_max: int) -> Chunk:
-        return await self._reader.read(partition, offset, up_to, bytes_max)
+    async def read(
+        self,
+        partition: Readable,
+        offset: int,
+        up_to: int,
+        bytes_max: int,
+        compression: Codec = "lz4",
+    ) -> Chunk:
+        """The same from the store; `compression` is that of batches made from the topic's table."""
+        return await self._tiers.read(partition, offset, up_to, bytes_max, compression)
 
     async def offset_for_time(
         self, partition: Readable, timestamp: int, up_to: int
     ) -> FoundRecord | None:
         """The first record below `up_to` at or after `timestamp`."""
-        return await self._reader.record_at_time(partition, timestamp, up_to)
+        return await self._tiers.record_at_time(partition, timestamp, up_to)
 
     async def batches_from(self, leader: Leader, offset: int, up_to: int) -> Sequence[Part]:
         """What the index says of batches from the one that holds `offset` on, below `up_to`.
 
         At least one, rarely all. Raises `Retryable` where the log no longer has it.
         """
-        found = await self._reader.rows(leader, offset)
+        found = await self._segments.rows(leader, offset)
         return list(parts_of_rows(found.rows, found.number, up_to))
 
     async def offset_of_max_timestamp(self, partition: Readable, up_to: int) -> FoundRecord | None:
         """The record with the largest timestamp."""
-        return await self._reader.record_with_max_timestamp(partition, up_to)
+        return await self._tiers.record_with_max_timestamp(partition, up_to)
+
+    async def begin_of_segments(self, partition: Readable) -> int:
+        """The first offset that segments hold; what is below is in the topic's table."""
+        return await self._tiers.begin_of_segments(partition)
+
+    async def table_end(self, partition: Readable) -> int | None:
+        """Up to where the topic's table is known to hold the partition; None: it has none."""
+        return await self._tiers.table_end(partition)
 
     # Ending
 
@@ -391,6 +415,7 @@ class Log:
     async def close(self, timeout_s: float) -> bool:
         """Commit what was appended and checkpoint it; False when that took too long."""
         self._followers.stop()
+        self.history.close()
         is_committed = await self.writer.close(timeout_s)
         if is_committed:
             with contextlib.suppress(TimeoutError):

@@ -15,9 +15,10 @@ from logstore.errors import ConditionFailed, Fenced, LogstoreError, OutcomeUnkno
 from logstore.log.start import LEASE_S
 from logstore.perform import Performer
 from logstore.registry.store import Condition, Row
-from logstore.rows import BROKER, BrokerStatus
+from logstore.rows import BROKER, BrokerRow, BrokerStatus
 
-HEARTBEATS_PER_LEASE = 3
+HEARTBEAT_S = LEASE_S / 3
+"""From the beginning of one heartbeat to that of the next, whatever becomes of the first."""
 
 logger = logging.getLogger(__name__)
 
@@ -32,28 +33,40 @@ class Heartbeats:
         self._last = last
 
     async def send(self, status: BrokerStatus, put_age_s: float = 0.0) -> None:
-        """Raises `ConditionFailed` when the row is a successor's, or says that we are fenced."""
+        """Raises `ConditionFailed` when the row is a successor's, or says that we are fenced.
+
+        Several may be under way. One that lands after a later one changes nothing any more.
+        """
         self._last += 1
         sets: Row = {
             "heartbeat": self._last,
             "status": status.value,
             "put_age_ms": int(put_age_s * 1000),
         }
-        await self._performer.registry.update_if(
-            BROKER,
-            str(self._broker),
-            sets,
-            Condition("epoch", "=", self._epoch),
-            Condition("status", "!=", BrokerStatus.FENCED.value),
-        )
+        try:
+            await self._performer.registry.update_if(
+                BROKER,
+                str(self._broker),
+                sets,
+                Condition("epoch", "=", self._epoch),
+                Condition("status", "!=", BrokerStatus.FENCED.value),
+                Condition("heartbeat", "<", self._last),
+            )
+        except ConditionFailed as failed:
+            if failed.current is None or not self._may_renew(BrokerRow.of(failed.current)):
+                raise
+
+    def _may_renew(self, row: BrokerRow) -> bool:
+        return row.epoch == self._epoch and row.status is not BrokerStatus.FENCED
 
     async def run_while_starting(self) -> None:
         """Until it is cancelled, or refused: whoever starts finds that out when it has started."""
         with suppress(ConditionFailed):
             while True:
-                await self._performer.clock.sleep_s(LEASE_S / HEARTBEATS_PER_LEASE)
-                with suppress(Retryable, OutcomeUnknown):
-                    await self.send(BrokerStatus.SERVING)
+                await self._performer.clock.sleep_s(HEARTBEAT_S)
+                with suppress(Retryable, OutcomeUnknown, TimeoutError):
+                    async with asyncio.timeout(HEARTBEAT_S):
+                        await self.send(BrokerStatus.SERVING)
 
 
 class Membership:
@@ -66,6 +79,7 @@ class Membership:
         self._broker = broker
         self._heartbeats = heartbeats
         self._renewed_s = float("-inf")
+        self._is_told = False
         self._looking = asyncio.Lock()
         self._looks_begun = 0
         self._last_look = 0
@@ -78,19 +92,23 @@ class Membership:
         return self._performer.clock.monotonic_s() - self._renewed_s < LEASE_S
 
     async def run(self) -> None:
-        """Renew until fenced."""
-        clock, writer = self._performer.clock, self._writer
-        is_told = False
-        while not writer.fenced.is_set():
-            try:
+        """Renew until fenced. A heartbeat that hangs holds up none of those after it."""
+        async with asyncio.TaskGroup() as tasks:
+            while not self._writer.fenced.is_set():
+                tasks.create_task(self._renew_in_time())
+                await self._performer.clock.sleep_s(HEARTBEAT_S)
+
+    async def _renew_in_time(self) -> None:
+        try:
+            async with asyncio.timeout(LEASE_S):  # later, an answer would tell nothing any more
                 await self.renew()
-            except LogstoreError as error:  # the registry is away, and will be back
-                if not is_told:
-                    logger.warning("cannot renew, going on: broker=%d %s", self._broker, error)
-                is_told = True
-            else:
-                is_told = False
-            await clock.sleep_s(LEASE_S / HEARTBEATS_PER_LEASE)
+        except (LogstoreError, TimeoutError) as error:  # the registry is away, and will be back
+            if not self._is_told:
+                why = str(error) or "no answer in time"
+                logger.warning("cannot renew, going on: broker=%d %s", self._broker, why)
+            self._is_told = True
+        else:
+            self._is_told = False
 
     async def renew(self, status: BrokerStatus | None = None) -> None:
         """One heartbeat. Where it is refused, a successor has started, or the controller has

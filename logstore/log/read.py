@@ -147,7 +147,7 @@ class Reader:
     # Batches
 
     async def read(self, partition: Readable, offset: int, up_to: int, bytes_max: int) -> Chunk:
-        """As `read_in_memory`, for all segments there are. Raises `Trimmed`, or as the store does."""
+        """As `read_in_memory`, for all segments. Raises `Trimmed`, or as the store does."""
         if offset >= up_to:
             return Chunk((), 0, offset)
         found = await self.rows(partition, offset)

@@ -108,10 +108,10 @@ class Ledger:
         """Where the log is to start, `log_start` (where it does) or above."""
         if log_start > self.log_start:
             self._drop_below(log_start)
-        if policy.keep_ms != UNLIMITED:
-            self._drop(self._count_of_old(now_ms - policy.keep_ms))
         if policy.keep_bytes != UNLIMITED:
             self._drop(self._count_of_surplus(policy.keep_bytes))
+        if policy.keep_ms != UNLIMITED:
+            self._drop(self._count_of_old(now_ms - policy.keep_ms))
         return self.log_start
 
     def _add(self, part: Part, policy: Policy) -> None:

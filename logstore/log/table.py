@@ -66,9 +66,7 @@ class _Cursor:
 class TableReader:
     """For any thread. Raises as `Tables` and `read_rows` do."""
 
-    def __init__(
-        self, tables: Snapshots, store: BlockingObjectStore, *, cursors_max: int
-    ) -> None:
+    def __init__(self, tables: Snapshots, store: BlockingObjectStore, *, cursors_max: int) -> None:
         self._tables = tables
         self._store = store
         self._cursors_max = cursors_max
@@ -110,7 +108,8 @@ class TableReader:
                 position = max(position, cursor.end)
                 if batches:
                     break
-        return Run(offset, position, snapshot.version, batches, bases, ends, byte_count)
+        is_last = position >= table_end
+        return Run(offset, position, snapshot.version, batches, bases, ends, byte_count, is_last)
 
     def _cursor_at(
         self, stream: Stream, position: int, snapshot: Snapshot, table_end: int
@@ -123,7 +122,14 @@ class TableReader:
         end = _window_end(snapshot, partition, position, table_end)
         files = snapshot.files_for(partition, position, end)
         rows = read_rows(
-            self._store, stream.topic_id, files, partition, position, end, BATCH_COLUMNS
+            self._store,
+            stream.topic_id,
+            files,
+            partition,
+            position,
+            end,
+            BATCH_COLUMNS,
+            whole_batches=True,
         )
         batches = batches_of(rows, stream.compression, BATCH_BYTES)
         return _Cursor(batches, end, snapshot.version)

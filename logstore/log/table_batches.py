@@ -38,6 +38,7 @@ class Run:
 
     `bases[i]` and `ends[i]` bound the offsets of `batches[i]`. A run without batches says that
     there is no record; one with `end` at `start`, that the table does not reach there.
+    `is_last`: it ends where the table did.
     """
 
     start: int
@@ -48,6 +49,7 @@ class Run:
     bases: Sequence[int] = ()
     ends: Sequence[int] = ()
     byte_count: int = 0
+    is_last: bool = True
 
     def take(self, offset: int, up_to: int, room: int, *, is_first: bool) -> Taken:
         """Whole batches from `offset` on and below `up_to`, at most `room` bytes of them.

@@ -23,6 +23,8 @@ FEED_S = 0.25
 BROKERS_S = 0.45
 """A little less than two turns of the feed, so that every second one reads them."""
 EVERYTHING_S = 60.0
+READS_MAX = 3
+"""Then brokers have their turn: who is alive must be known however much we edit."""
 
 logger = logging.getLogger(__name__)
 
@@ -66,24 +68,26 @@ class Watch:
                     self._on_brokers(await self._performer.run(read_brokers()))
                 if clock.monotonic_s() >= self._everything_at_s:
                     self._put_off_everything()
-                    await self._read(read_everything)
+                    if not await self._read(read_everything):
+                        self._everything_at_s = clock.monotonic_s()
                 else:
                     await self._read(lambda: read_news(self._version()))
             except LogstoreError as error:
                 logger.debug("registry cannot be read: %s", error)
 
-    async def _read(self, steps: Callable[[], Steps[News | None]]) -> None:
-        """Read, and again if this broker made or deleted a topic meanwhile.
+    async def _read(self, steps: Callable[[], Steps[News | None]]) -> bool:
+        """Read, and again if this broker made or deleted a topic meanwhile; False: it still does.
 
         What was read before that would undo it here: a topic that is led would be led anew.
         """
-        while True:
+        for _ in range(READS_MAX):
             edit_count = self._edit_count()
             news = await self._performer.run(steps())
             if edit_count == self._edit_count():
-                break
-        if news is not None:
-            self._on_news(news)
+                if news is not None:
+                    self._on_news(news)
+                return True
+        return False
 
     def _put_off_everything(self) -> None:
         """Brokers that start together do not read everything together."""

@@ -58,12 +58,16 @@ class Topic:
     freshness_ms: int
     on_delete: str
 
+    @property
+    def is_internal(self) -> bool:
+        return self.name.startswith(INTERNAL)
+
     @staticmethod
     def of(name: str, topic_id: bytes, configs: Mapping[str, str]) -> "Topic":
         return Topic(
             topic_id,
             name,
-            not name.startswith(INTERNAL) and bool(_value("logstore.table.enable", configs)),
+            bool(_value("logstore.table.enable", configs)),
             int(str(_value("logstore.table.freshness.ms", configs))),
             str(_value("logstore.table.on.delete", configs)),
         )
@@ -166,16 +170,20 @@ def oldest_until(seqs: Sequence[int], written_ms: Callable[[int], int], until_ms
     return bisect_left(seqs, until_ms + 1, key=written_ms)
 
 
-def limited(cut: Sequence[Waiting], total_bytes: int) -> list[Waiting]:
-    """As much of the cut as one round moves: the same share of each partition's offsets.
+def rounds_of(total_bytes: int) -> int:
+    """In how many rounds so much is moved."""
+    return max(1, -(-total_bytes // ROUND_BYTES))
+
+
+def limited(cut: Sequence[Waiting], rounds: int) -> list[Waiting]:
+    """As much of the cut as the next of so many rounds moves: the same share of each partition.
 
     Partitions share segments, so equal shares need about the same ones.
     """
-    cut = cut[:RANGES_MAX]
-    if total_bytes <= ROUND_BYTES:
-        return list(cut)
-    rounds = -(-total_bytes // ROUND_BYTES)
-    return [replace(one, end=one.start + max(1, (one.end - one.start) // rounds)) for one in cut]
+    return [
+        replace(one, end=one.start + max(1, (one.end - one.start) // rounds))
+        for one in cut[:RANGES_MAX]
+    ]
 
 
 def rest_of(wanted: Waiting, now: Waiting) -> Waiting | None:

@@ -8,15 +8,14 @@ text can be logged, stored and read.
                                              start, end], …]], …]}
     {"kind": "merge", "run": "…", "number": 4, "topic_id": "5f0c…", "topic": "orders",
      "files": [[path, partition, rows, bytes, min offset, max offset, min ms, max ms], …]}
-    → {"number": 3, "topics": ["5f0c…"], "files": [["5f0c…", path, …], …], "rows": 1200,
-       "bytes_in": …, "undecodable": {"5f0c…/0": 1}, "requests": [creates, gets, lists, deletes],
-       "cpu_s": 1.5, "error": "", "error_kind": ""}
+    → {"number": 3, "files": [["5f0c…", path, …], …], "rows": 1200,
+       "bytes_in": {"5f0c…": 70000}, "undecodable": {"5f0c…/0": 1}, "cpu_s": 1.5,
+       "requests": [creates, gets, lists, deletes], "error": "", "error_kind": ""}
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from itertools import count
 
 from logstore.errors import Corrupt
 from logstore.history.snapshot import DataFile
@@ -95,11 +94,11 @@ class TaskResult:
     files: Sequence[tuple[bytes, DataFile]] = ()
     """With their topic ids."""
     rows: int = 0
-    bytes_in: int = 0
-    """Of batches as they were stored, or of the files that were merged."""
+    bytes_in: Mapping[bytes, int] = field(default_factory=dict)
+    """By topic id: batches as they were stored, or the files that were merged."""
     undecodable: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
     """Batches kept as they came, by topic id and partition."""
-    requests: Requests = Requests()
+    requests: Requests = field(default_factory=Requests)
     cpu_s: float = 0.0
     error: str = ""
     error_kind: str = ""
@@ -110,7 +109,7 @@ class TaskResult:
                 "number": self.number,
                 "files": [[topic_id.hex(), *astuple(file)] for topic_id, file in self.files],
                 "rows": self.rows,
-                "bytes_in": self.bytes_in,
+                "bytes_in": {topic_id.hex(): size for topic_id, size in self.bytes_in.items()},
                 "undecodable": {
                     f"{topic_id.hex()}/{partition}": number
                     for (topic_id, partition), number in self.undecodable.items()
@@ -128,7 +127,7 @@ def plan_moves(
     pieces: Iterable[Piece],
     sizes: SegmentSizes,
     names: Mapping[bytes, str],
-    numbers: count[int],
+    numbers: Iterator[int],
     *,
     parallelism: int,
     task_bytes: int = TASK_BYTES,
@@ -181,7 +180,7 @@ def result_of(text: str) -> TaskResult:
                 (bytes.fromhex(topic_id), DataFile(*file)) for topic_id, *file in data["files"]
             ),
             rows=data["rows"],
-            bytes_in=data["bytes_in"],
+            bytes_in={bytes.fromhex(one): size for one, size in data["bytes_in"].items()},
             undecodable={
                 (bytes.fromhex(place.split("/")[0]), int(place.split("/")[1])): number
                 for place, number in data["undecodable"].items()

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +28,7 @@ from logstore.log.log import FlushSettings, Log, LogSettings, Self, Topic
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
 from logstore.objects.store import Buffer
-from logstore.open import OpenLog
+from logstore.open import OpenLog, open_tables
 from logstore.perform import Performer
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
@@ -178,7 +179,10 @@ class Running:
         )
         performer = Performer(self.store, registry, clock, chance, lambda: chance.randbytes(16))
         identity = await performer.run(ensure_identity("memory:"))
-        opened = OpenLog(DirectoryLocation(Path("/memory")), performer, identity, StoreCounts())
+        place = DirectoryLocation(Path("/memory"))
+        opened = OpenLog(
+            place, performer, identity, StoreCounts(), tables=partial(open_tables, place.url, None)
+        )
         interval_s = self._settings.number("logstore.flush.interval.ms", 1) / 1000
         log_settings = LogSettings(
             flush=FlushSettings(

@@ -169,6 +169,31 @@ def test_a_commit_is_answered_when_it_is_committed(running: Running, client: Con
         assert reading.result() == 3, "and nobody sees it before"
 
 
+def test_a_commit_that_came_after_the_question_is_not_told(
+    running: Running, client: Connection
+) -> None:
+    """It is not committed when the answer leaves, and may never be: then it would go back."""
+
+    def known() -> int:
+        coordinator = running.broker.groups.find("meanwhile")
+        assert isinstance(coordinator, Coordinator)
+        group = coordinator.states.get("meanwhile")
+        return -1 if group is None else group.offsets["t", 0].offset
+
+    running.hold_store()
+    with ThreadPoolExecutor() as threads, running.connect() as other, running.connect() as third:
+        first = threads.submit(commit, client, "meanwhile", 3)
+        running.wait_until(lambda: known() == 3)
+        reading = threads.submit(fetch_offset, other, "meanwhile")
+        running.wait_until(lambda: asked_to_fetch(running))
+        second = threads.submit(commit, third, "meanwhile", 4)
+        running.wait_until(lambda: known() == 4)
+        running.let_store_go()
+
+        assert (first.result(), second.result()) == (0, 0)
+        assert reading.result() == 3
+
+
 def test_a_store_that_hangs_is_told_as_no_coordinator() -> None:
     with coordinating_broker(offsets_commit_timeout_ms="50") as running:
         running.create_topic("t")

@@ -35,6 +35,22 @@ def test_text_is_time_level_name_and_message() -> None:
     assert line == "2026-01-31T12:00:00.123Z WARNING broker.x closed: peer=a:1"
 
 
+@pytest.mark.parametrize(
+    "said", ["two\nlines", "two\r\nlines", "\x1b[2Jred", "\x85", "\u2028", "\0"]
+)
+def test_text_is_one_line_of_no_control_characters_whatever_a_client_calls_itself(
+    said: str,
+) -> None:
+    line = line_of(TEXT, "closed: client_id=%s", said)
+    assert line.isprintable()
+    assert len(line.splitlines()) == 1
+    assert said.encode("unicode_escape").decode() in line
+
+
+def test_text_shows_letters_of_any_language_as_they_are() -> None:
+    assert line_of(TEXT, "closed: client_id=%s", "größe 大きさ").endswith("client_id=größe 大きさ")
+
+
 def test_json_has_the_same_and_the_facts_by_name() -> None:
     line = line_of(
         JSON, "100%% of %d closed: peer=%s count=%d for_s=%.1f %s", 3, "a:1", 7, 2.5, "z"

@@ -100,3 +100,25 @@ def test_a_deadline_that_sets_another_is_met_again() -> None:
         assert 9 <= alarm.count <= 10
 
     run(story())
+
+
+class Faulty(Alarm):
+    def time_out(self) -> None:
+        super().time_out()
+        raise ValueError("a fault of whoever is told")
+
+
+def test_a_fault_of_one_is_told_and_leaves_the_others_their_deadlines() -> None:
+    async def story() -> None:
+        loop, faults = asyncio.get_running_loop(), list[object]()
+        loop.set_exception_handler(lambda _, context: faults.append(context.get("exception")))
+        timers = Timers(loop)
+        alarms = [Alarm(), Faulty(), Alarm(), Faulty(), Alarm()]
+        for alarm in alarms:
+            timers.set(alarm, 1)
+        await VirtualClock().sleep_s(2)
+
+        assert all(alarm.rang_s is not None for alarm in alarms)
+        assert [type(fault) for fault in faults] == [ValueError, ValueError]
+
+    run(story())

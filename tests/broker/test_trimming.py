@@ -7,18 +7,13 @@ import pytest
 
 from broker.trimming import Trimming
 from logstore.config.broker import BrokerSettings
-from logstore.history.delta import Tables
 from logstore.metadata import read_partition_row
 from logstore.rows import CHAIN, CLUSTER, ChainRow, partition_pk, partition_sk
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run
-from tests.logstore.written import WrittenLog
+from tests.logstore.written import NoTables, WrittenLog
 
 SETTINGS = BrokerSettings({"logstore.delete.grace.ms": "60000"})
-
-
-def no_tables() -> Tables:
-    raise AssertionError("there is no table to look at")
 
 
 async def two_chains(written: WrittenLog) -> None:
@@ -53,7 +48,7 @@ def test_a_broker_trims_its_own_chain_and_the_controller_sealed_ones_too(
             for _ in range(12):
                 await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
             await drop_records(written, 24)
-            await Trimming(log, SETTINGS, lambda: is_controller, no_tables).trim_once()
+            await Trimming(log, SETTINGS, lambda: is_controller, NoTables()).trim_once()
             found = trims(written)
             assert found[2] > 0
             assert (found[1] > 0) == is_controller
@@ -66,7 +61,7 @@ def test_trouble_is_told_once_until_it_is_over(caplog: pytest.LogCaptureFixture)
         written = WrittenLog(checkpoint_segments=3)
         await two_chains(written)
         async with written.life() as log:
-            trimming = Trimming(log, SETTINGS, lambda: True, no_tables)
+            trimming = Trimming(log, SETTINGS, lambda: True, NoTables())
             await written.performer.registry.update_if(CLUSTER, CLUSTER, {"next_epoch": 2})
             for _ in range(3):
                 await trimming.trim_once()

@@ -11,7 +11,9 @@ from logstore.chains.flush import FlushSettings
 from logstore.chains.identity import Identity, ensure_identity
 from logstore.chains.writer import ChainLimits
 from logstore.errors import LogstoreError
+from logstore.history.snapshot import Snapshot
 from logstore.location import DirectoryLocation
+from logstore.log.asked_tables import InTables
 from logstore.log.leader import Appended, Leader
 from logstore.log.log import Log, LogSettings
 from logstore.log.start import Self
@@ -47,6 +49,8 @@ class WrittenLog:
         self.records: dict[TopicPartition, list[tuple[int, int, bytes]]] = {}
         self.reads = CountedReads(self.rows)
         self.values = 0
+        self.tables: Any = None
+        """What opens its topics' tables, if it may have any."""
         chance = random.Random(seed)
         clock = VirtualClock()
         self.performer = Performer(
@@ -72,6 +76,7 @@ class WrittenLog:
             performer or self.performer,
             identity,
             StoreCounts(),
+            tables=self.tables,
         )
         me = Self(broker, "localhost", 9091 + broker, "", f"the lock of {broker}")
         try:
@@ -88,12 +93,8 @@ class WrittenLog:
         self, log: Log, leader: Leader, timestamps: Sequence[int], **batch: Any
     ) -> Appended:
         """Append one batch, a record for each timestamp, and wait until it is committed."""
-        records = []
-        for number, timestamp in enumerate(timestamps):
-            self.values += 1
-            records.append(Record(number, timestamp, None, b"value %d" % self.values))
-        data = memoryview(encode_batch(records, **batch))
-        appended = leader.append(data, check_batch(data, 0, len(data)))
+        records = self._records(timestamps)
+        appended = self._append(leader, records, **batch)
         await committed(log, appended.seq)
         key = TopicPartition(leader.topic_id, leader.partition)
         self.records.setdefault(key, []).extend(
@@ -101,6 +102,21 @@ class WrittenLog:
             for r in records
         )
         return appended
+
+    def append(self, leader: Leader, timestamps: Sequence[int], **batch: Any) -> Appended:
+        """Append one batch that nobody waits for, and that may never be."""
+        return self._append(leader, self._records(timestamps), **batch)
+
+    def _records(self, timestamps: Sequence[int]) -> list[Record]:
+        records = []
+        for number, timestamp in enumerate(timestamps):
+            self.values += 1
+            records.append(Record(number, timestamp, None, b"value %d" % self.values))
+        return records
+
+    def _append(self, leader: Leader, records: Sequence[Record], **batch: Any) -> Appended:
+        data = memoryview(encode_batch(records, **batch))
+        return leader.append(data, check_batch(data, 0, len(data)))
 
     async def reader(self) -> LogReader:
         performer = BlockingPerformer(self.objects, self.reads, random.Random(0))
@@ -165,3 +181,13 @@ def _result_of(coroutine: Coroutine[Any, Any, T]) -> T:
         result: T = end.value
         return result
     raise AssertionError("a row in memory was waited for")
+
+
+class NoTables:
+    """For logs that have no tables."""
+
+    async def snapshot(self, topic_id: bytes) -> Snapshot | None:
+        raise AssertionError("there is no table to look at")
+
+    async def held(self, topic_ids: Sequence[bytes], grace_ms: int, now_ms: int) -> InTables:
+        raise AssertionError("there is no table to look at")

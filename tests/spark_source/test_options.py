@@ -48,6 +48,7 @@ def test_names_and_words_may_be_in_any_case(spell: object) -> None:
         "minOffsetsPerTrigger": "5",
         "maxTriggerDelay": "2 Min",
         "maxRecordsPerPartition": "7",
+        "topicId": bytes(range(16)).hex(),
         "commitGroup": "Lag",
         "Kafka.Bootstrap.Servers": "h:9092",
         "kafka.fetch.max.bytes": "1",
@@ -59,6 +60,7 @@ def test_names_and_words_may_be_in_any_case(spell: object) -> None:
         url="/data/log",
         storage=(("storage.region", "eu-1"),),
         topics=TopicChoice("subscribe", ("a", "b")),
+        topic_id=bytes(range(16)),
         starting=OffsetChoice(EARLIEST),
         ending=OffsetChoice(LATEST),
         include_headers=True,
@@ -230,3 +232,8 @@ def test_a_table_whose_options_spark_dropped_is_told_from_a_missing_option() -> 
 def test_headers_are_known_before_anything_else_is_checked() -> None:
     assert includes_headers({"INCLUDEHEADERS": "true"})
     assert not includes_headers({})
+
+
+def test_a_topic_s_id_is_thirty_two_hex_digits() -> None:
+    with pytest.raises(Invalid, match="topicId is not the id of a topic, 32 hex digits: orders"):
+        parsed(topicId="orders")

@@ -181,3 +181,14 @@ def test_tasks_are_as_many_as_asked_for_and_read_everything_once(
 
     assert len(plan[0]) == tasks
     assert sorted(read(log, plan)) == [("orders", p, n) for p in range(2) for n in range(20)]
+
+
+def test_another_life_of_the_topic_than_the_one_that_is_meant_is_refused(log: LogOnDisk) -> None:
+    meant = log.create_topic("orders", 1)
+    options = {"startingOffsets": "earliest", "topicId": meant.hex()}
+    assert next_of(progress_of(log, **options).initial()) == {"0": 0}
+    log.delete_topic("orders")
+    log.create_topic("orders", 1)
+
+    with pytest.raises(Refused, match=f"created again: topic=orders id={meant.hex()}"):
+        progress_of(log, **options).initial()

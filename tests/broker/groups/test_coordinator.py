@@ -9,6 +9,8 @@ from broker.groups.coordinator import LOAD_AGAIN_S, Coordinator
 from broker.groups.join import JoinAsk
 from broker.groups.key_compaction import RECORDS_FLOOR, SEGMENTS_FLOOR, LogShape, is_due
 from broker.groups.limits import GroupLimits
+from broker.groups.loading import READ_TIMEOUT_S
+from broker.groups.log_port import Batches
 from broker.groups.offsets import Wanted
 from broker.groups.outcome import Joined, Synced
 from broker.groups.sync import SyncAsk
@@ -144,6 +146,63 @@ def test_a_member_that_never_comes_back_is_missed_after_its_session() -> None:
         assert second.heartbeat("g", "m1", None, 1) == 0
         await VirtualClock().sleep_s(SESSION_S + 0.1)
         assert second.heartbeat("g", "m1", None, 1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+    play(story)
+
+
+class SlowPartition(MemoryPartition):
+    """Gives one batch at a time, each after a while."""
+
+    read_s = 0.0
+
+    async def read(self, offset: int, bytes_max: int) -> Batches:
+        await VirtualClock().sleep_s(self.read_s)
+        return await super().read(offset, 1)
+
+
+def test_a_load_may_take_long_as_long_as_it_goes_on() -> None:
+    async def story(bench: Bench) -> None:
+        bench.log = log = SlowPartition()
+        first = await bench.loaded()
+        for partition in range(10):
+            put(first, 7, partition)
+        log.read_s = 0.8 * READ_TIMEOUT_S
+        coordinator = bench.new()
+        async with asyncio.timeout(10 * READ_TIMEOUT_S):
+            await coordinator.load()
+        assert coordinator.states.live_count == 10
+
+    play(story)
+
+
+def test_a_read_that_hangs_is_given_up_and_tried_again() -> None:
+    async def story(bench: Bench) -> None:
+        bench.log = log = SlowPartition()
+        put(await bench.loaded(), 7)
+        coordinator = bench.new()
+        log.read_s = 1000 * READ_TIMEOUT_S
+        async with asyncio.timeout(10 * READ_TIMEOUT_S), asyncio.TaskGroup() as tasks:
+            tasks.create_task(coordinator.load())
+            await VirtualClock().sleep_s(READ_TIMEOUT_S / 2)
+            log.read_s = 0.0
+        assert coordinator.is_loaded
+
+    play(story)
+
+
+def test_who_leads_no_more_ends_loading_and_has_loaded_nothing() -> None:
+    async def story(bench: Bench) -> None:
+        bench.log = log = SlowPartition()
+        first = await bench.loaded()
+        put(first, 7, 0)
+        put(first, 7, 1)
+        coordinator = bench.new()
+        log.read_s = 1.0
+        async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+            tasks.create_task(coordinator.load())
+            await VirtualClock().sleep_s(0.5)
+            log.is_led = False  # fenced, and nobody has said so yet
+        assert not coordinator.is_loaded
 
     play(story)
 

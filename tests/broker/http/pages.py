@@ -15,9 +15,9 @@ from broker.http.door import Door
 from broker.listeners import Listener, bind, parse_address
 from broker.trimming import Trimming
 from logstore.config.broker import BrokerSettings
-from logstore.history.delta import Tables
 from logstore.objects.metered import StoreCounts
 from tests.broker.running import DEADLINE_S, Running
+from tests.logstore.written import NoTables
 
 Labels = frozenset[tuple[str, str]]
 
@@ -97,7 +97,7 @@ class Pages:
             broker=self.running.broker,
             controller=Controller(log, ControllerSettings.of(self.settings), NoPeers()),
             peers=TcpPeers(performer.clock, performer.chance),
-            trimming=Trimming(log, self.settings, lambda: False, lambda: Tables("")),
+            trimming=Trimming(log, self.settings, lambda: False, NoTables()),
             counts=self.counts,
             stop=self.stop,
         )

@@ -13,14 +13,16 @@ from tests.logstore.cli.conftest import Command
 def test_where_nothing_may_go_gc_says_so_and_changes_nothing(
     logstore: Command, written: Path
 ) -> None:
+    configure(written, {})
     before = sorted((written / "chains").rglob("*"))
     answer = logstore("gc", "--url", written)
 
     assert answer.code == OK
     assert answer.out.splitlines() == [
-        "trimmed now      no chain",
-        "objects deleted  0",
-        "waiting          no chain",
+        "log starts raised  0",
+        "trimmed now        no chain",
+        "objects deleted    0",
+        "waiting            no chain",
     ]
     assert sorted((written / "chains").rglob("*")) == before
 
@@ -32,8 +34,46 @@ def test_it_publishes_a_trim_point_and_waits_for_its_grace(
     first = logstore("gc", "--url", written, "--json").json
     assert list(first["published"]) == ["1"]
     second = logstore("gc", "--url", written, "--json").json
-    assert second == {"published": {}, "deleted": {}, "waiting": 1}
+    assert second == {
+        "raised": 0,
+        "published": {},
+        "deleted": {},
+        "waiting": 1,
+        "troubles": [],
+    }
     assert logstore("fsck", "--url", written).code == OK
+
+
+def test_records_that_are_too_old_go_where_somebody_says_how_old(
+    logstore: Command, written: Path
+) -> None:
+    """The log is of 2023; what brokers were told as defaults is not in it."""
+    configure(written, {})
+    assert logstore("gc", "--url", written, "--json").json["raised"] == 0
+    done = logstore("gc", "--url", written, "--retention-ms", 86_400_000, "--json").json
+    assert done["raised"] > 0
+    assert list(done["published"]) == ["1"]
+    again = logstore("gc", "--url", written, "--retention-ms", 86_400_000, "--json").json
+    assert again["raised"] == 0
+
+
+def test_records_that_are_too_old_by_their_topics_own_configs_go(
+    logstore: Command, written: Path
+) -> None:
+    configure(written, {"retention.ms": "86400000"})
+    assert logstore("gc", "--url", written, "--json").json["raised"] > 0
+
+
+def configure(log: Path, configs: dict[str, str]) -> None:
+    """The configs of every topic from now on."""
+    with sqlite3.connect(log / "registry.db") as rows:
+        query = "SELECT sk, attributes FROM rows WHERE pk = 'topic'"
+        for sk, text in rows.execute(query).fetchall():
+            changed = json.dumps({**json.loads(text), "configs": json.dumps(configs)})
+            rows.execute(
+                "UPDATE rows SET attributes = ? WHERE pk = 'topic' AND sk = ?", (changed, sk)
+            )
+    rows.close()
 
 
 def drop_records(log: Path) -> None:

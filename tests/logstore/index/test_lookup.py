@@ -4,8 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logstore.chains.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from logstore.chains.keys import CHECKPOINTS
-from logstore.index.lookup import IndexCache
+from logstore.chains.replay import ChainState, SegmentSpan, Stretch, StretchKey
+from logstore.chains.state import PartitionState
+from logstore.errors import Corrupt
+from logstore.index.lookup import READ_BYTES, IndexCache
 from logstore.index.partition import (
     ChainCheckpoints,
     locate_max_timestamp,
@@ -13,12 +17,14 @@ from logstore.index.partition import (
     locate_time,
     stretch_of,
 )
-from logstore.index.rows import row_at
+from logstore.index.rows import ROW, row_at
 from logstore.log.log import Log
 from logstore.metadata import read_partition_row
 from logstore.objects.memory import MemoryObjects
 from logstore.reader import TopicPartition
 from logstore.rows import StretchRef
+from logstore.steps import GetRange
+from logstore.testing.scripted import drive
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.written import WrittenLog
 
@@ -162,3 +168,67 @@ def test_what_was_read_once_is_read_from_memory_as_long_as_there_is_room(
     first, second = run(scenario())
     assert first > 0
     assert (second == 0) == (pages_bytes_max > 0)
+
+
+def summed_up(partitions: int, rows: int) -> tuple[Checkpoint, bytes]:
+    """A checkpoint of as many stretches, with as many batches each; its pages."""
+    chain = ChainState(bytes(16), 9, next_seq=1, spans=[SegmentSpan(0, 1)])
+    for partition in range(partitions):
+        packed = bytearray()
+        for offset in range(rows):
+            packed += ROW.pack(0, 0, 1, 1, 0, 0, offset, offset, offset, offset, offset)
+        stretch = Stretch(0, rows, PartitionState(), rows=packed)
+        chain.stretches[StretchKey(bytes(16), partition, 0)] = stretch
+    data = encode_checkpoint(chain)
+    front = decode_checkpoint(data)
+    return front, data[front.pages_at :]
+
+
+def test_pages_come_with_those_beside_them_in_reads_of_a_limited_size() -> None:
+    front, pages = summed_up(partitions=60, rows=300)
+    cache, reads = IndexCache(), 0
+    for page in front.pages:
+        steps = cache.page(front, page)
+        try:
+            request = next(steps)
+        except StopIteration as at_once:
+            found = at_once.value
+        else:
+            assert isinstance(request, GetRange)
+            begin = request.start - front.pages_at
+            assert request.length <= READ_BYTES + page.byte_count
+            found, made = drive(cache.page(front, page), [pages[begin:][: request.length]])
+            reads += len(made)
+        assert found == pages[page.position :][: page.byte_count]
+
+    assert len(pages) > 4 * READ_BYTES
+    assert reads == -(-len(pages) // READ_BYTES)
+
+
+def test_a_damaged_page_harms_nobody_but_those_who_want_it() -> None:
+    front, pages = summed_up(partitions=3, rows=2)
+    wanted, damaged, _ = front.pages
+    bad = bytearray(pages)
+    bad[damaged.position] ^= 1
+    cache = IndexCache()
+
+    found, _ = drive(cache.page(front, wanted), [bytes(bad)])
+    assert found == pages[: wanted.byte_count]
+    with pytest.raises(Corrupt, match=f"position={damaged.position}"):
+        drive(cache.page(front, damaged), [bytes(bad)])
+    assert drive(cache.page(front, damaged), [pages])[0] == found
+    with pytest.raises(Corrupt, match="fails its checksum"):
+        drive(IndexCache().page(front, wanted), [pages[:5]])
+
+
+def test_the_pages_of_a_stretch_are_found_among_all() -> None:
+    front, _ = summed_up(partitions=4, rows=5000)
+
+    assert len(front.pages) == 8
+    for partition in range(5):
+        key = StretchKey(bytes(16), partition, 0)
+        assert list(front.pages_of(key)) == [page for page in front.pages if page.key == key]
+    for page in front.pages:
+        near = front.pages_near(page, READ_BYTES)
+        assert page in near
+        assert len({one.position // READ_BYTES for one in near}) == 1

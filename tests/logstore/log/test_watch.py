@@ -1,58 +1,91 @@
 """The watch over the registry: what it reads is never older than what this broker did meanwhile."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import pairwise
 
+from logstore.clock import Clock
 from logstore.log.view import News
-from logstore.log.watch import EVERYTHING_S, Watch
+from logstore.log.watch import BROKERS_S, EVERYTHING_S, Watch
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.store import Row
 from logstore.rows import TOPIC
-from logstore.testing.virtual_loop import run
+from logstore.testing.virtual_loop import VirtualClock, run
 from tests.logstore.written import WrittenLog
+
+READ_S = 0.01
 
 
 class EditedRows(MemoryRows):
-    """Rows that this broker changes while it reads them for the first time."""
+    """Rows that this broker changes while it reads them, as many times as it is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, edits: int) -> None:
         super().__init__()
         self.read_count = 0
         self.edit_count = 0
+        self._edits = edits
 
     async def query(
         self, pk: str, prefix: str = "", *, after: str | None = None, limit: int = 1000
     ) -> Sequence[tuple[str, Row]]:
         if pk == TOPIC:
             self.read_count += 1
-            self.edit_count += self.read_count == 1
+            self.edit_count += self.read_count <= self._edits
+        await VirtualClock().sleep_s(READ_S)
         return await super().query(pk, prefix, after=after, limit=limit)
+
+
+@asynccontextmanager
+async def watched(
+    rows: EditedRows, on_news: Callable[[News], None], on_brokers: Callable[[], None]
+) -> AsyncIterator[Clock]:
+    usual = WrittenLog().performer
+    registry = RetryingRegistry(rows, lambda: "write", usual.clock, usual.chance)
+    watch = Watch(
+        replace(usual, registry=registry),
+        version=lambda: 0,
+        edit_count=lambda: rows.edit_count,
+        on_news=on_news,
+        on_brokers=lambda _: on_brokers(),
+    )
+    fenced = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(watch.run(fenced))
+        yield usual.clock
+        fenced.set()
 
 
 def test_what_was_read_before_an_edit_of_our_own_is_read_again() -> None:
     """It would undo the edit: a topic just made would be dropped, then led a second time."""
 
     async def scenario() -> None:
-        usual = WrittenLog().performer
-        rows = EditedRows()
-        registry = RetryingRegistry(rows, lambda: "write", usual.clock, usual.chance)
+        rows = EditedRows(edits=1)
         heard: list[tuple[int, News]] = []
-        watch = Watch(
-            replace(usual, registry=registry),
-            version=lambda: 0,
-            edit_count=lambda: rows.edit_count,
-            on_news=lambda news: heard.append((rows.read_count, news)),
-            on_brokers=lambda _: None,
-        )
-        fenced = asyncio.Event()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(watch.run(fenced))
-            await usual.clock.sleep_s(1.3 * EVERYTHING_S)
-            fenced.set()
+        async with watched(
+            rows, lambda news: heard.append((rows.read_count, news)), lambda: None
+        ) as clock:
+            await clock.sleep_s(1.3 * EVERYTHING_S)
         first, *_ = heard
         assert first[0] == 2
         assert all(news.is_everything for _, news in heard)
+
+    run(scenario())
+
+
+def test_who_edits_without_a_pause_still_learns_who_is_alive_and_all_else_in_the_end() -> None:
+    async def scenario() -> None:
+        rows = EditedRows(edits=100)
+        heard: list[News] = []
+        looks: list[float] = []
+        async with watched(rows, heard.append, lambda: looks.append(clock.monotonic_s())) as clock:
+            await clock.sleep_s(1.3 * EVERYTHING_S)
+            while rows.read_count <= 100:
+                await clock.sleep_s(1)
+            await clock.sleep_s(1)
+        assert max(b - a for a, b in pairwise(looks)) < 2 * BROKERS_S
+        assert [news.is_everything for news in heard] == [True]
 
     run(scenario())

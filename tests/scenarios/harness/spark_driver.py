@@ -21,7 +21,7 @@ from spark_source import configure
 from tests.servers.s3a import s3a_jars
 
 TOPIC = "orders"
-OFFSETS_PER_BATCH = "200"
+OFFSETS_PER_BATCH = "500"
 MANAGERS = {
     "rename": None,
     "abortable": "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager",

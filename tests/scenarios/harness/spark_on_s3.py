@@ -37,8 +37,8 @@ from tests.servers.s3a import why_no_s3a
 
 PARTITIONS = 4
 FLUSH_S = 60.0
-LINE_S = 180.0
-RECORDS_PER_WAVE, WAVE_S = 50, 0.1
+LINE_S, DRAIN_S = 180.0, 900.0
+RECORDS_PER_WAVE, WAVE_S = 10, 0.1
 BATCHES_PER_LIFE_MAX = 3
 MOMENTS = ("offsets", "written", "committed")
 REFUSED = "403 methods=PUT path=/offsets/"
@@ -67,9 +67,7 @@ class Found:
     def report(self) -> Iterator[str]:
         told = Counter(self.kills)
         yield f"{self.manager}: {len(self.kills)} drivers killed, after {dict(told)}"
-        each = {
-            kind: round(count / max(1, self.batches), 1) for kind, count in self.requests.items()
-        }
+        each = {kind: round(n / max(1, self.batches), 1) for kind, n in self.requests.items()}
         yield f"  {self.batches} batches; requests of the checkpoint, per batch: {each}"
         ending = "ended" if self.ended_when_refused else "WENT ON without it"
         yield f"  a driver that was refused an offsets file {ending}"
@@ -178,7 +176,7 @@ class Series:
 
     def _drain(self) -> None:
         with self._driver("--drain") as driver:
-            assert driver.wait(deadline_s=LINE_S) == 0, driver.lines[-40:]
+            assert driver.wait(deadline_s=DRAIN_S) == 0, driver.lines[-40:]
 
     def _driver(self, *more: str) -> Process:
         place = self._place.place

@@ -1,0 +1,178 @@
+"""Reads the log of a table: the last checkpoint, and the entries after it, through our store.
+
+Entries have no gaps and are only ever cleaned away from the beginning, so an absent entry is the
+tail where the one before it is there.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from logstore.errors import Corrupt, NotFound
+from logstore.history import names
+from logstore.history.checkpoints import decode_checkpoint, decode_hint
+from logstore.history.entries import LogEntry, decode_entry
+from logstore.history.features import TableRules, check_readable
+from logstore.history.patient import PatientStore
+from logstore.history.snapshot import DataFile, FileList, Snapshot, changed
+
+_TOGETHER = 8  # entries asked for at a time, once there is more than one
+
+
+class TableLog:
+    """Of one topic. Raises `Corrupt`, `Refused`, and what stores raise."""
+
+    def __init__(self, store: PatientStore, topic_id: bytes) -> None:
+        self._store = store
+        self._topic_id = topic_id
+
+    def snapshot(self, version: int | None) -> Snapshot | None:
+        """The newest version, or `version`; None: there is no table."""
+        base = self._base(version)
+        found = self._advanced(base, version)
+        if found.version < 0 and version is None:
+            return None
+        if version is not None and found.version != version:
+            raise NotFound(f"no such version: table={self._table} version={version}")
+        check_readable(shown(found), found.rules)
+        return found
+
+    def after(self, known: Snapshot, version: int | None) -> Snapshot | None:
+        """As `snapshot`, beginning with `known`; None if that cannot be gone on with."""
+        found = self._advanced(known, version)
+        if found is known and (version is None or version > known.version):
+            key = names.entry_key(self._topic_id, known.version)
+            try:
+                self._store.get_range(key, 0, 1)
+            except NotFound:
+                return None  # cleaned away since, and with it perhaps the next one
+        if version is not None and found.version != version:
+            return None
+        check_readable(shown(found), found.rules)
+        return found
+
+    def entry(self, version: int) -> LogEntry | None:
+        """None: not there, yet or any more."""
+        try:
+            data = self._store.get(names.entry_key(self._topic_id, version))
+        except NotFound:
+            return None
+        return decode_entry(data, self._topic_id, version)
+
+    def entries(self, first: int, last: int | None = None) -> Iterator[LogEntry]:
+        """Entries from version `first` on, up to `last` or the tail."""
+        found = None if last is not None and first > last else self.entry(first)
+        if found is None:
+            return
+        yield found
+        at = first + 1
+        with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="table-log") as threads:
+            while last is None or at <= last:
+                past = at + _TOGETHER if last is None else min(at + _TOGETHER, last + 1)
+                for found in threads.map(self.entry, range(at, past)):
+                    if found is None:
+                        return
+                    yield found
+                at = past
+
+    def newest(self) -> int:
+        """The newest version, -1 if there is no table."""
+        base = self._hint()
+        version = -1 if base is None else base.version
+        for entry in self.entries(version + 1):
+            version = entry.facts.version
+        return version
+
+    @property
+    def _table(self) -> str:
+        return names.table_key(self._topic_id)
+
+    def _base(self, version: int | None) -> Snapshot:
+        """The newest checkpoint up to `version`, else what was before the first entry."""
+        hint = self._hint()
+        if hint is not None and (version is None or hint.version <= version):
+            try:
+                return self._checkpoint(hint)
+            except NotFound:
+                hint = None  # cleaned away since it was named
+        if hint is None and self._has_first():
+            return Snapshot(self._topic_id, -1)
+        for name in self._listed(version):
+            return self._checkpoint(name)
+        return Snapshot(self._topic_id, -1)
+
+    def _has_first(self) -> bool:
+        try:
+            self._store.get_range(names.entry_key(self._topic_id, 0), 0, 1)
+        except NotFound:
+            return False
+        return True
+
+    def _hint(self) -> names.CheckpointName | None:
+        try:
+            return decode_hint(self._store.get(names.last_checkpoint_key(self._topic_id)))
+        except NotFound:
+            return None
+
+    def _listed(self, version: int | None) -> Sequence[names.CheckpointName]:
+        """Whole checkpoints up to `version`, newest first."""
+        parts: Counter[names.CheckpointName] = Counter()
+        keys = [info.key for info in self._store.list(names.log_prefix(self._topic_id))]
+        for name in map(names.checkpoint_of, keys):
+            if name is not None and (version is None or name.version <= version):
+                parts[name] += 1
+        found = sorted((name for name in parts if parts[name] == name.parts), reverse=True)
+        if keys and not found and version is None:
+            raise Corrupt(f"the log of a table has no beginning: table={self._table}")
+        return found
+
+    def _checkpoint(self, name: names.CheckpointName) -> Snapshot:
+        found = decode_checkpoint(map(self._store.get, name.keys(self._topic_id)), self._topic_id)
+        rules = TableRules()
+        if found.protocol is not None and found.metadata is not None:
+            rules = rules.with_protocol(found.protocol).with_metadata(found.metadata)
+        by_partition: dict[int, list[DataFile]] = {}
+        for file in found.files:
+            by_partition.setdefault(file.partition, []).append(file)
+        lists = {number: FileList(number, files) for number, files in by_partition.items()}
+        return Snapshot(self._topic_id, name.version, found.ends, lists, rules)
+
+    def _advanced(self, base: Snapshot, version: int | None) -> Snapshot:
+        """With the entries after it, all at once: `base` itself if there are none."""
+        rules, ends = base.rules, dict(base.ends)
+        adds: dict[str, DataFile] = {}
+        removed: set[str] = set()
+        last = base.version
+        for entry in self.entries(base.version + 1, version):
+            for path in entry.removed_paths:
+                adds.pop(path, None)
+                removed.add(path)
+            for file in entry.adds:
+                adds[file.path] = file
+            ends.update(entry.ends)
+            if entry.protocol is not None:
+                rules = rules.with_protocol(entry.protocol)
+            if entry.metadata is not None:
+                rules = rules.with_metadata(entry.metadata)
+            last = entry.facts.version
+        if last == base.version:
+            return base
+        removed.update(adds.keys() & _paths_in(base, adds))
+        return replace(changed(base, last, ends, list(adds.values()), removed), rules=rules)
+
+
+def _paths_in(base: Snapshot, adds: dict[str, DataFile]) -> set[str]:
+    """Paths added although they are there: an owner may have statistics of a file made anew."""
+    found: set[str] = set()
+    for file in adds.values():
+        there = base.files_for(file.partition, file.min_offset, file.min_offset + 1)
+        found.update(other.path for other in there if other.path == file.path)
+    return found
+
+
+def shown(snapshot: Snapshot) -> str:
+    """What a table is called in messages."""
+    table = names.table_key(snapshot.topic_id)
+    topic = snapshot.rules.configuration.get(names.TOPIC_PROPERTY)
+    return table if topic is None else f"{table} topic={topic}"

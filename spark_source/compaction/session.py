@@ -1,0 +1,140 @@
+"""What every part of a run does: take a step, have tasks carried out, commit, tell what failed.
+
+`watch` is told of each step before it is begun: progress is shown by it, and tests end runs there.
+Every step may be the last one. A later run begins from the tables, and finds in them what happened.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Protocol
+
+from logstore.clock import Clock, blocking_sleep_s
+from logstore.errors import LogstoreError, Retryable
+from logstore.history.snapshot import Snapshot, TableCommit
+from logstore.reader import LogReader
+from logstore.rows import TableRow
+from spark_source.compaction.backlog import TopicState
+from spark_source.compaction.commit import TableLog, commit_once
+from spark_source.compaction.cut import Topic
+from spark_source.compaction.leased_rows import LeasedRows
+from spark_source.compaction.plan import TASK_BYTES, Task, TaskResult, result_of
+from spark_source.compaction.retention import HORIZON_HOURS, HOUR_MS
+from spark_source.compaction.run_rows import RunId, raise_copy_row
+from spark_source.compaction.summary import Summary
+
+
+class Carrier(Protocol):
+    """Carries out tasks somewhere: `local`, `spark`."""
+
+    @property
+    def parallelism(self) -> int: ...
+
+    def carry_out(self, tasks: Sequence[str]) -> Iterator[str]:
+        """A result for each task, in any order (`plan.TaskResult` as text)."""
+        ...
+
+    def close(self) -> None: ...
+
+
+Watch = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What one run is asked to do. `topics`: these alone; `now`: everything that is committed."""
+
+    topics: tuple[str, ...] = ()
+    now: bool = False
+    keep_deleted: bool = False
+    horizon_hours: int = HORIZON_HOURS
+    task_bytes: int = TASK_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """What a run works with; what is cached in `reader` serves the next run too."""
+
+    rows: LeasedRows
+    reader: LogReader
+    tables: TableLog
+    carrier: Carrier
+    clock: Clock
+    watch: Watch
+    sleep_s: Callable[[float], None] = blocking_sleep_s
+
+
+class Session:
+    """One run as its parts see it. `known` are the newest snapshots, also for the next run."""
+
+    def __init__(
+        self, run: RunId, options: RunOptions, ports: Ports, known: dict[bytes, Snapshot]
+    ) -> None:
+        self.run = run
+        self.options = options
+        self.ports = ports
+        self.known = known
+        self.numbers = count(1)
+        """Of tasks: unique in a run."""
+        self.summary = Summary(run=str(run))
+        self._chance = random.Random(run.owner)
+
+    def step(self, name: str) -> None:
+        """Before every step. Raises `Retryable` once another run may be at work."""
+        self.ports.watch(name)
+        self.ports.rows.check()
+        if self.ports.clock.now_ms() - self.run.began_ms > self.options.horizon_hours * HOUR_MS:
+            raise Retryable("the run takes too long: what it wrote may be swept; it is given up")
+
+    def carry_out(self, tasks: Sequence[Task]) -> dict[int, TaskResult]:
+        """The results by number of task; nothing is begun for none."""
+        found: dict[int, TaskResult] = {}
+        if not tasks:
+            return found
+        self.step("tasks")
+        for text in self.ports.carrier.carry_out([task.text() for task in tasks]):
+            result = result_of(text)
+            found[result.number] = result
+            self.summary.add_task(result)
+            self.step("task done")
+        return found
+
+    def commit(self, state: TopicState, commit: TableCommit) -> None:
+        """Let the table of a topic take `commit`, then its copy row. Raises `Overtaken`."""
+        topic, snapshot = state.topic, state.snapshot
+        if snapshot is None:
+            self.step(f"create table: {topic.name}")
+            snapshot = self.ports.tables.create(topic.topic_id, topic.name)
+        self.step(f"commit: {topic.name}")
+        committed = commit_once(
+            self.ports.tables, snapshot, commit, self.ports.sleep_s, self._chance
+        )
+        self.see(state, committed)
+        self.step(f"copy row: {topic.name}")
+        self.raise_copy_row(state)
+
+    def see(self, state: TopicState, snapshot: Snapshot | None) -> None:
+        """Remember the newest snapshot of a topic's table."""
+        state.snapshot = snapshot
+        if snapshot is not None:
+            self.known[state.topic.topic_id] = snapshot
+
+    def raise_copy_row(self, state: TopicState) -> None:
+        assert state.snapshot is not None
+        row = TableRow(
+            version=state.snapshot.version,
+            ends=state.snapshot.ends,
+            topic=state.topic.name,
+            on_delete=state.topic.on_delete,
+        )
+        self.ports.rows.perform(raise_copy_row(state.topic.topic_id, row))
+        self.summary.topic(state.topic.name).version = state.snapshot.version
+
+    def tell(self, topic: Topic, error: LogstoreError) -> None:
+        """A topic's part of the run has failed; the rest goes on."""
+        self.summary.topic(topic.name).error = str(error)
+
+    def has_failed(self, topic: Topic) -> bool:
+        one = self.summary.topics.get(topic.name)
+        return one is not None and bool(one.error)

@@ -1,0 +1,173 @@
+"""One task of a run: segments → data files, or small data files → one. Plain Python over pyarrow.
+
+Segments are fetched once, and what is wanted of them is kept as it came until all are there. Then
+one partition after the other is decoded and written, in offset order: at most the task's segments,
+one data file and one row group are in memory, however many partitions there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from logstore.errors import Corrupt, Refused
+from logstore.history.columns import TABLE_COLUMNS
+from logstore.history.read import read_rows
+from logstore.history.snapshot import DataFile
+from logstore.history.write import TableWriter
+from logstore.objects.store import BlockingObjectStore
+from logstore.reader import FoundBatch, Piece, SegmentGone, read_batches
+from logstore.records.arrow import decode_to_arrow
+from logstore.records.batch import CorruptBatch
+from spark_source.compaction.plan import MergeTask, MoveTask, Task, TaskResult
+from spark_source.planning import Run
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MiB = 1024 * 1024
+ROWS_MAX = 65_536
+BYTES_MAX = 8 * MiB
+PAYLOAD_BYTES_MAX = 1024 * MiB
+"""What one batch may decompress to, as for readers."""
+
+_ATTRIBUTES_AT = 22  # the low byte, in a batch
+_KINDS, _TRANSACTIONAL = 0x30, 0x10  # control, transactional; transactional and no control
+
+Resolve = Callable[[Run, SegmentGone, Mapping[Piece, int]], Run | None]
+"""(run, what is gone, next offset by piece) → the rest of the run, if any is left."""
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """Batches of one partition, in offset order."""
+
+    batches: list[FoundBatch] = field(default_factory=list)
+
+
+def run_task(
+    store: BlockingObjectStore, task: Task, attempt: str, resolve: Resolve | None = None
+) -> TaskResult:
+    """`attempt` makes the names of files unique: a task may be tried again, or twice at once.
+
+    `resolve` is asked when a segment is gone. Raises `Corrupt` for damage, saying where.
+    """
+    run = f"{task.run}-{attempt}"
+    if isinstance(task, MergeTask):
+        return _merge(store, task, run)
+    return _move(store, task, run, resolve)
+
+
+def _move(
+    store: BlockingObjectStore, task: MoveTask, run: str, resolve: Resolve | None
+) -> TaskResult:
+    gathered: dict[tuple[bytes, int], _Gathered] = {}
+    bytes_in: dict[bytes, int] = {}
+    for each in task.runs:
+        for found in _found(store, each, resolve):
+            key = (found.piece.topic_id, found.piece.partition)
+            gathered.setdefault(key, _Gathered()).batches.append(found)
+            bytes_in[key[0]] = bytes_in.get(key[0], 0) + len(found.data)
+    files: list[tuple[bytes, DataFile]] = []
+    undecodable: dict[tuple[bytes, int], int] = {}
+    row_count = 0
+    for topic_id, partition in sorted(gathered):
+        batches = gathered.pop((topic_id, partition)).batches
+        writer = TableWriter(store, topic_id, partition, run, task.number)
+        for rows in _decoded(batches, task.names[topic_id]):
+            writer.write(rows)
+            row_count += rows.num_rows
+            raw = rows.column("raw_batch")
+            if raw.null_count < len(raw):
+                was = undecodable.get((topic_id, partition), 0)
+                undecodable[topic_id, partition] = was + len(raw) - raw.null_count
+        files += [(topic_id, file) for file in writer.close()]
+    return TaskResult(
+        number=task.number,
+        files=files,
+        rows=row_count,
+        bytes_in=bytes_in,
+        undecodable=undecodable,
+    )
+
+
+def _found(store: BlockingObjectStore, run: Run, resolve: Resolve | None) -> Iterator[FoundBatch]:
+    reached: dict[Piece, int] = {}
+    rest: Run | None = run
+    while rest is not None:
+        try:
+            for found in read_batches(
+                store, rest.chain, rest.first_seq, rest.last_seq, rest.pieces
+            ):
+                reached[found.piece] = found.entry.last_offset + 1
+                yield found
+            return
+        except SegmentGone as gone:
+            if resolve is None:
+                raise
+            rest = resolve(rest, gone, reached)
+
+
+def _decoded(batches: Sequence[FoundBatch], topic: str) -> Iterator[pa.RecordBatch]:
+    for piece, stretch in groupby(batches, lambda found: found.piece):
+        try:
+            yield from decode_to_arrow(
+                _without_transactions(stretch, topic),
+                start=piece.start,
+                end=piece.end,
+                columns=TABLE_COLUMNS,
+                rows_max=ROWS_MAX,
+                bytes_max=BYTES_MAX,
+                payload_bytes_max=PAYLOAD_BYTES_MAX,
+            )
+        except CorruptBatch as fault:
+            raise Corrupt(
+                f"a stored batch is damaged: topic={topic} partition={piece.partition} "
+                f"offsets=[{piece.start}, {piece.end}) chain={piece.chain} cause={fault}; this "
+                "topic is not compacted until it is dealt with: logstore fsck tells more"
+            ) from fault
+
+
+def _without_transactions(found: Iterable[FoundBatch], topic: str) -> Iterator[memoryview]:
+    """Whether a transaction was aborted is not known here yet; its records may be none."""
+    for one in found:
+        if one.data[_ATTRIBUTES_AT] & _KINDS == _TRANSACTIONAL:
+            raise Refused(
+                f"transactional batches need a newer version of logstore: topic={topic} "
+                f"partition={one.piece.partition} offset={one.entry.base_offset}"
+            )
+        yield one.data
+
+
+def _merge(store: BlockingObjectStore, task: MergeTask, run: str) -> TaskResult:
+    first, last = task.files[0], task.files[-1]
+    writer = TableWriter(store, task.topic_id, first.partition, run, task.number)
+    count = 0
+    for rows in read_rows(
+        store,
+        task.topic_id,
+        task.files,
+        first.partition,
+        first.min_offset,
+        last.max_offset + 1,
+        TABLE_COLUMNS,
+        rows_max=ROWS_MAX,
+        bytes_max=BYTES_MAX,
+    ):
+        writer.write(rows)
+        count += rows.num_rows
+    files = writer.close()
+    wanted = sum(file.rows for file in task.files)
+    if count != wanted:
+        raise Corrupt(
+            f"files hold other rows than the table says: topic={task.topic} "
+            f"partition={first.partition} rows={count} said={wanted} first file={first.path}"
+        )
+    return TaskResult(
+        number=task.number,
+        files=[(task.topic_id, file) for file in files],
+        rows=count,
+        bytes_in={task.topic_id: sum(file.size_bytes for file in task.files)},
+    )

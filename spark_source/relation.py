@@ -1,0 +1,146 @@
+"""A topic as one relation, history and tail: `table(spark, url, "orders")`.
+
+History comes from the topic's Delta table at one version where the session has Delta, so that
+filters, columns and partitions are pruned by it; the rest from the log. Without Delta in the
+session the source reads both. Either way it is one moment of the topic, fixed when the relation is
+made.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from logstore.errors import Invalid
+from logstore.history.names import table_key
+from logstore.location import parse_location
+from spark_source.choices import TopicChoice
+from spark_source.pinning import Pinned, pin
+from spark_source.schema import TABLE_COLUMNS, ddl_of
+from spark_source.source import FORMAT
+from spark_source.survey import Survey
+
+logger = logging.getLogger(__name__)
+
+DELTA, SOURCE = "delta", "logstore"
+EXTENSIONS = "spark.sql.extensions"
+DELTA_EXTENSION = "DeltaSparkSessionExtension"
+
+
+def table(
+    spark: SparkSession,
+    url: str,
+    topic: str,
+    *,
+    history: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Every record of `topic` that is committed now, once: the columns of its Delta table.
+
+    The DataFrame stays at this moment however often it is used; make another for a later one.
+    `history` says who reads what has moved to the table: "delta" (delta-spark; files are pruned by
+    filters) or "logstore" (the source); None takes Delta where the session has it and can read the
+    table. `options` are `storage.*` settings. Raises `Invalid`, `Refused` and what Spark raises.
+    """
+    if history not in (None, DELTA, SOURCE):
+        raise Invalid(f"history is read by {DELTA} or {SOURCE}, not by: {history}")
+    storage = dict(options or {})
+    where = parse_location(url).url
+    moment = pin(Survey(where, TopicChoice("subscribe", (topic,)), storage), topic)
+    relation = _Relation(spark, where, storage, moment)
+    if not moment.has_history or history == SOURCE:
+        return relation.by_source()
+    if history == DELTA:
+        return relation.by_delta()
+    return relation.by_either() if _has_delta(spark) else relation.by_source()
+
+
+def create_view(spark: SparkSession, url: str, topic: str, name: str, **more: Any) -> DataFrame:
+    """The temporary view `name` over `table(...)`, which it gives back; replaces one there was.
+
+    A view stays at the moment it was made. Call this again for a later one.
+    """
+    rows = table(spark, url, topic, **more)
+    rows.createOrReplaceTempView(name)
+    return rows
+
+
+class _Relation:
+    def __init__(
+        self, spark: SparkSession, url: str, storage: Mapping[str, str], moment: Pinned
+    ) -> None:
+        self._spark = spark
+        self._url = url
+        self._storage = storage
+        self._moment = moment
+
+    def by_source(self) -> DataFrame:
+        return self._of_log({"startingOffsets": "earliest"})
+
+    def by_delta(self) -> DataFrame:
+        rows = self._of_table()
+        return rows.unionAll(self._tail()) if self._moment.has_tail else rows
+
+    def by_either(self) -> DataFrame:
+        try:
+            return self.by_delta()
+        except PySparkException as error:
+            reason = str(error).strip().partition("\n")[0]
+            logger.warning("Delta cannot read the table here, the source does it: %s", reason)
+            return self.by_source()
+
+    def _tail(self) -> DataFrame:
+        # What retention takes from below the bounds later is not missed: the view had it.
+        return self._of_log(
+            {"startingOffsets": self._json(self._moment.bounds), "failOnDataLoss": "false"}
+        )
+
+    def _of_log(self, start: Mapping[str, str]) -> DataFrame:
+        """Up to the ends; of these partitions alone, since others may come later."""
+        moment = self._moment
+        given = {
+            **self._storage,
+            **start,
+            "path": self._url,
+            "topicId": moment.topic_id.hex(),
+            "assign": json.dumps({moment.topic: sorted(moment.ends)}),
+            "endingOffsets": self._json(moment.ends),
+        }
+        reader = self._spark.read.schema(ddl_of(TABLE_COLUMNS)).format(FORMAT)
+        return reader.options(**given).load()
+
+    def _of_table(self) -> DataFrame:
+        moment = self._moment
+        reader = self._spark.read.format(DELTA).option("versionAsOf", str(moment.version))
+        rows = reader.load(delta_path(self._url, moment.topic_id)).select(*TABLE_COLUMNS)
+        is_gone = _any(
+            (f.col("partition") == number) & (f.col("offset") < start)
+            for number, start in sorted(moment.starts.items())
+            if start > 0
+        )
+        return rows if is_gone is None else rows.where(~is_gone)
+
+    def _json(self, offsets: Mapping[int, int]) -> str:
+        named = {str(number): offset for number, offset in sorted(offsets.items())}
+        return json.dumps({self._moment.topic: named})
+
+
+def delta_path(url: str, topic_id: bytes) -> str:
+    """Of a topic's table, as Hadoop spells it."""
+    found = f"{parse_location(url).url}/{table_key(topic_id)}"
+    return f"s3a://{found.removeprefix('s3://')}" if found.startswith("s3://") else found
+
+
+def _has_delta(spark: SparkSession) -> bool:
+    return DELTA_EXTENSION in str(spark.conf.get(EXTENSIONS, ""))
+
+
+def _any(conditions: Any) -> Column | None:
+    found: Column | None = None
+    for one in conditions:
+        found = one if found is None else found | one
+    return found

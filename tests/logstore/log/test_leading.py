@@ -1,0 +1,85 @@
+"""What begins and ends leaderships here: one partition's trouble holds up no other's."""
+
+from collections.abc import Callable
+from functools import partial
+
+from logstore.chains.state import PartitionState
+from logstore.log.log import Log
+from logstore.rows import (
+    TOPIC,
+    Change,
+    PartitionRow,
+    TopicRow,
+    TopicStatus,
+    partition_pk,
+    partition_sk,
+)
+from logstore.takeover import Inheritance
+from logstore.testing.virtual_loop import VirtualClock, run
+from tests.logstore.written import WrittenLog
+
+NO_SUCH_CHAIN = 99
+LONG_S = 60.0
+SOON_S = 1.0
+
+
+async def until(condition: Callable[[], bool], within_s: float) -> None:
+    clock = VirtualClock()
+    deadline_s = clock.monotonic_s() + within_s
+    while not condition():
+        assert clock.monotonic_s() < deadline_s, "the condition never held"
+        await clock.sleep_s(0.01)
+
+
+async def put_topic(written: WrittenLog, log: Log, name: str, row: PartitionRow) -> bytes:
+    """As another broker would make it, with one partition that names this broker's chain."""
+    topic_id = name.encode().ljust(16, b"-")
+    topic = TopicRow(topic_id, TopicStatus.LIVE, 1, {}, 1)
+    await written.rows.put_if(
+        partition_pk(topic_id, 0), partition_sk(topic_id, 0), row.row(), [], name
+    )
+    await written.rows.put_if(TOPIC, name, topic.row(), [], name)
+    await log.publish([Change(name, topic_id)])
+    return topic_id
+
+
+def is_led(log: Log, name: str) -> bool:
+    return name in log.topics and bool(log.topics[name].leaders)
+
+
+def led_before_by_a_chain_that_is_lost(log: Log) -> PartitionRow:
+    return PartitionRow.new(1, NO_SUCH_CHAIN).taken_by(broker=1, chain=log.epoch, start=5)
+
+
+def test_a_partition_that_cannot_be_led_yet_delays_no_other() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        clock = written.performer.clock
+        async with written.life() as log:
+            await put_topic(written, log, "stuck", led_before_by_a_chain_that_is_lost(log))
+            await clock.sleep_s(LONG_S)  # by now it is tried seldom
+            for number in range(10):
+                name = f"sound-{number}"
+                await put_topic(written, log, name, PartitionRow.new(1, log.epoch))
+                await until(partial(is_led, log, name), SOON_S)
+                await clock.sleep_s(1.7)
+            assert not log.topics["stuck"].leaders
+
+    run(scenario())
+
+
+def test_a_takeover_that_is_over_late_begins_no_leadership_that_has_ended() -> None:
+    """Its row has been another's since, and is ours again, with a state that is yet to be read."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            late = led_before_by_a_chain_that_is_lost(log)
+            now = late.taken_by(broker=2, chain=NO_SUCH_CHAIN, start=6)
+            now = now.taken_by(broker=1, chain=log.epoch, start=7)
+            topic_id = await put_topic(written, log, "orders", now)
+            await until(lambda: "orders" in log.topics, SOON_S)
+            log.inherit([Inheritance(topic_id, 0, late, PartitionState())])
+            assert not log.topics["orders"].leaders
+
+    run(scenario())

@@ -1,0 +1,128 @@
+"""A log in a directory with what was written to it, compacted in this process: for tests."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from logstore.history.delta import Tables
+from logstore.history.names import table_key
+from logstore.history.snapshot import Snapshot
+from logstore.open import open_readable
+from logstore.reader import LogReader
+from logstore.records.encode import encode_batch
+from logstore.records.record import Record
+from logstore.rows import COMPACTION, CompactionRow, TableRow
+from spark_source.compaction.commit import TableLog
+from spark_source.compaction.compactor import Compactor
+from spark_source.compaction.local import LocalCarrier
+from spark_source.compaction.session import RunOptions, Watch
+from spark_source.compaction.summary import Summary
+from tests.spark_source.log_on_disk import LogOnDisk
+
+TIME_MS = 1_700_000_000_000
+LEASE_S = 1.0
+NOW = RunOptions(now=True)
+
+Row = tuple[int, bytes | None]
+"""Offset and value."""
+
+
+class World:
+    """`written` are the values of each partition, by offset from 0 on."""
+
+    def __init__(self, log: LogOnDisk, directory: Path) -> None:
+        self.log = log
+        self.directory = directory
+        self.tables = Tables(str(directory))
+        self.topic_ids: dict[str, bytes] = {}
+        self.written: dict[tuple[str, int], list[bytes]] = {}
+
+    def create(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> bytes:
+        self.topic_ids[name] = self.log.create_topic(name, partitions, configs)
+        for partition in range(partitions):
+            self.written[name, partition] = []
+        return self.topic_ids[name]
+
+    def write(self, topic: str, partition: int, count: int = 10, size: int = 10) -> None:
+        """One batch."""
+        mine = self.written[topic, partition]
+        values = [b"%d" % (len(mine) + n) + b"." * size for n in range(count)]
+        records = [Record(n, TIME_MS + n, b"key", value) for n, value in enumerate(values)]
+        self.log.append(topic, partition, encode_batch(records, compression="lz4"))
+        mine += values
+
+    def fill(self, batches: int = 12) -> None:
+        """A batch after the other to each partition in turn."""
+        places = sorted(self.written)
+        for number in range(batches):
+            self.write(*places[number % len(places)])
+
+    def compactor(self, tables: TableLog | None = None, *, workers: int = 1) -> Compactor:
+        url = str(self.directory)
+        carrier = LocalCarrier(url, {}, workers)
+        return Compactor(url, {}, carrier, lease_s=LEASE_S, tables=tables or self.tables)
+
+    def compact(
+        self,
+        options: RunOptions = NOW,
+        *,
+        tables: TableLog | None = None,
+        watch: Watch = lambda step: None,
+        wait_s: float = 0.0,
+    ) -> Summary:
+        compactor = self.compactor(tables)
+        try:
+            return compactor.run(options, wait_s, watch)
+        finally:
+            compactor.close()
+
+    def snapshot(self, topic: str) -> Snapshot | None:
+        return self.tables.snapshot(self.topic_ids[topic])
+
+    def rows(self, topic: str, partition: int, columns: Sequence[str] = ("value",)) -> list[Any]:
+        """(offset, …) of what the table holds, file by file in the order of its snapshot."""
+        snapshot = self.snapshot(topic)
+        found: list[Any] = []
+        for file in () if snapshot is None else snapshot.files.get(partition, ()):
+            path = self.directory / table_key(self.topic_ids[topic]) / file.path
+            table = pq.ParquetFile(path).read(columns=["offset", *columns])
+            found += zip(*(column.to_pylist() for column in table.columns), strict=True)
+        return found
+
+    def check(self, *, is_complete: bool = True, skip: Sequence[str] = ()) -> None:
+        """Each table holds what was written, once and in order, up to the end that it tells."""
+        for (topic, partition), values in self.written.items():
+            if topic in skip:
+                continue
+            snapshot = self.snapshot(topic)
+            end = 0 if snapshot is None else snapshot.end(partition) or 0
+            assert end == len(values) if is_complete else end <= len(values)
+            assert self.rows(topic, partition) == list(enumerate(values[:end]))
+        self.check_commits(skip)
+
+    def check_commits(self, skip: Sequence[str] = ()) -> None:
+        """Every commit that moves names starts equal to the ends of the version before it."""
+        for topic, topic_id in self.topic_ids.items():
+            if topic in skip or self.snapshot(topic) is None:
+                continue
+            ends: dict[int, int] = {}
+            for facts in self.tables.commits(topic_id, 0):
+                for partition, start in (facts.starts or {}).items():
+                    assert ends.get(partition, start) == start
+                ends |= facts.ends or {}
+
+    def copy_rows(self) -> dict[bytes, TableRow]:
+        log = open_readable(str(self.directory))
+        try:
+            return LogReader(log).table_rows()
+        finally:
+            log.close()
+
+    def run_rows(self) -> list[CompactionRow]:
+        log = open_readable(str(self.directory))
+        try:
+            return [CompactionRow.of(row) for _, row in log.rows.query(COMPACTION)]
+        finally:
+            log.close()

@@ -1,0 +1,186 @@
+"""Moves records of a log on disk to topics' tables, and takes away what they came from: for tests.
+
+What compaction does, in the smallest steps: a file of rows, a commit, a copy row, trimming. Between
+any two a reader may look.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from logstore.backends import Backends
+from logstore.chains.keys import segment_key
+from logstore.history.columns import TABLE_COLUMNS
+from logstore.history.delta import Tables
+from logstore.history.snapshot import DataFile, Snapshot, TableCommit
+from logstore.history.write import TableWriter
+from logstore.location import parse_location
+from logstore.open import ReadableLog, open_readable
+from logstore.reader import LogReader, PartitionView, TopicPartition, read_batches
+from logstore.records.arrow import decode_to_arrow
+from logstore.registry.store import BlockingRowStore
+from logstore.rows import (
+    CHAIN,
+    NO_SEAL,
+    TABLE,
+    ChainRow,
+    PartitionRow,
+    TableRow,
+    chain_sk,
+    partition_pk,
+    partition_sk,
+)
+
+FILE_BYTES_MAX = 16 * 1024
+ROW_GROUP_BYTES = 4 * 1024
+
+
+class Mover:
+    """Of one topic. Every call sees the log as it is then."""
+
+    def __init__(self, directory: Path | str, topic_id: bytes, topic: str = "orders") -> None:
+        self.url = str(directory)
+        self.topic_id = topic_id
+        self.topic = topic
+        self.tables = Tables(self.url)
+        self._runs = 0
+
+    def move(self, ends: Mapping[int, int] | None = None) -> Snapshot:
+        """One run: everything committed, or up to `ends` by partition; then the copy row."""
+        snapshot = self.commit(ends)
+        self.tell(snapshot)
+        return snapshot
+
+    def commit(self, ends: Mapping[int, int] | None = None) -> Snapshot:
+        snapshot = self.tables.create(self.topic_id, self.topic)
+        self._runs += 1
+        log = open_readable(self.url)
+        try:
+            reader = LogReader(log)
+            starts: dict[int, int] = {}
+            reached: dict[int, int] = {}
+            adds: list[DataFile] = []
+            for key, view in self._views(reader).items():
+                end = view.end if ends is None else ends.get(key.partition, 0)
+                start = snapshot.end(key.partition)
+                start = view.log_start if start is None else start
+                if start < end:
+                    starts[key.partition], reached[key.partition] = start, end
+                    adds += self._write(log, reader, key, view, start, end)
+        finally:
+            log.close()
+        if not starts:
+            return snapshot
+        run = f"run{self._runs}"
+        return self.tables.commit(snapshot, TableCommit(starts, reached, adds, (), run))
+
+    def tell(self, snapshot: Snapshot) -> None:
+        """The copy row."""
+        row = TableRow(version=snapshot.version, ends=snapshot.ends, topic=self.topic)
+        place = (TABLE, self.topic_id.hex())
+        with self._rows() as rows:
+            write = rows.put_if if rows.get(*place) is None else rows.update_if
+            write(*place, row.row(), [], f"copy {snapshot.version}")
+
+    def trim(self) -> int:
+        """Deletes segments that the table holds all of, without a grace; says how many.
+
+        Of a log in which this topic is the only one. Lets go of stretches in partitions' rows.
+        """
+        snapshot = self.tables.snapshot(self.topic_id)
+        assert snapshot is not None
+        first_needed: dict[int, int] = {}
+        log = open_readable(self.url)
+        try:
+            reader = LogReader(log)
+            views = self._views(reader)
+            for key, view in views.items():
+                end = max(snapshot.end(key.partition) or 0, view.log_start)
+                for piece in reader.pieces(key, view.row, end, view.end) if end < view.end else ():
+                    seqs = (piece.first_seq, first_needed.get(piece.chain, piece.first_seq))
+                    first_needed[piece.chain] = min(seqs)
+        finally:
+            log.close()
+        chains = {ref.chain for view in views.values() for ref in view.row.stretches}
+        with self._rows() as rows:
+            for key, view in views.items():
+                self._let_go(rows, key, view.row, snapshot.end(key.partition) or 0)
+            return sum(self._trim_chain(rows, chain, first_needed.get(chain)) for chain in chains)
+
+    def _trim_chain(self, rows: BlockingRowStore, chain: int, first_needed: int | None) -> int:
+        """Up to the last checkpoint at most; opening and seal stay, as they do for ever."""
+        found = rows.get(CHAIN, chain_sk(chain))
+        assert found is not None
+        row = ChainRow.of(found)
+        limits = (row.checkpoint, row.seal, first_needed)
+        trim = min(limit for limit in limits if limit is not None and limit != NO_SEAL)
+        if trim <= max(row.trim, 1):
+            return 0
+        rows.update_if(
+            CHAIN, chain_sk(chain), {"trim": trim, "deleted": trim}, [], f"trim {chain} {trim}"
+        )
+        for seq in range(max(row.deleted, 1), trim):
+            (Path(self.url) / segment_key(chain, seq)).unlink()
+        return trim - max(row.deleted, 1)
+
+    def _let_go(
+        self, rows: BlockingRowStore, key: TopicPartition, row: PartitionRow, end: int
+    ) -> None:
+        """Of stretches that end where the table goes on, but never of the newest."""
+        below = [n for n in range(len(row.stretches)) if (row.end_of(n) or end + 1) <= end]
+        if below:
+            left = replace(row, stretches=row.stretches[len(below) :]).row()["stretches"]
+            place = partition_pk(*key), partition_sk(*key)
+            rows.update_if(*place, {"stretches": left}, [], f"let go {key.partition} {end}")
+
+    @contextmanager
+    def _rows(self) -> Iterator[BlockingRowStore]:
+        rows = Backends(parse_location(self.url)).rows("sqlite:registry.db", "create").blocking()
+        try:
+            yield rows
+        finally:
+            rows.close()
+
+    def _views(self, reader: LogReader) -> dict[TopicPartition, PartitionView]:
+        topics = {name: row for name, row in reader.topics().items() if name == self.topic}
+        return reader.partitions(topics)
+
+    def _write(
+        self,
+        log: ReadableLog,
+        reader: LogReader,
+        key: TopicPartition,
+        view: PartitionView,
+        start: int,
+        end: int,
+    ) -> Sequence[DataFile]:
+        store = log.performer.store
+        writer = TableWriter(
+            store,
+            key.topic_id,
+            key.partition,
+            f"run{self._runs}",
+            key.partition,
+            file_bytes_max=FILE_BYTES_MAX,
+            row_group_bytes=ROW_GROUP_BYTES,
+        )
+        for piece in reader.pieces(key, view.row, start, end):
+            found = read_batches(store, piece.chain, piece.first_seq, piece.last_seq, [piece])
+            for rows in decoded((one.data for one in found), piece.start, piece.end):
+                writer.write(rows)
+        return writer.close()
+
+
+def decoded(batches: Iterator[memoryview], start: int, end: int) -> Iterator[pa.RecordBatch]:
+    return decode_to_arrow(
+        batches,
+        start=start,
+        end=end,
+        columns=TABLE_COLUMNS,
+        rows_max=1000,
+        bytes_max=1 << 20,
+        payload_bytes_max=1 << 28,
+    )
