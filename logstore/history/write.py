@@ -177,7 +177,7 @@ class _OpenFile:
 
     def close(self) -> memoryview:
         self._writer.close()
-        return memoryview(self._sink.getvalue())
+        return memoryview(self._sink.getvalue()).cast("B")  # Arrow says signed bytes
 
 
 def _parquet_writer(

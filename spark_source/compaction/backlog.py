@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from logstore.clock import Clock
-from logstore.errors import Corrupt, Denied, LogstoreError, Retryable
+from logstore.errors import Corrupt, Denied, LogstoreError, Refused, Retryable
 from logstore.history.snapshot import Snapshot
 from logstore.pieces import Piece, TopicPartition
 from logstore.reader import LogReader, PartitionView, SegmentGone
@@ -82,8 +82,16 @@ class Backlog:
             by_topic.setdefault(key.topic_id, {})[key] = view
         for topic_id, state in states.items():
             state.views = by_topic.get(topic_id, {})
-            state.waiting()  # raises where the registry is old
-        return states
+        return {topic_id: state for topic_id, state in states.items() if self._is_sound(state)}
+
+    def look_again(self, states: Mapping[bytes, TopicState], topic_id: bytes) -> None:
+        """After a table went on without us: its newest snapshot, and then committed ends."""
+        state = states[topic_id]
+        state.snapshot = self._tables.snapshot(topic_id)
+        mine = {one.topic.name for one in states.values()}
+        rows = {name: row for name, row in self._reader.topics().items() if name in mine}
+        views = self._reader.partitions(rows)
+        state.views = {key: view for key, view in views.items() if key.topic_id == topic_id}
 
     def due(self, states: Mapping[bytes, TopicState], *, everything: bool) -> Due:
         """What is to move now; with `everything`, whatever is committed."""
@@ -136,6 +144,17 @@ class Backlog:
 
     def segment_sizes(self, chain: int, first_seq: int, last_seq: int) -> list[int]:
         return [span.size_bytes for span in self._reader.spans(chain, first_seq, last_seq)]
+
+    def _is_sound(self, state: TopicState) -> bool:
+        """False for a topic that was deleted while it was looked at: its rows went before."""
+        try:
+            state.waiting()
+        except Refused:
+            now = self._reader.topics().get(state.topic.name)
+            if now is None or now.topic_id != state.topic.topic_id:
+                return False
+            raise
+        return True
 
     def _snapshots(
         self, rows: Mapping[str, TopicRow], known: Mapping[bytes, Snapshot]

@@ -136,7 +136,8 @@ class Moves:
         self._overtaken_count += 1
         if self._overtaken_count > OVERTAKEN_MAX:
             raise Retryable("tables go on without this run, again and again: who else writes them?")
-        self._session.see(state, self._session.ports.tables.snapshot(state.topic.topic_id))
+        self._backlog.look_again(self._states, state.topic.topic_id)
+        self._session.see(state, state.snapshot)
 
 
 def _failures(

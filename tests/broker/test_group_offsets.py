@@ -5,9 +5,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from broker.groups.coordinator import Coordinator
+from logstore.wire.apis import APIS, decode_response_header, encode_request_frame
 from logstore.wire.client import Connection
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.delete_groups import DeleteGroupsRequest
+from logstore.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from logstore.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -17,10 +24,12 @@ from logstore.wire.messages.offset_delete import (
 from logstore.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
 from tests.broker.group_calls import (
     DELETE_GROUPS,
+    OFFSET_COMMIT,
     OFFSET_DELETE,
     OFFSET_FETCH,
     commit,
@@ -180,18 +189,26 @@ def test_a_commit_that_came_after_the_question_is_not_told(
         group = coordinator.states.get("meanwhile")
         return -1 if group is None else group.offsets["t", 0].offset
 
+    question = OffsetFetchRequest("meanwhile", [OffsetFetchRequestTopic("t", [0])])
+    later = OffsetCommitRequest(
+        "meanwhile",
+        topics=[OffsetCommitRequestTopic("t", [OffsetCommitRequestPartition(0, 4, -1, "")])],
+    )
     running.hold_store()
-    with ThreadPoolExecutor() as threads, running.connect() as other, running.connect() as third:
+    with ThreadPoolExecutor() as threads, running.connect() as other:
         first = threads.submit(commit, client, "meanwhile", 3)
         running.wait_until(lambda: known() == 3)
-        reading = threads.submit(fetch_offset, other, "meanwhile")
-        running.wait_until(lambda: asked_to_fetch(running))
-        second = threads.submit(commit, third, "meanwhile", 4)
+        for key, version, request in ((OFFSET_FETCH, 7, question), (OFFSET_COMMIT, 7, later)):
+            other.send_raw(b"".join(encode_request_frame(key, APIS[key], version, None, request)))
         running.wait_until(lambda: known() == 4)
         running.let_store_go()
+        api, answer = APIS[OFFSET_FETCH], other.read_frame()
+        _, at = decode_response_header(answer, api, 7)
 
-        assert (first.result(), second.result()) == (0, 0)
-        assert reading.result() == 3
+        assert first.result() == 0
+        (topic,) = api.decode_response(7, answer, at).topics
+        assert [one.committed_offset for one in topic.partitions] == [3]
+        other.read_frame()
 
 
 def test_a_store_that_hangs_is_told_as_no_coordinator() -> None:

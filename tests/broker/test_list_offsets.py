@@ -15,7 +15,7 @@ from logstore.wire.messages.list_offsets import (
 )
 from tests.broker.running import LIST_OFFSETS, Running, batch_of, produce
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_REMOTE, PENDING = -1, -2, -3, -4, -5, -6
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING = -1, -2, -3, -4, -5, -6
 TIMES = ([1000, 1500, 1200], [1100, 3000, 2000], [2500])
 
 
@@ -90,13 +90,13 @@ def test_read_committed_ends_at_the_last_stable_offset(client: Connection) -> No
 @pytest.mark.usefixtures("times")
 def test_ends_of_tiers(client: Connection) -> None:
     assert found(client, EARLIEST_LOCAL) == (0, -1)
-    assert found(client, LATEST_REMOTE) == (-1, -1)
+    assert found(client, LATEST_TIERED) == (-1, -1)
 
 
 @pytest.mark.usefixtures("times")
 @pytest.mark.parametrize(
     ("timestamp", "version"),
-    [(MAX_TIMESTAMP, 6), (EARLIEST_LOCAL, 7), (LATEST_REMOTE, 8), (PENDING, 10), (-99, 10)],
+    [(MAX_TIMESTAMP, 6), (EARLIEST_LOCAL, 7), (LATEST_TIERED, 8), (PENDING, 10), (-99, 10)],
 )
 def test_a_question_that_a_version_does_not_know_is_unsupported(
     client: Connection, timestamp: int, version: int

@@ -73,7 +73,7 @@ def test_what_was_written_is_read(store: DirectoryStore) -> None:
 
 def test_many_files_and_row_groups_read_as_one(store: DirectoryStore) -> None:
     rows = some_rows(0, 5000)
-    files = written(store, rows, row_group_bytes=8_000, file_bytes_max=20_000)
+    files = written(store, rows, row_group_bytes=20_000, file_bytes_max=10_000)
 
     assert len(files) > 5
     found = list(reading(store, files, 0, 5000))

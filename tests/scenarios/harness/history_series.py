@@ -37,7 +37,6 @@ RECORD_BYTES = 900  # about
 FLUSH_S = 120.0
 ATTEMPTS = 10
 LOOP = "tests.scenarios.harness.maintenance"
-GRACE_MS = 3_000
 
 
 @dataclass(slots=True)
@@ -123,8 +122,7 @@ def run(
     made = records(seed, partitions)
     count = int(megabytes * 1e6 / RECORD_BYTES / rounds)
     with ExitStack() as stack:
-        settings = ("--set", f"logstore.delete.grace.ms={GRACE_MS}")
-        broker = stack.enter_context(start_broker(str(log), more=settings))
+        broker = stack.enter_context(start_broker(str(log)))
         bootstrap = bootstrap_of(broker)
         create_topic(bootstrap, TOPIC, partitions)
         loop = _Loop(str(log), random.Random(seed), stack)

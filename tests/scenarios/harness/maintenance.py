@@ -5,15 +5,17 @@
     compacted rows=<n>           `logstore compact --now` ended well
     compacted code=<n>           … or did not
     optimized removed=<n>        somebody's OPTIMIZE of the table, which knows nothing of logstore
-    trimmed objects=<n>          `logstore gc`
+    trimmed objects=<n>          what `logstore gc` does, with a grace of seconds
 
 Until SIGTERM, after which what is going on is ended, or a kill.
 """
 
 import argparse
+import asyncio
 import contextlib
 import io
 import json
+import random
 import signal
 import sys
 from pathlib import Path
@@ -22,9 +24,15 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from logstore.cli.main import main as logstore
+from logstore.clock import SystemClock
+from logstore.history.delta import Tables
 from logstore.history.names import TABLES
+from logstore.log.asked_tables import TablesInThreads
+from logstore.log.held_by_tables import HeldByTables
+from logstore.open import open_existing
+from logstore.trimming import Trimmer
 
-GRACE_MINUTES = "0.05"
+GRACE_MS = 3_000
 
 
 def main() -> int:
@@ -51,10 +59,21 @@ def compact(url: str) -> str:
 
 
 def trim(url: str) -> int:
-    code, said = _command("gc", "--url", url, "--grace-minutes", GRACE_MINUTES, "--json")
-    if code:
-        return -1
-    return sum(json.loads(said)["deleted"].values())
+    """As `logstore gc` does, with a grace of seconds; how many objects were deleted."""
+    return asyncio.run(_trim(url))
+
+
+async def _trim(url: str) -> int:
+    log = await open_existing(url, clock=SystemClock(), chance=random.Random())
+    try:
+        held = HeldByTables(TablesInThreads(lambda: Tables(url, {})), GRACE_MS)
+        known = await held.look(log.performer, fresh=True)
+        assert not known.troubles, known.troubles
+        trimmer = Trimmer(log.identity.cluster_id, grace_ms=GRACE_MS)
+        done = await trimmer.trim_once(log.performer, held=known.ends)
+    finally:
+        await log.close()
+    return sum(done.deleted.values())
 
 
 def optimize(log: Path) -> int:
