@@ -23,9 +23,17 @@ from benchmarks.profile_report import report
 
 CASES = (
     *("decode", "start", "tiny_requests", "acknowledge", "fetch", "produce"),
-    *("cluster_produce", "cluster_fetch", "followers", "registry", "takeover", "metadata"),
-    "spark_plan",
-    *("spark_read", "spark_latency"),
+    *(
+        "cluster_produce",
+        "cluster_fetch",
+        "followers",
+        "registry",
+        "takeover",
+        "metadata",
+        "compact",
+    ),
+    *("spark_plan", "history_fetch"),
+    *("spark_read", "spark_latency", "spark_history"),
 )
 
 
@@ -124,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         nargs="+",
         default=[10, 1000],
-        help="for registry; takeover takes the largest",
+        help="for registry and compact; takeover takes the largest",
     )
     parser.add_argument("--full", action="store_true", help="spark_read: every cell, for hours")
     parser.add_argument("--no-peer", action="store_true", help="without Apache Kafka")

@@ -14,6 +14,7 @@ as a new epoch; what it led is its successors' by then. Where it runs twice, one
 
 import asyncio
 import gc
+import logging
 import os
 import random
 import signal
@@ -39,7 +40,7 @@ from broker.store_watch import watch_store
 from broker.trimming import Trimming
 from logstore.clock import SystemClock
 from logstore.config.broker import BrokerSettings
-from logstore.errors import Invalid, LogstoreError
+from logstore.errors import Fenced, Invalid, LogstoreError, OutcomeUnknown, Retryable
 from logstore.host_lock import HostLock
 from logstore.log.asked_tables import TablesInThreads
 from logstore.log.history import HistorySettings
@@ -60,6 +61,8 @@ GC_THRESHOLDS = (50_000, 20, 100)
 DIRECTORY_FLUSH_MS, BUCKET_FLUSH_MS = 10, 100
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
+logger = logging.getLogger(__name__)
+
 Wrap = Callable[[OpenLog], OpenLog]
 """Puts wrappers around a log's store or registry: meters, caches, faults."""
 
@@ -76,6 +79,18 @@ class ServeSettings:
     log_format: str = TEXT
     state_directory: Path | None = None
     settings: BrokerSettings = field(default_factory=BrokerSettings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Process:
+    """What lasts as long as the process; epochs of its broker come and go. `lock` is a name."""
+
+    settings: ServeSettings
+    opened: OpenLog
+    listeners: Sequence[Listener]
+    stop: asyncio.Event
+    lock: str
+    door: "Door | None"
 
 
 def serve(settings: ServeSettings, *, wrap: Wrap | None = None) -> int:
@@ -139,13 +154,28 @@ async def _serve_log(
     """Hold the lock of this broker, and live until somebody says stop, again after each fence."""
     clock = opened.performer.clock
     lock = HostLock(opened.lock_directory / f"broker-{settings.broker}.lock")
-    wait_s = AGAIN_FIRST_S
+    process = _Process(
+        settings=settings,
+        opened=opened,
+        listeners=listeners,
+        stop=stop,
+        lock=lock.name,
+        door=door,
+    )
+    wait_s, has_lived = AGAIN_FIRST_S, False
     try:
         while True:
             began_s = clock.monotonic_s()
-            code = await _live(settings, opened, listeners, stop, lock.name, door)
+            try:
+                code = await _live(process)
+            except (Fenced, Retryable, OutcomeUnknown) as error:
+                if not (has_lived or isinstance(error, Fenced)):
+                    raise  # a first start that fails is for a person to look at
+                logger.warning("cannot start again yet: broker=%d %s", settings.broker, error)
+                code = None
             if code is not None:
                 return code
+            has_lived = True
             if clock.monotonic_s() - began_s > AGAIN_MAX_S:
                 wait_s = AGAIN_FIRST_S
             with suppress(TimeoutError):
@@ -158,23 +188,17 @@ async def _serve_log(
         lock.release()
 
 
-async def _live(
-    settings: ServeSettings,
-    opened: OpenLog,
-    listeners: Sequence[Listener],
-    stop: asyncio.Event,
-    lock: str,
-    door: "Door | None",
-) -> int | None:
+async def _live(process: _Process) -> int | None:
     """One epoch, in one task group; its exit code, None when it was fenced."""
     code: int | None = FAILED
+    settings, opened, listeners = process.settings, process.opened, process.listeners
     try:
         async with asyncio.TaskGroup() as tasks:
             host, port = listeners[0].public_address
             places = {one.name: Address(*one.public_address) for one in listeners}
-            me = Self(settings.broker, host, port, settings.rack, lock, places)
+            me = Self(settings.broker, host, port, settings.rack, process.lock, places)
             log = await Log.start(opened, me, _log_settings(settings.settings, opened), tasks)
-            code = await _accept(settings, opened, log, listeners, stop, tasks, door)
+            code = await _accept(process, log, tasks)
             raise _Ended
     except* _Ended:
         pass
@@ -183,59 +207,61 @@ async def _live(
     return code
 
 
-async def _accept(
-    settings: ServeSettings,
-    opened: OpenLog,
-    log: Log,
-    listeners: Sequence[Listener],
-    stop: asyncio.Event,
-    tasks: asyncio.TaskGroup,
-    door: "Door | None",
-) -> int | None:
+async def _accept(process: _Process, log: Log, tasks: asyncio.TaskGroup) -> int | None:
     """Serve until somebody says stop (the exit code), or the chain is fenced (None)."""
-    performer = log.performer
+    settings, performer = process.settings, log.performer
     broker = Broker(log, settings.settings, authorizer=AllowAll(), clock=SystemClock(), tasks=tasks)
     peers = TcpPeers(performer.clock, performer.chance)
     controller = Controller(log, ControllerSettings.of(settings.settings), peers)
     broker.controller = controller
-    server = Server(broker, listeners)
+    server = Server(broker, process.listeners)
     await server.listen()
     tasks.create_task(broker.groups.run())
     running = tasks.create_task(controller.run())
     trimming, retention = _upkeep(settings, log, lambda: controller.is_active)
     tasks.create_task(trimming.run())
     tasks.create_task(retention.run())
-    if door is not None:
-        door.watch(
+    if process.door is not None:
+        process.door.watch(
             broker=broker,
             controller=controller,
             peers=peers,
             trimming=trimming,
-            counts=opened.counts,
-            stop=stop,
+            counts=process.opened.counts,
+            stop=process.stop,
         )
     _collect_less()
-    addresses = ", ".join(map(str, listeners))
-    name = f"logstore: broker {settings.broker} epoch {log.epoch}"
-    _say(f"{name} listening on {addresses} (log {settings.url}, cluster {broker.cluster_id})")
-    ends = [tasks.create_task(stop.wait()), tasks.create_task(log.fenced.wait())]
+    addresses = ", ".join(map(str, process.listeners))
+    log_name = f"log {settings.url}, cluster {broker.cluster_id}"
+    _say(f"{_name(process, log)} listening on {addresses} ({log_name})")
+    ends = [tasks.create_task(process.stop.wait()), tasks.create_task(log.fenced.wait())]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    if stop.is_set() and not log.fenced.is_set():
+    if process.stop.is_set() and not log.fenced.is_set():
         await _hand_over(settings, log)
     controller.stop()
     await asyncio.wait([running], timeout=GIVE_UP_TIMEOUT_S)
-    if stop.is_set():
-        for listener in listeners:
+    return await _end(process, log, server)
+
+
+async def _end(process: _Process, log: Log, server: Server) -> int | None:
+    """Commit what was taken, and say how it ended: the exit code, or None."""
+    name = _name(process, log)
+    if process.stop.is_set():
+        for listener in process.listeners:
             listener.socket.close()
     is_committed = await server.stop(STOP_TIMEOUT_S)
     if log.fenced.is_set():
         _say(f"{name} ended: another broker took over its partitions")
-        return OK if stop.is_set() else None
+        return OK if process.stop.is_set() else None
     if not is_committed:
         _say(f"{name} ended: not all that was taken could be committed; look at the store")
         return FAILED
     _say(f"{name} stopped")
     return OK
+
+
+def _name(process: _Process, log: Log) -> str:
+    return f"logstore: broker {process.settings.broker} epoch {log.epoch}"
 
 
 def _upkeep(
@@ -279,8 +305,12 @@ def _log_settings(settings: BrokerSettings, opened: OpenLog) -> LogSettings:
         cache_bytes_max=settings.number("logstore.history.cache.bytes"),
         threads=settings.number("logstore.history.threads"),
     )
-    cache_bytes_max = settings.number("logstore.cache.bytes")
-    return LogSettings(flush=flush, cache_bytes_max=cache_bytes_max, history=history)
+    return LogSettings(
+        flush=flush,
+        cache_bytes_max=settings.number("logstore.cache.bytes"),
+        history=history,
+        delete_grace_s=settings.number("logstore.delete.grace.ms") / 1000,
+    )
 
 
 def _collect_less() -> None:

@@ -1,7 +1,7 @@
 """Once a minute: trim this broker's own chain, and as controller those that are sealed."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from logstore.config.broker import BrokerSettings
@@ -63,25 +63,29 @@ class Trimming:
             return mine(epoch, row) or (is_controller and sealed(epoch, row))
 
         try:
-            due = await self._pass(wanted, troubles, may_delete=False)
-            if due:
-                await self._pass(wanted, troubles, may_delete=True)
+            done = await self._pass(wanted, troubles)
+            if done.due:
+                await self._pass(wanted, troubles, done.due_topics)
         except LogstoreError as error:
             is_alarm = isinstance(error, Corrupt | Refused)
             troubles[f"cannot trim: {error}"] = logging.ERROR if is_alarm else logging.WARNING
         self._tell(troubles)
 
-    async def _pass(self, wanted: Wanted, troubles: dict[str, int], *, may_delete: bool) -> int:
-        """Chains that something may be deleted of; before that tables are looked at anew."""
+    async def _pass(
+        self, wanted: Wanted, troubles: dict[str, int], due: Collection[bytes] | None = None
+    ) -> Trimmed:
+        """Nothing is deleted unless it is known what is `due`: those tables are asked anew."""
         performer = self._log.performer
-        held = await self._tables.look(performer, fresh=may_delete)
+        held = await self._tables.look(performer, fresh=due or ())
         for trouble in held.troubles:
             troubles[f"a table is not trimmed by: {trouble}"] = logging.ERROR
-        done = await self._trimmer.trim_once(performer, wanted, held.ends, may_delete=may_delete)
+        done = await self._trimmer.trim_once(
+            performer, wanted, held.ends, may_delete=due is not None
+        )
         self.published_count += len(done.published)
         self.deleted_count += sum(done.deleted.values())
         _report(done)
-        return done.due
+        return done
 
     def _tell(self, troubles: dict[str, int]) -> None:
         """Once for each trouble; what passes by itself is worth a word, what does not an alarm."""

@@ -10,6 +10,7 @@
     change            feed                    FeedRow
     table             <topic id>              TableRow        (both in `table_rows`)
     compaction        <run>                   CompactionRow
+    trim              <topic id>              see `log.table_marks`
 
 Decoding a row that lacks an attribute, or has one of another type, is `Corrupt`; attributes that
 came later have a default. Pure.

@@ -61,6 +61,8 @@ class Trimmed:
     """Chains whose trim point is published and whose grace has not passed."""
     due: int = 0
     """Chains whose grace has passed, of which nothing was deleted because this pass might not."""
+    due_topics: set[bytes] = field(default_factory=set)
+    """Topics that lie in those: whose tables are to be asked anew."""
 
 
 class _Kept(NamedTuple):
@@ -145,7 +147,9 @@ class Trimmer:
             case Next.WAIT:
                 done.waiting += 1
             case Next.DELETE if not may_delete:
+                front = yield from cache.front(epoch, row.trim)
                 done.due += 1
+                done.due_topics.update(key.topic_id for key in front.stretches)
             case Next.DELETE:
                 yield from _check_still_allowed(cache, epoch, row, needs)
                 known = yield from checkpoints_of(cache, epoch, row.checkpoint)

@@ -74,7 +74,10 @@ def _batches(value_bytes: int, codec: Codec) -> list[bytes]:
         encode_batch(
             [
                 Record(
-                    i, 1_700_000_000_000 + i, b"key%013d" % i, _value(value_bytes, i + 31 * number)
+                    i,
+                    1_700_000_000_000 + i,
+                    b"key%013d" % i,
+                    like_json(value_bytes, i + 31 * number),
                 )
                 for i in range(count)
             ],
@@ -85,7 +88,8 @@ def _batches(value_bytes: int, codec: Codec) -> list[bytes]:
     ]
 
 
-def _value(size: int, number: int) -> bytes:
+def like_json(size: int, number: int) -> bytes:
+    """A value of so many bytes that compresses as JSON of web clicks does."""
     parts = [
         b'{"user":%d,"action":"view","page":"/products/%d","session":"%08x"}'
         % (k * 7919 % 1000, k * 31 % 500, k * 2654435761 % 2**32)

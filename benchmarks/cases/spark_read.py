@@ -1,17 +1,17 @@
 """Spark reads a topic: `format("logstore")` beside `format("kafka")`, `local[2]`, batch and stream.
 
 MB of values. Sinks: noop, `sum(crc32(value))`, a Delta table. Each measurement is a Spark of its
-own that has read a smaller topic before. Ours reads without a broker, it has gone; what Kafka's
-uses while it serves is counted. Without --full a part of the cells; --load takes those whose load
-begins so, such as "1KB json zstd".
+own that has read the topic once before. Ours reads without a broker, it has gone; what Kafka's uses
+while it serves is counted. Without --full a part of the cells; --load takes those whose load begins
+so, such as "1KB json zstd".
 """
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import product, starmap
 
-from benchmarks.contenders import Contender, Contenders
+from benchmarks.contenders import Contender, Contenders, Parts
 from benchmarks.load import LARGE, Load, chosen
 from benchmarks.options import Options
 from benchmarks.spark.filled import Filled, Place
@@ -50,20 +50,19 @@ LOADS: Mapping[str, tuple[str, Load]] = {
     for kind in KINDS
     for codec in CODECS
 }
+DELTA = (Cell("1KB json zstd", "stream", "delta"), Cell("100B json lz4", "stream", "delta"))
 FULL = (
-    *(Cell(load, mode, sink) for load in LOADS for mode in ("batch", "stream")
-      for sink in ("noop", "sum")),
-    *(Cell(f"{size} {kind} none", "stream", "delta") for size in SIZES for kind in KINDS),
+    *starmap(Cell, product(LOADS, ("batch", "stream"), ("noop", "sum"))),
+    *DELTA,
 )
 PART = (
     *(Cell("1KB random none", "batch", "noop"), Cell("1KB random none", "stream", "noop")),
-    *(Cell("1KB json zstd", "stream", "sum"), Cell("1KB json none", "stream", "delta")),
-    *(Cell("100B random none", "batch", "noop"), Cell("100B json lz4", "stream", "sum")),
-    Cell("100B json none", "stream", "delta"),
+    *(Cell("1KB json zstd", "stream", "sum"), Cell("100B random none", "stream", "noop")),
+    *(Cell("100B json lz4", "batch", "sum"), *DELTA),
 )
 
 
-def parts(options: Options) -> Iterator[Contenders]:
+def parts(options: Options) -> Parts:
     """One cell after the other; those of one load share its servers."""
     loads = chosen({name: load for name, (_, load) in LOADS.items()}, options)
     for name, load in loads.items():
@@ -96,7 +95,6 @@ def _measure(
             "sink": cell.sink,
             "brokers": place.brokers,
             "topic": asdict(place.topic),
-            "warm_up": asdict(place.warm_up),
             "profiles": None if profiles is None else str(profiles),
         },
     )

@@ -1,9 +1,8 @@
 """One load in both places: a log without a broker, and a node of Apache Kafka that serves it."""
 
 import os
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
 
@@ -14,8 +13,6 @@ from benchmarks.peers.server import Server, Start, running, stop
 from benchmarks.spark.values import checksum, values_of
 
 PARTITIONS = 4
-WARM_UP_SHARE = 4
-"""The topic that is read before has this part of the records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,6 @@ class Place:
     options: dict[str, str]
     brokers: tuple[int, ...]
     topic: Topic
-    warm_up: Topic
 
 
 class Filled:
@@ -59,32 +55,24 @@ class Filled:
     @cached_property
     def log(self) -> Place:
         """Its broker has gone: the objects and the registry's file are all there is."""
-        server, topic, warm_up = self._fill(start_logstore)
+        server, topic = self._fill(start_logstore)
         stop(server.processes)
-        return Place("logstore", {"path": str(server.directory)}, (), topic, warm_up)
+        return Place("logstore", {"path": str(server.directory)}, (), topic)
 
     @cached_property
     def kafka(self) -> Place:
-        server, topic, warm_up = self._fill(start_kafka)
+        server, topic = self._fill(start_kafka)
         options = {"kafka.bootstrap.servers": server.bootstrap}
-        brokers = tuple(one.pid for one in server.processes)
-        return Place("kafka", options, brokers, topic, warm_up)
+        return Place("kafka", options, tuple(one.pid for one in server.processes), topic)
 
-    def _fill(self, start: Start) -> tuple[Server, Topic, Topic]:
+    def _fill(self, start: Start) -> tuple[Server, Topic]:
         server = self._servers.enter_context(running(start))
-        small = replace(self._load, total_bytes=self._load.total_bytes // WARM_UP_SHARE)
-        topic, warm_up = (self._topic(server, load) for load in (self._load, small))
-        os.sync()  # what is still to be written to disk would be written during the first read
-        return server, topic, warm_up
-
-    def _topic(self, server: Server, load: Load) -> Topic:
         name = new_topic(server.bootstrap, partitions=PARTITIONS)
-        produce(server.bootstrap, name, load, spread=PARTITIONS, values=self._values)
-        return Topic(name, load.record_count, checksum(self._values, load.record_count))
+        produce(server.bootstrap, name, self._load, spread=PARTITIONS, values=self._values)
+        os.sync()  # what is still to be written to disk would be written during the first read
+        rows = self._load.record_count
+        return server, Topic(name, rows, checksum(self._values, rows))
 
     @cached_property
     def _values(self) -> list[bytes]:
         return list(values_of(self._kind, self._load.record_bytes))
-
-
-Choose = Callable[[Filled], Place]

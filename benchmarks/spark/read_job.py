@@ -1,7 +1,7 @@
 """One read of a topic by Spark, measured: `python -m benchmarks.spark.read_job ASKED ANSWER`.
 
-The same query reads another, smaller topic before, so that Java has compiled and Python imported
-what it runs. What a query must have read is checked, so that nothing is fast by leaving out rows.
+The same query has run once before, so that Java has compiled and Python imported what it runs. What
+a query must have read is checked, so that nothing is fast by leaving out rows.
 """
 
 import json
@@ -28,12 +28,10 @@ def main() -> int:
     settings = {PROFILER: "perf"} if asked["profiles"] else {}
     spark = make_session(asked["jars"], Path(asked["directory"]), settings)
     job = ReadJob(spark, asked)
-    for_nothing = asked["warm_up"]
-    job.read(for_nothing["name"])
-    job.check(**for_nothing)
+    job.read()
     load, spent, brokers_s = os.getloadavg()[0], spent_here(), spent_by(asked["brokers"])
     began_s = time.perf_counter()
-    job.read(asked["topic"]["name"])
+    job.read()
     wall_s = time.perf_counter() - began_s
     used = spent_here().since(spent)
     brokers_s = spent_by(asked["brokers"]) - brokers_s
@@ -44,7 +42,7 @@ def main() -> int:
         "brokers_s": brokers_s,
         "load": load,
     }
-    job.check(**asked["topic"])
+    job.check()
     answer_at.write_text(json.dumps(found))
     if asked["profiles"]:
         spark.profile.dump(asked["profiles"], type="perf")
@@ -58,51 +56,55 @@ class ReadJob:
     def __init__(self, spark: SparkSession, asked: Mapping[str, Any]) -> None:
         self._spark = spark
         self._format: str = asked["format"]
-        self._options: Mapping[str, str] = asked["options"]
+        self._topic: Mapping[str, Any] = asked["topic"]
+        wanted = {"subscribe": self._topic["name"], "startingOffsets": "earliest"}
+        self._options: Mapping[str, str] = {**asked["options"], **wanted}
         self._directory = Path(asked["directory"])
         self._is_stream = asked["mode"] == "stream"
         self._sink: str = asked["sink"]
         self._sums: list[tuple[int, int]] = []
-        self._rows = 0
+        self._rows = self._reads = 0
 
-    def read(self, name: str) -> None:
-        """All of topic `name`."""
-        options = {**self._options, "subscribe": name, "startingOffsets": "earliest"}
+    def read(self) -> None:
+        """All of the topic, once more."""
+        self._reads += 1
         self._sums.clear()
         if self._is_stream:
-            self._stream(options, name)
+            self._stream()
         else:
-            self._batch(options, name)
+            self._batch()
 
-    def check(self, name: str, rows: int, crc: int) -> None:
-        """The last read had so many rows, with that sum of checksums, as far as its sink tells."""
+    def check(self) -> None:
+        """The last read had all rows, and all bytes of their values, as far as its sink tells."""
+        rows, crc = self._topic["rows"], self._topic["crc"]
         if self._is_stream:
             assert self._rows == rows, f"the stream had {self._rows} rows of {rows}"
         if self._sink == "sum":
             assert self._sums == [(rows, crc)], f"{self._sums} instead of {rows} rows, sum {crc}"
         elif self._sink == "delta":
-            written = self._spark.read.format("delta").load(self._table(name)).count()
+            written = self._spark.read.format("delta").load(self._table).count()
             assert written == rows, f"the table has {written} rows of {rows}"
 
-    def _batch(self, options: Mapping[str, str], name: str) -> None:
-        frame = self._spark.read.format(self._format).options(**options).load()
+    def _batch(self) -> None:
+        frame = self._spark.read.format(self._format).options(**self._options).load()
         match self._sink:
             case "noop":
                 frame.write.format("noop").mode("overwrite").save()
             case "delta":
-                frame.write.format("delta").save(self._table(name))
+                frame.write.format("delta").save(self._table)
             case _:
                 self._sum(frame)
 
-    def _stream(self, options: Mapping[str, str], name: str) -> None:
-        frame = self._spark.readStream.format(self._format).options(**options).load()
+    def _stream(self) -> None:
+        frame = self._spark.readStream.format(self._format).options(**self._options).load()
+        checkpoint = str(self._directory / f"checkpoint-{self._reads}")
         writer = frame.writeStream.trigger(availableNow=True)
-        writer = writer.option("checkpointLocation", str(self._directory / f"checkpoint-{name}"))
+        writer = writer.option("checkpointLocation", checkpoint)
         match self._sink:
             case "noop":
                 query = writer.format("noop").start()
             case "delta":
-                query = writer.format("delta").start(self._table(name))
+                query = writer.format("delta").start(self._table)
             case _:
                 query = writer.foreachBatch(lambda rows, _number: self._sum(rows)).start()
         query.awaitTermination()
@@ -113,8 +115,9 @@ class ReadJob:
         if sums[0]:  # a stream that starts may begin with an empty batch
             self._sums.append((sums[0], sums[1]))
 
-    def _table(self, name: str) -> str:
-        return str(self._directory / f"table-{name}")
+    @property
+    def _table(self) -> str:
+        return str(self._directory / f"table-{self._reads}")
 
 
 if __name__ == "__main__":

@@ -148,7 +148,16 @@ def _update(member: Member, ask: JoinAsk, outcome: Outcome) -> None:
 def _add(
     group: Group, ask: JoinAsk, member_id: str, limits: GroupLimits, now: Moment, outcome: Outcome
 ) -> None:
-    member = Member(
+    member = group.members[member_id] = _member(ask, member_id)
+    member.joining, member.is_new = ask.token, True
+    member.session_due_ms = now.steady_ms + NEW_MEMBER_JOIN_MS
+    group.wake_at(member.session_due_ms)
+    group.has_new_member = True
+    settle(group, limits, now, outcome)
+
+
+def _member(ask: JoinAsk, member_id: str) -> Member:
+    return Member(
         member_id,
         ask.instance_id,
         ask.client_id,
@@ -157,14 +166,7 @@ def _add(
         ask.session_timeout_ms,
         ask.protocol_type,
         tuple(ask.protocols),
-        joining=ask.token,
-        is_new=True,
-        session_due_ms=now.steady_ms + NEW_MEMBER_JOIN_MS,
     )
-    group.members[member_id] = member
-    group.wake_at(member.session_due_ms)
-    group.has_new_member = True
-    settle(group, limits, now, outcome)
 
 
 def _join_static(
@@ -194,17 +196,8 @@ def _join_static(
 
 def _replace(group: Group, old: Member, ask: JoinAsk) -> Member:
     """The member under its new id, in the old one's place."""
-    member = Member(
-        ask.new_member_id,
-        ask.instance_id,
-        ask.client_id,
-        ask.client_host,
-        ask.rebalance_timeout_ms,
-        ask.session_timeout_ms,
-        ask.protocol_type,
-        tuple(ask.protocols),
-        old.assignment,
-    )
+    member = _member(ask, ask.new_member_id)
+    member.assignment = old.assignment
     group.members = {
         one.member_id: one for one in (member if m is old else m for m in group.members.values())
     }

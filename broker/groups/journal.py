@@ -3,7 +3,6 @@
 So the next coordinator has little to read, however many commits there were.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -16,6 +15,7 @@ from broker.groups.outcome import Change
 from broker.groups.state import GroupStates
 from logstore.clock import Clock
 from logstore.errors import LogstoreError
+from logstore.log.leading import committed
 
 RECORDS_PER_BATCH = 500
 AGAIN_S = 30.0
@@ -79,7 +79,7 @@ class Journal:
                 if changes:
                     self._append(changes)
                 await self._clock.sleep_s(0)
-            await self._committed(self.last_seq)
+            await committed(self._log, self.last_seq)
             await self._log.raise_log_start(start)
             self.rewrite_count += 1
         except LogstoreError as error:
@@ -90,16 +90,6 @@ class Journal:
             self._shape = self._next_shape
         finally:
             self._next_shape = None
-
-    async def _committed(self, seq: int) -> None:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(error: LogstoreError | None) -> None:
-            if not future.done():
-                future.set_exception(error) if error else future.set_result(None)
-
-        self._log.when_committed(seq, done)
-        await future
 
 
 def _parts(items: Iterable[T]) -> Iterator[list[T]]:

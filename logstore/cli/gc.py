@@ -36,6 +36,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
             help=f"retention.{name} of topics that say nothing themselves; without it they keep "
             "everything, since what brokers were told is not in the log",
         )
+    parser.add_argument(
+        "--trust-table",
+        metavar="TOPIC",
+        action="append",
+        default=[],
+        help="trim by this topic's table again although one of its commits was found overwritten "
+        "or turned back: what it lacks of records then goes for good",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -57,6 +65,8 @@ async def _run(options: argparse.Namespace) -> int:
     )
     try:
         tables = TablesInThreads(lambda: Tables(options.url, storage))
+        for name in options.trust_table:
+            await _trust(log, tables, name)
         swept = await _sweep(log, tables, _defaults(options))
         done, troubles = await _trim(log, tables, options.grace_minutes * 60_000)
     finally:
@@ -77,6 +87,19 @@ def _defaults(options: argparse.Namespace) -> dict[str, str]:
     return {name: str(value) for name, value in given.items() if value is not None}
 
 
+async def _trust(log: "OpenLog", tables: "AskedTables", name: str) -> None:
+    from logstore.errors import Invalid
+    from logstore.log.table_marks import change_marks, read_marks
+    from logstore.metadata import read_topics
+
+    topic = (await log.performer.run(read_topics())).get(name)
+    snapshot = None if topic is None else await tables.snapshot(topic.topic_id)
+    if snapshot is None:
+        raise Invalid(f"no such topic, or it has no table: topic={name}")
+    marks = await log.performer.run(read_marks())
+    await log.performer.run(change_marks(marks, {snapshot.topic_id: snapshot.version}))
+
+
 async def _sweep(log: "OpenLog", tables: "AskedTables", defaults: Mapping[str, str]) -> "Swept":
     from logstore.log.retention_sweep import sweep, topics_to_sweep
     from logstore.metadata import read_table_rows
@@ -94,9 +117,11 @@ async def _trim(
     log: "OpenLog", tables: "AskedTables", grace_ms: int
 ) -> tuple["Trimmed", Sequence[str]]:
     from logstore.log.held_by_tables import HeldByTables
+    from logstore.metadata import read_table_rows
     from logstore.trimming import Trimmer
 
-    held = await HeldByTables(tables, grace_ms).look(log.performer, fresh=True)
+    rows = await log.performer.run(read_table_rows())
+    held = await HeldByTables(tables, grace_ms).look(log.performer, fresh=rows.keys())
     trimmer = Trimmer(log.identity.cluster_id, grace_ms=grace_ms)
     return await trimmer.trim_once(log.performer, held=held.ends), held.troubles
 

@@ -29,6 +29,7 @@ OTHERS = (
     "probe",
     "table",
     "compaction",
+    "trim",
     "config",
     "user",
     "acl",

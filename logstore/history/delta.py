@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from logstore.backends import Backends
 from logstore.clock import Clock, SystemClock
@@ -59,7 +59,7 @@ class Tables:
         self._location = parse_location(url)
         self._storage = dict(storage or {})
         opened = store or Backends(self._location, self._storage).blocking_store()
-        self._store = PatientStore(opened)
+        self._store = PatientStore.of(opened)
         self._clock = clock or SystemClock()
 
     def snapshot(
@@ -115,7 +115,8 @@ class Tables:
         log = self._log(topic_id)
         found = [entry.facts for entry in log.entries(since_version)]
         if not found and since_version <= log.newest():
-            _raise_cleaned(topic_id, since_version)
+            key = names.entry_key(topic_id, since_version)
+            raise NotFound(f"an entry of a table's log was cleaned away: key={key}")
         return found
 
     def version_at(self, topic_id: bytes, time_ms: int) -> int | None:
@@ -123,14 +124,11 @@ class Tables:
 
         By the clocks of those who committed. Raises `NotFound` if the log does not go back so far.
         """
-        log = self._log(topic_id)
-        for version in range(log.newest(), -1, -1):
-            entry = log.entry(version)
-            if entry is None:
-                _raise_cleaned(topic_id, version)
-            if entry.facts.timestamp_ms <= time_ms:
-                return version
-        return None
+        return self._log(topic_id).since(time_ms)[0]
+
+    def since(self, topic_id: bytes, time_ms: int) -> tuple[int | None, Sequence[CommitFacts]]:
+        """`version_at`, and what was committed after it, oldest first; everything read anew."""
+        return self._log(topic_id).since(time_ms)
 
     def vacuum(self, topic_id: bytes, retention_hours: int, dry_run: bool) -> int:
         """Deletes files that no version of the last hours names; says how many. Repeatable.
@@ -216,11 +214,6 @@ class Tables:
             with path.open("rb") as file:
                 files.sync_data(file.fileno())
         files.sync_folder(folder)
-
-
-def _raise_cleaned(topic_id: bytes, version: int) -> NoReturn:
-    key = names.entry_key(topic_id, version)
-    raise NotFound(f"an entry of a table's log was cleaned away: key={key}")
 
 
 @contextmanager

@@ -32,7 +32,8 @@ def held_ends(tables: Tables, topic_ids: Sequence[bytes], grace_ms: int, now_ms:
 
     Everything is read anew, so that what was overwritten is seen: per topic the table's newest
     version, the one a grace ago, and every entry since; with a commit a minute and a grace of an
-    hour about 150 GETs. Raises what stores raise, except where a table itself is at fault.
+    hour about 150 GETs (0.006 cents), so not for every topic every minute. Raises what stores
+    raise, except where a table itself is at fault.
     """
     ends: dict[TopicPartition, int] = {}
     troubles: list[str] = []
@@ -51,14 +52,13 @@ def held_ends(tables: Tables, topic_ids: Sequence[bytes], grace_ms: int, now_ms:
 
 def _held(tables: Tables, topic_id: bytes, since_ms: int) -> Mapping[int, int] | str:
     """Ends by partition, or what is wrong."""
-    version = tables.version_at(topic_id, since_ms)
+    version, facts = tables.since(topic_id, since_ms)
     if version is None:
         return {}
     then = tables.snapshot(topic_id, version=version)
     now = tables.snapshot(topic_id)
     if then is None or now is None:
         raise NotFound("it vanished while it was read")
-    facts = tables.commits(topic_id, version + 1)
     trouble = broken_link(then, now, facts)
     if trouble is not None:
         return f"{trouble} table={table_key(topic_id)}; no segment of it is deleted"

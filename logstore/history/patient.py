@@ -35,6 +35,11 @@ class PatientStore:
         self._chance = chance or random.Random()
         self._sleep_s = sleep_s
 
+    @classmethod
+    def of(cls, store: BlockingObjectStore) -> "PatientStore":
+        """`store` itself, if it is patient already."""
+        return store if isinstance(store, cls) else cls(store)
+
     def create(self, key: str, parts: Sequence[Buffer]) -> None:
         """One attempt: what its failure means, the caller knows."""
         self._store.create(key, parts)

@@ -69,7 +69,7 @@ def read_rows(
         raise Invalid(f"cannot read rows so: columns={','.join(columns)} {rows_max=} {bytes_max=}")
     if whole_batches and "raw_batch" not in columns:
         raise Invalid("whole batches need the column raw_batch")
-    reading = _Reading(PatientStore(store), names.table_key(topic_id), columns)
+    reading = _Reading(PatientStore.of(store), names.table_key(topic_id), columns)
     ordered = sorted(
         (file for file in files if file.partition == partition),
         key=lambda file: (file.min_offset, file.max_offset),

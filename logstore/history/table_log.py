@@ -7,15 +7,22 @@ tail where the one before it is there.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 from logstore.errors import Corrupt, NotFound
 from logstore.history import names
 from logstore.history.checkpoints import decode_checkpoint, decode_hint
-from logstore.history.entries import LogEntry, decode_entry
+from logstore.history.entries import CHECKPOINT_INTERVAL, LogEntry, decode_entry
 from logstore.history.features import TableRules, check_readable
 from logstore.history.patient import PatientStore
-from logstore.history.snapshot import DataFile, FileList, Snapshot, changed
+from logstore.history.snapshot import (
+    CommitFacts,
+    DataFile,
+    FileList,
+    Snapshot,
+    changed,
+)
 
 _TOGETHER = 8  # entries asked for at a time, once there is more than one
 
@@ -78,11 +85,33 @@ class TableLog:
 
     def newest(self) -> int:
         """The newest version, -1 if there is no table."""
-        base = self._hint()
-        version = -1 if base is None else base.version
+        hint = self._hint()
+        version = -1 if hint is None else hint.version
         for entry in self.entries(version + 1):
             version = entry.facts.version
         return version
+
+    def since(self, time_ms: int) -> tuple[int | None, list[CommitFacts]]:
+        """The newest version committed at `time_ms` or before, and what was committed after it.
+
+        By the clocks of those who committed. None: the table is younger. Raises `NotFound` if the
+        log does not go back so far.
+        """
+        hint = self._hint()
+        late = [entry.facts for entry in self.entries(0 if hint is None else hint.version)]
+        before = late[0].version - 1 if late else -1
+        while late and late[0].timestamp_ms > time_ms and before >= 0:
+            first = max(before - _TOGETHER + 1, 0)
+            earlier = [entry.facts for entry in self.entries(first, before)]
+            if not earlier or earlier[-1].version != before:
+                key = names.entry_key(self._topic_id, before)
+                raise NotFound(f"an entry of a table's log was cleaned away: key={key}")
+            late = [*earlier, *late]
+            before = first - 1
+        for at in range(len(late) - 1, -1, -1):
+            if late[at].timestamp_ms <= time_ms:
+                return late[at].version, late[at + 1 :]
+        return None, late
 
     @property
     def _table(self) -> str:
@@ -98,6 +127,10 @@ class TableLog:
                 hint = None  # cleaned away since it was named
         if hint is None and self._has_first():
             return Snapshot(self._topic_id, -1)
+        if hint is not None and version is not None:
+            usual = names.CheckpointName(version - version % CHECKPOINT_INTERVAL)
+            with suppress(NotFound):  # then others make them, or at other versions
+                return self._checkpoint(usual)
         for name in self._listed(version):
             return self._checkpoint(name)
         return Snapshot(self._topic_id, -1)

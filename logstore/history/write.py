@@ -50,7 +50,7 @@ class TableWriter:
         row_group_bytes: int = ROW_GROUP_BYTES,
         compression: str = "zstd",
     ) -> None:
-        self._store = PatientStore(store)
+        self._store = PatientStore.of(store)
         self._name = (topic_id, partition, run, number)
         self._file_bytes_max = file_bytes_max
         self._row_group_bytes = row_group_bytes

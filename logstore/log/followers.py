@@ -1,6 +1,6 @@
 """Follows the chains of other leaders: headers and indexes only, one bounded task per chain.
 
-    followers = Followers(cluster_id, performer, checkpoints, tasks)
+    followers = Followers(cluster_id, performer, checkpoints, tasks, delete_grace_s=3_600)
     topic.followers = followers.follow(topic.topic_id, {partition: its row, ...})
 
 A look at the next seq is one GET: one a second and chain where nothing happens, about one per
@@ -32,9 +32,6 @@ CAUGHT_UP_S = 10.0
 TROUBLE_S = 60.0
 """When to try a chain again that cannot be followed."""
 
-ROW_AGAIN_S = 1_800.0
-"""Half the grace of deletion: a next seq missing for longer may have been deleted (rule 6)."""
-
 CHAINS_KEPT_MAX = 4
 """Chains in memory that no partition is followed in."""
 
@@ -50,8 +47,11 @@ class Followers:
         performer: Performer,
         checkpoints: ChainCheckpoints,
         tasks: asyncio.TaskGroup,
+        *,
+        delete_grace_s: float,
     ) -> None:
         self._cluster_id = cluster_id
+        self._delete_grace_s = delete_grace_s
         self._performer = performer
         self._checkpoints = checkpoints
         self._chains: dict[int, _Chain] = {}
@@ -116,7 +116,7 @@ class Followers:
     def _chain(self, epoch: int) -> "_Chain":
         chain = self._chains.pop(epoch, None)
         if chain is None:
-            chain = _Chain(self._cluster_id, epoch, self._performer)
+            chain = _Chain(self._cluster_id, epoch, self._performer, self._delete_grace_s / 2)
         self._chains[epoch] = chain
         return chain
 
@@ -189,6 +189,9 @@ class _Chain:
     cluster_id: bytes
     epoch: int
     performer: Performer
+    row_again_s: float
+    """Half the grace of deletion: a next seq missing for longer may have been deleted (rule 6)."""
+
     partitions: dict[StretchKey, Followed] = field(default_factory=dict)
     error: LogstoreError | None = None
     is_running: bool = False
@@ -261,7 +264,7 @@ class _Chain:
             for key in touched & self.partitions.keys():
                 self.partitions[key].advance()
         self._note(count, is_at_tail=width is None or count < width)
-        if self.performer.clock.monotonic_s() - self._found_s > ROW_AGAIN_S:
+        if self.performer.clock.monotonic_s() - self._found_s > self.row_again_s:
             if await perform(follower.look_at_row()):
                 self._tell_all()
             self._note(1, is_at_tail=False)

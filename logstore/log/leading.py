@@ -11,10 +11,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Protocol
 
 from logstore.chains.replay import ChainState
 from logstore.chains.state import PartitionState
-from logstore.chains.writer import ChainWriter
+from logstore.chains.writer import ChainWriter, Waiter
 from logstore.errors import ConditionFailed, Fenced, LogstoreError
 from logstore.inheritance import inherit
 from logstore.leadership import change_leader
@@ -249,7 +250,13 @@ def _each(steps: Sequence[Steps[PartitionRow]]) -> Steps[Sequence[PartitionRow |
     return results
 
 
-async def committed(writer: ChainWriter, seq: int) -> None:
+class Commits(Protocol):
+    """A chain's writer, or what stands in front of one."""
+
+    def when_committed(self, seq: int, waiter: Waiter) -> None: ...
+
+
+async def committed(writer: Commits, seq: int) -> None:
     """Wait until segment `seq` is committed. Raises `Fenced`."""
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -61,6 +61,8 @@ class LogSettings:
     """Segment bodies kept in memory: the tail, and what lagging consumers read. At 100 MB/s the
     default covers a second of tail; consumers further back cost one GET per segment and broker."""
     history: HistorySettings = field(default_factory=HistorySettings)
+    delete_grace_s: float = 3_600.0
+    """How long after they were given up segments are deleted, at the soonest, by any broker."""
 
 
 class Log:
@@ -117,7 +119,13 @@ class Log:
         self._checkpoints = ChainCheckpoints(
             IndexCache(), live={self.epoch: lambda: self.writer.durable_checkpoints}
         )
-        self._followers = Followers(cluster_id, performer, self._checkpoints, tasks)
+        self._followers = Followers(
+            cluster_id,
+            performer,
+            self._checkpoints,
+            tasks,
+            delete_grace_s=settings.delete_grace_s,
+        )
         self._leading.warm = self._followers.chain_state
         segments = Reader(performer, self.cache, self._checkpoints, self._followers)
         self._segments = segments

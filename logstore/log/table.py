@@ -27,6 +27,9 @@ T = TypeVar("T")
 RUN_BYTES = 4 << 20
 """A run ends with the batch that reaches this."""
 
+FIRST_RUN_BYTES = 512 << 10
+"""One that goes on from no other: somebody waits for its first batch, and may want no more."""
+
 BATCH_BYTES = 256 << 10
 """Before compression; so that several fit into what consumers ask for of a partition."""
 
@@ -92,8 +95,10 @@ class TableReader:
         bases: list[int] = []
         ends: list[int] = []
         byte_count, position = 0, offset
-        while byte_count < RUN_BYTES and position < table_end:
-            cursor = self._cursor_at(stream, position, snapshot, table_end)
+        cursor = self._suspended(stream, position, snapshot)
+        bytes_max = RUN_BYTES if cursor else FIRST_RUN_BYTES
+        while position < table_end:
+            cursor = cursor or _opened(self._store, stream, position, snapshot, table_end)
             for batch in cursor.batches:
                 header = read_header(batch, 0, len(batch))
                 position = header.next_offset
@@ -101,40 +106,23 @@ class TableReader:
                 bases.append(header.base_offset)
                 ends.append(position)
                 byte_count += len(batch)
-                if byte_count >= RUN_BYTES:
-                    self._keep(stream, position, cursor)
+                if byte_count >= bytes_max:
                     break
-            else:
-                position = max(position, cursor.end)
-                if batches:
-                    break
+            if byte_count >= bytes_max:
+                self._suspend(stream, position, cursor)
+                break
+            position, cursor = max(position, cursor.end), None
+            if batches:
+                break
         is_last = position >= table_end
         return Run(offset, position, snapshot.version, batches, bases, ends, byte_count, is_last)
 
-    def _cursor_at(
-        self, stream: Stream, position: int, snapshot: Snapshot, table_end: int
-    ) -> _Cursor:
+    def _suspended(self, stream: Stream, position: int, snapshot: Snapshot) -> _Cursor | None:
         with self._lock:
             cursor = self._cursors.pop((stream, position), None)
-        if cursor is not None and cursor.version == snapshot.version:
-            return cursor
-        partition = stream.partition
-        end = _window_end(snapshot, partition, position, table_end)
-        files = snapshot.files_for(partition, position, end)
-        rows = read_rows(
-            self._store,
-            stream.topic_id,
-            files,
-            partition,
-            position,
-            end,
-            BATCH_COLUMNS,
-            whole_batches=True,
-        )
-        batches = batches_of(rows, stream.compression, BATCH_BYTES)
-        return _Cursor(batches, end, snapshot.version)
+        return cursor if cursor and cursor.version == snapshot.version else None
 
-    def _keep(self, stream: Stream, position: int, cursor: _Cursor) -> None:
+    def _suspend(self, stream: Stream, position: int, cursor: _Cursor) -> None:
         with self._lock:
             self._cursors[stream, position] = cursor
             while len(self._cursors) > self._cursors_max:
@@ -219,6 +207,27 @@ class TableReader:
                 return None
             self._snapshots.move_to_end(wanted.topic_id)
             return known
+
+
+def _opened(
+    store: BlockingObjectStore,
+    stream: Stream,
+    position: int,
+    snapshot: Snapshot,
+    table_end: int,
+) -> _Cursor:
+    end = _window_end(snapshot, stream.partition, position, table_end)
+    rows = read_rows(
+        store,
+        stream.topic_id,
+        snapshot.files_for(stream.partition, position, end),
+        stream.partition,
+        position,
+        end,
+        BATCH_COLUMNS,
+        whole_batches=True,
+    )
+    return _Cursor(batches_of(rows, stream.compression, BATCH_BYTES), end, snapshot.version)
 
 
 def _window_end(snapshot: Snapshot, partition: int, position: int, table_end: int) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -189,5 +189,5 @@ class NoTables:
     async def snapshot(self, topic_id: bytes) -> Snapshot | None:
         raise AssertionError("there is no table to look at")
 
-    async def held(self, topic_ids: Sequence[bytes], grace_ms: int, now_ms: int) -> InTables:
+    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> InTables:
         raise AssertionError("there is no table to look at")

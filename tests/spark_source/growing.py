@@ -53,7 +53,7 @@ class GrowingTopic:
 
     def story(self) -> Iterator[str]:
         """Steps of compaction; between any two a reader may look. Appends while a run is on."""
-        for step in range(3):
+        for step in range(2):
             self.append(20)
             yield f"appended {step}"
             snapshot = self.mover.commit({0: 60 + 140 * step, 1: 100 + 140 * step})

@@ -16,6 +16,7 @@ from logstore.history.read import read_rows as read_table
 from logstore.history.snapshot import DataFile, TableCommit
 from logstore.history.write import TableWriter
 from logstore.open import open_objects
+from logstore.records.crc32c import crc32c
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from spark_source.missing import Resolver
@@ -297,6 +298,31 @@ def test_segments_in_neither_tier_are_told_and_never_passed_over(topic: Topic) -
 
     with pytest.raises(Corrupt, match=r"a segment is missing: chain=1 seq=.*offset=50"):
         topic.rows(plan, may_lose=True)
+
+
+def undecodable(batch: bytes) -> bytes:
+    """Said to be zstd, which it is not; its CRC is right."""
+    tail = b"\x00\x04" + batch[23:]
+    return batch[:17] + crc32c(tail).to_bytes(4, "big") + tail
+
+
+def test_a_batch_that_cannot_be_decoded_is_the_same_in_both_tiers(topic: Topic) -> None:
+    bad = undecodable(encode_batch([Record(n, TIME_MS, None, b"v") for n in range(3)]))
+    topic.append(1)
+    topic.log.append("orders", 1, bad)
+    topic.append(1)
+    assert len(topic.rows(topic.plan())) == 2 * 5 * PARTITIONS + 1
+    before = topic.rows(topic.plan())
+    with pytest.raises(Corrupt, match="topic=orders partition=1 offset=5"):
+        topic.rows(topic.plan(), ["value"])
+
+    topic.mover.move()
+
+    assert topic.rows(topic.plan()) == before
+    (raw,) = [row for row in before if row["raw_batch"] is not None]
+    assert (raw["offset"], raw["value"], raw["headers"]) == (5, None, None)
+    with pytest.raises(Corrupt, match=r"partition=1 offset=5; .*raw_batch.* topic=orders"):
+        topic.rows(topic.plan(), ["value"])
 
 
 def test_history_is_read_without_the_library_that_maintains_tables(topic: Topic) -> None:

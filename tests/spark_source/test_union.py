@@ -18,10 +18,10 @@ from spark_source.schema import TABLE_COLUMNS
 from tests.spark_source.delta_jars import delta_jars
 from tests.spark_source.growing import GrowingTopic, digest_of, new_log
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
-WAIT_S = 280
+WAIT_S = 500
 
 
 @pytest.fixture
@@ -63,12 +63,12 @@ def test_reads_beside_a_running_compaction_see_one_moment_each(
     thread = threading.Thread(target=compact)
     thread.start()
     try:
-        for _ in range(6):
+        for _ in range(3):
             at_least = [len(sums) for sums in topic.sums]
             found = digest_of(table(spark, topic.url, "orders"))
             counts = [row[1] for row in found]
             assert found == topic.digest_of(counts)
-            assert all(count >= least - 35 for count, least in zip(counts, at_least, strict=True))
+            assert all(count >= least - 7 for count, least in zip(counts, at_least, strict=True))
             streamed = digest_of(read_topic(spark, topic.url, "orders"))
             assert streamed == topic.digest_of([row[1] for row in streamed])
     finally:
@@ -122,7 +122,7 @@ def test_delta_reads_history_pruned_by_filters_and_the_tail_follows_it(tmp_path:
 
     told = json.loads(answer.stdout.splitlines()[-1])
     assert told["wrong"] == []
-    assert told["steps"] == 12
+    assert told["steps"] == 8
     assert told["columns"] == list(TABLE_COLUMNS)
     assert told["schemas differ"] == []
     assert told["files of partition 1"] < told["files"]

@@ -12,6 +12,7 @@ from tools.demo.broker_process import running_broker
 from tools.demo.check import faults, rows_of
 from tools.demo.demo_log import DemoLog
 from tools.demo.flights import FlightId, read_flights, read_ids
+from tools.demo.history import History, move, rewind, worst_carriers
 from tools.demo.phases import Phases
 from tools.demo.picture import HourOfCarrier, draw
 from tools.demo.places import IVY, Places
@@ -25,7 +26,7 @@ from tools.demo.queries import (
     wait_for,
 )
 from tools.demo.spark import has_fetched, spark_session
-from tools.demo.summary import print_next, print_summary, stored
+from tools.demo.summary import print_history, print_next, print_summary, stored
 
 CATCH_UP_TIMEOUT_S = 600.0
 
@@ -54,10 +55,32 @@ def run_demo(places: Places, log: DemoLog, phases: Phases, count: int, *, drop_o
             draw(hours, places.picture)
         with phases.phase("stop Spark and the broker"):
             stack.close()
-    print_summary(console, produced, log, stored(log), phases.seconds)
+    found = stored(log)
+    history, more = _show_history(places, log, phases, count)
+    problems += more
+    print_summary(console, produced, log, found, phases.seconds)
+    print_history(console, history)
     console.print(f"  picture    {places.picture}", soft_wrap=True)
     _conclude(problems, phases, count)
     print_next(console, places, log)
+
+
+def _show_history(
+    places: Places, log: DemoLog, phases: Phases, count: int
+) -> tuple[History, list[str]]:
+    """With the broker and Spark gone; what is wrong with what a rewound consumer reads."""
+    ends = log_ends(log)
+    with phases.phase("move the log into its Delta table, delete the segments"):
+        moved = move(log)
+    with ExitStack() as stack:
+        with phases.phase("start another broker"):
+            address = stack.enter_context(running_broker(log, places))
+        with phases.phase("rewind a Kafka consumer to offset 0"):
+            rewound = rewind(address, ends)
+    with phases.phase("ask DuckDB"):
+        worst = worst_carriers(log)
+    problems = [f"rewind: {fault}" for fault in faults(rewound.rows, read_ids(count))]
+    return History(moved, len(rewound.rows), rewound.seconds, worst), problems
 
 
 def check_kept(places: Places, phases: Phases) -> None:

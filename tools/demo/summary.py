@@ -11,6 +11,7 @@ from logstore.cli.output import dollars_text, size_text
 from logstore.objects.prices import Requests, cost_of
 from logstore.open import open_readable
 from tools.demo.demo_log import DemoLog
+from tools.demo.history import History
 from tools.demo.places import Places
 from tools.demo.produce import TOPIC, Produced
 
@@ -76,6 +77,21 @@ def print_summary(
     longest = sorted(seconds.items(), key=lambda item: -item[1])
     times = "; ".join(f"{taken:.1f} s to {name}" for name, taken in longest)
     console.print(f"  time       {times}")
+
+
+def print_history(console: Console, history: History) -> None:
+    moved, rate = history.moved, history.rewound_records / history.rewound_seconds
+    console.print(
+        f"  history    {moved.rows:,} rows in {moved.files} Parquet files, "
+        f"{size_text(moved.size_bytes)}, Delta table version {moved.version}; "
+        f"{moved.deleted} objects of the log deleted"
+    )
+    console.print(
+        f"             a Kafka consumer rewound to offset 0: {history.rewound_records:,} records "
+        f"in {history.rewound_seconds:.1f} s, {rate:,.0f}/s, by a broker that had just started"
+    )
+    late = ", ".join(f"{carrier} {delay} min" for carrier, _, delay in history.worst)
+    console.print(f"             DuckDB, latest to leave on average: {late}")
 
 
 def print_next(console: Console, places: Places, log: DemoLog) -> None:

@@ -12,14 +12,18 @@ from hypothesis import strategies as st
 from logstore.chains.checkpoint import encode_checkpoint
 from logstore.chains.keys import segment_key
 from logstore.errors import Corrupt
-from logstore.log.followers import CHAINS_KEPT_MAX
+from logstore.index.lookup import IndexCache
+from logstore.index.partition import ChainCheckpoints
+from logstore.log.followers import CHAINS_KEPT_MAX, Followers
 from logstore.log.leader import Leader
 from logstore.log.log import Log, Topic
 from logstore.log.read import Readable
 from logstore.objects.memory import MemoryStore
 from logstore.objects.metered import MeteredStore, StoreCounts
 from logstore.reader import TopicPartition
-from logstore.rows import Change, partition_pk, partition_sk
+from logstore.registry.memory import MemoryRows
+from logstore.registry.store import Row
+from logstore.rows import CHAIN, Change, partition_pk, partition_sk
 from logstore.takeover import Heir, take_over
 from logstore.testing.audit import audit, records_of_batches
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
@@ -364,3 +368,38 @@ def test_bytes_are_fetched_once_however_many_read_at_a_follower() -> None:
             assert counts.snapshot()["get"].calls - before == 1
 
     run(scenario())
+
+
+class CountedRows(MemoryRows):
+    """Counts looks at rows of chains."""
+
+    looks = 0
+
+    async def get(self, pk: str, sk: str) -> Row | None:
+        self.looks += pk == CHAIN
+        return await super().get(pk, sk)
+
+
+@pytest.mark.parametrize("grace_s", [60.0, 3_600.0])
+def test_a_chain_without_news_is_looked_up_again_twice_in_each_grace(grace_s: float) -> None:
+    async def scenario() -> int:
+        written = WrittenLog()
+        written.rows.__class__ = CountedRows
+        assert isinstance(written.rows, CountedRows)
+        async with written.life() as log, asyncio.TaskGroup() as tasks:
+            topic = await log.create_topic("orders", 1, {})
+            followers = Followers(
+                log.cluster_id,
+                written.performer,
+                ChainCheckpoints(IndexCache()),
+                tasks,
+                delete_grace_s=grace_s,
+            )
+            (followed,) = followers.follow(topic.topic_id, dict(enumerate(topic.rows))).values()
+            await until(lambda: followed.is_ready)
+            before = written.rows.looks
+            await VirtualClock().sleep_s(5.5 * grace_s)
+            followers.stop()
+            return written.rows.looks - before
+
+    assert 9 <= run(scenario()) <= 11

@@ -1,7 +1,7 @@
-"""Chains are trimmed by what tables hold for sure, and by nothing that anybody only says of them."""
+"""Chains are trimmed by what tables hold for sure, and by nothing that is only said of them."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
@@ -11,10 +11,11 @@ from logstore.config.broker import BrokerSettings
 from logstore.history import names
 from logstore.history.delta import Tables
 from logstore.history.entries import encode_commit
-from logstore.history.snapshot import Snapshot
+from logstore.history.snapshot import Snapshot, TableCommit
 from logstore.log.asked_tables import InTables, held_in
-from logstore.log.held_by_tables import HeldByTables
+from logstore.log.held_by_tables import MARK_EVERY, HeldByTables
 from logstore.log.log import Log
+from logstore.log.table_marks import change_marks, drop_mark, read_marks
 from logstore.pieces import TopicPartition
 from logstore.rows import TABLE, TableRow
 from logstore.testing.virtual_loop import EPOCH_MS, run
@@ -35,9 +36,9 @@ class TablesHere:
     async def snapshot(self, topic_id: bytes) -> Snapshot | None:
         return self.tables.snapshot(topic_id)
 
-    async def held(self, topic_ids: Sequence[bytes], grace_ms: int, now_ms: int) -> InTables:
+    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> InTables:
         self.look_count += 1
-        return held_in(self.tables, topic_ids, grace_ms, now_ms)
+        return held_in(self.tables, marks, grace_ms, now_ms)
 
 
 class Moved:
@@ -57,6 +58,10 @@ class Moved:
         """A run: the table, then the copy row."""
         self.snapshot = self.here.tables.commit(self.snapshot, move((0, start, end)))
         await self.tell(end)
+
+    def move_nothing(self, commits: int) -> None:
+        for _ in range(commits):
+            self.snapshot = self.here.tables.commit(self.snapshot, TableCommit({}, {}, run="idle"))
 
     async def tell(self, end: int) -> None:
         """The copy row alone."""
@@ -124,7 +129,7 @@ def test_what_the_table_does_not_hold_stays() -> None:
     async def story(moved: Moved) -> None:
         await moved.move(0, 11)
         await moved.trim(passes=3)
-        assert 0 < moved.trim_point <= 11
+        assert 0 < moved.trim_point < RECORDS
         moved.written.log_starts[TopicPartition(moved.topic_id, 0)] = 11
         await moved.written.check_readable()
 
@@ -148,7 +153,8 @@ def test_the_copy_row_decides_nothing() -> None:
         await moved.move(0, 5)
         await moved.tell(RECORDS)
         await moved.trim(passes=3)
-        assert moved.trim_point <= 5
+        moved.written.log_starts[TopicPartition(moved.topic_id, 0)] = 5
+        await moved.written.check_readable()
 
     play(story)
 
@@ -162,17 +168,22 @@ def test_without_a_copy_row_no_table_is_looked_for() -> None:
     play(story)
 
 
-def test_tables_are_looked_at_ten_times_a_grace_and_before_each_deletion() -> None:
+def test_tables_are_looked_at_ten_times_a_grace_until_all_of_them_is_held() -> None:
     async def story(moved: Moved) -> None:
         held = HeldByTables(moved.here, GRACE_MS)
         await moved.move(0, 5)
         performer = moved.written.performer
-        for _ in range(20):
-            await held.look(performer, fresh=False)
-            await moved.clock.sleep_s(GRACE_MS / 20 / 1000)
-        assert moved.here.look_count == 10
-        await held.look(performer, fresh=True)
-        assert moved.here.look_count == 11
+        for expected in (10, 11, 11):
+            for _ in range(20):
+                await held.look(performer)
+                await moved.clock.sleep_s(GRACE_MS / 20 / 1000)
+            assert moved.here.look_count == expected
+        assert (await held.look(performer)).ends == {(moved.topic_id, 0): 5}
+        await held.look(performer, fresh=[moved.topic_id])
+        assert moved.here.look_count == 12
+        await moved.move(5, 6)
+        await moved.clock.sleep_s(GRACE_MS / 1000)
+        assert (await held.look(performer)).ends == {(moved.topic_id, 0): 6}
 
     play(story)
 
@@ -188,9 +199,65 @@ def test_an_overwritten_commit_stops_trimming_and_alarms(
         assert moved.trim_point == 0
         assert moved.trimming.failed_count == 3
 
+        # However long ago it was, and whoever looks.
+        moved.move_nothing(40)
+        await moved.tell(RECORDS)
+        moved.trimming = Trimming(moved.log, SETTINGS, lambda: True, moved.here)
+        await moved.trim(passes=3)
+        assert moved.trim_point == 0
+
     with caplog.at_level(logging.INFO):
         play(story)
     assert alarms(caplog)[0].startswith("a table is not trimmed by: ")
+
+
+def test_a_mark_says_how_far_commits_were_looked_at() -> None:
+    async def story(moved: Moved) -> None:
+        await moved.move(0, 5)
+        await moved.trim()
+        performer = moved.written.performer
+        assert await performer.run(read_marks()) == {}, "too few to be worth a write"
+        moved.move_nothing(MARK_EVERY)
+        await moved.move(5, RECORDS)
+        await moved.trim()
+        assert await performer.run(read_marks()) == {moved.topic_id: MARK_EVERY + 2}
+        assert moved.trim_point > 0
+
+    play(story)
+
+
+def test_a_table_that_went_back_behind_its_mark_is_told_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(moved: Moved) -> None:
+        await moved.move(0, 5)
+        performer = moved.written.performer
+        await performer.run(change_marks({}, {moved.topic_id: 9}))
+        await moved.trim(passes=2)
+        assert moved.trim_point == 0
+        assert "a table went back" in alarms(caplog)[0]
+        await performer.run(change_marks({moved.topic_id: 9}, {moved.topic_id: 1}))
+        await moved.trim()
+        assert moved.trim_point > 0
+        await performer.run(drop_mark(moved.topic_id, 1))
+        assert await performer.run(read_marks()) == {}
+
+    with caplog.at_level(logging.INFO):
+        play(story)
+
+
+def test_what_keeps_one_table_from_being_read_is_no_trouble_of_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(moved: Moved) -> None:
+        await moved.move(0, RECORDS)
+        other = bytes.fromhex("ab" * 16)
+        moved.written.objects.create(names.entry_key(other, 0), [b"{]"])
+        found = held_in(moved.here.tables, {other: -1, moved.topic_id: -1}, 0, 2**50)
+        assert found.ends == {(moved.topic_id, 0): RECORDS}
+        assert len(found.troubles) == 1
+
+    play(story)
 
 
 def test_a_table_that_lost_what_it_held_stops_deletion_and_alarms(

@@ -48,8 +48,11 @@ class Digest:
         for batch in rows:
             columns = ("partition", "offset", "timestamp_ms", "key", "value")
             plain = [batch.column(name).to_pylist() for name in columns]
-            for *row, headers in zip(*plain, batch.column("headers").to_pylist(), strict=True):
-                self.add(*row, [(one["key"], one["value"]) for one in headers or ()])
+            for row, headers in zip(
+                zip(*plain, strict=True), batch.column("headers").to_pylist(), strict=True
+            ):
+                named = [(one["key"], one["value"]) for one in headers or ()]
+                self.add(row[0], row[1], row[2], row[3], row[4], named)
 
     @property
     def records(self) -> int:

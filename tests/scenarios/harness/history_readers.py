@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 from deltalake import DeltaTable
 
-from tests.scenarios.harness.digests import Digest
+from tests.scenarios.harness.digests import Digest, Headers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,9 +44,7 @@ def by_consumer(bootstrap: str, topic: str, ends: Mapping[int, int]) -> Digest:
             if silence_s > SILENCE_S:
                 raise NothingCame(f"partitions {sorted(left)} of {topic}, {found.records} records")
             for message in messages:
-                if message.error() is not None:
-                    raise NothingCame(str(message.error()))
-                number, offset = message.partition(), message.offset()
+                number, offset = _place(message)
                 if offset < ends[number]:
                     found.add(
                         number,
@@ -54,13 +52,26 @@ def by_consumer(bootstrap: str, topic: str, ends: Mapping[int, int]) -> Digest:
                         message.timestamp()[1],
                         message.key(),
                         message.value(),
-                        message.headers() or (),
+                        _headers(message),
                     )
                 if offset + 1 >= ends[number]:
                     left.discard(number)
     finally:
         consumer.close()
     return found
+
+
+def _place(message: Message) -> tuple[int, int]:
+    """Partition and offset. Raises `NothingCame` when it is an error instead."""
+    error, number, offset = message.error(), message.partition(), message.offset()
+    if error is not None or number is None or offset is None:
+        raise NothingCame(str(error))
+    return number, offset
+
+
+def _headers(message: Message) -> Headers:
+    given: Any = message.headers() or ()
+    return [(name, value) for name, value in given]
 
 
 def by_delta_rs(table: Path) -> Digest:

@@ -36,6 +36,8 @@ TOPIC = "history"
 RECORD_BYTES = 900  # about
 FLUSH_S = 120.0
 ATTEMPTS = 10
+SMALL_SEGMENTS = ("--set", "logstore.segment.bytes=65536")
+"""So that checkpoints are due and there is something to trim."""
 LOOP = "tests.scenarios.harness.maintenance"
 
 
@@ -122,7 +124,7 @@ def run(
     made = records(seed, partitions)
     count = int(megabytes * 1e6 / RECORD_BYTES / rounds)
     with ExitStack() as stack:
-        broker = stack.enter_context(start_broker(str(log)))
+        broker = stack.enter_context(start_broker(str(log), more=SMALL_SEGMENTS))
         bootstrap = bootstrap_of(broker)
         create_topic(bootstrap, TOPIC, partitions)
         loop = _Loop(str(log), random.Random(seed), stack)
@@ -198,6 +200,7 @@ def send(bootstrap: str, made: Iterator[Made], sent: Sent) -> None:
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
             "linger.ms": 20,
+            "batch.size": 32_768,
             "compression.type": "lz4",
             "log_level": 0,
         }
