@@ -17,9 +17,10 @@ MINUTES ?= 30
 LIFE ?= 60
 EVENTS ?= 40
 MEMBERS ?= 50
+DRIVERS ?= 8
 PARTITIONS ?= 200
 
-.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations model kills kills-s3 cluster groups fuzz fmt lock clean java
+.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations model kills kills-s3 cluster groups spark-s3 fuzz fmt lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -65,7 +66,7 @@ demo-s3: $(STAMP) ## the same in a bucket of versitygw, with DynamoDB Local; on 
 bench: $(STAMP) java ## measure, beside Apache Kafka in the same run; ARGS="fetch --rounds 5" for some
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-campaign: simulations model kills kills-s3 cluster groups ## the long runs: many seeds, kill -9, clients among each other, S3 on a bad day
+campaign: simulations model kills kills-s3 cluster groups spark-s3 ## the long runs: many seeds, kill -9, clients among each other, S3 on a bad day
 
 simulations: $(STAMP) ## the simulations over many seeds: SEEDS=2000 FIRST_SEED=0
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m "" --timeout=0 tests/simulation \
@@ -93,6 +94,9 @@ groups: $(STAMP) ## mixed clients in one group, killed and frozen, and their bro
 	  $(BIN)/python -m pytest -q -m clients --timeout=0 tests/scenarios/test_group_series.py \
 	  tests/clients/test_kafka_tools.py tests/clients/test_connect_and_streams.py; \
 	done
+
+spark-s3: $(STAMP) java ## Spark drivers killed with their checkpoints in a bucket: DRIVERS=8 SEED=0; fetches 690 MB of jars once
+	@$(BIN)/python -m tests.scenarios.harness.spark_on_s3 --kills $(DRIVERS) --seed $(SEED)
 
 fuzz: $(STAMP) ## the native codec, built with sanitizers, attacked beside its twin in Python: MINUTES=30 SEED=0
 	@$(BIN)/python -m tools.fuzz --minutes $(MINUTES) --seed $(SEED)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+AUTO_CREATED_AT_ONCE_MAX = 200
+"""Topics on their way because clients asked for them; for others they have to ask again."""
+
 Assignments = Sequence[Sequence[int]]
 """Broker ids of each partition, its first leader first."""
 
@@ -100,7 +103,9 @@ def auto_create(broker: "Broker", name: str) -> None:
     """Begin to create a topic that a client asked for, once however many ask."""
     if name == OFFSETS_TOPIC:
         broker.groups.create_topic()
-    elif name not in broker.being_created:
+    elif name not in broker.being_created and (
+        len(broker.being_created) < AUTO_CREATED_AT_ONCE_MAX
+    ):
         broker.being_created.add(name)
         broker.tasks.create_task(_auto_create(broker, name))
 

@@ -14,7 +14,8 @@ from broker.partitions import check_epoch
 from broker.sure import Standing
 from logstore.log.log import Topic
 from logstore.log.read import Chunk, Readable
-from logstore.records.batch import Codec, read_header
+from logstore.log.table_batches import Compression
+from logstore.records.batch import read_header
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import (
     FetchableTopicResponse,
@@ -46,7 +47,7 @@ class Cold(NamedTuple):
     offset: int
     up_to: int
     bytes_max: int
-    compression: Codec
+    compression: Compression
     """For batches that have to be made from the topic's table."""
 
 
@@ -204,7 +205,9 @@ class Look:
             found = log.read_in_memory(partition, offset, up_to, bytes_max)
         if found is None:
             topic = log.topics_by_id.get(partition.topic_id)
-            codec: Codec = "lz4" if topic is None else self._broker.rules(topic).table_codec
+            codec: Compression = "producer"
+            if topic is not None:
+                codec = self._broker.rules(topic).table_codec
             self.cold.append(Cold(key, partition, offset, up_to, bytes_max, codec))
             return
         if found.byte_count > self._left and self.byte_count:

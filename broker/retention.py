@@ -69,10 +69,14 @@ class Retention:
             if offset > leader.log_start:
                 wanted.append(NewStart(topic, leader, offset))
         self._ledgers = ledgers
-        for outcome in await raise_led(log, wanted) if wanted else ():
-            self.raised_count += isinstance(outcome, int)
+        outcomes = await raise_led(log, wanted) if wanted else ()
+        for outcome in outcomes:
             if isinstance(outcome, LogstoreError):
                 troubles.add(f"retention cannot raise log starts: {outcome}")
+        raised = sum(isinstance(outcome, int) for outcome in outcomes)
+        self.raised_count += raised
+        if raised:
+            logger.info("retention raised log starts: partitions=%d", raised)
         self._tell(troubles)
 
     def _held(self) -> list[tuple[Topic, Leader, Policy]]:

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from broker.authorizer import Kind, Resource
 from broker.groups.placement import OFFSETS_TOPIC
 from logstore.config.topics import topic_value
-from logstore.records.batch import Codec
+from logstore.log.table_batches import Compression
 
-_TABLE_CODECS: Mapping[str, Codec] = {
+_TABLE_CODECS: Mapping[str, Compression] = {
     "uncompressed": "none",
     "gzip": "gzip",
     "snappy": "snappy",
     "lz4": "lz4",
     "zstd": "zstd",
-    "producer": "lz4",  # what that was is not known any more; lz4 is cheapest on both sides
+    "producer": "producer",
 }
 """By the topic's compression.type."""
 
@@ -30,7 +30,7 @@ class TopicRules:
     before_ms_max: int
     after_ms_max: int
     is_zstd: bool
-    table_codec: Codec
+    table_codec: Compression
     """How batches that are made from the topic's table are compressed."""
     is_internal: bool
     """Whether only brokers write to it."""

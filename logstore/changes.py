@@ -6,12 +6,14 @@ and that may be repeated. It decides nothing.
 
 from collections.abc import Sequence
 
-from logstore.errors import ConditionFailed
+from logstore.errors import ConditionFailed, OutcomeUnknown, Retryable
 from logstore.registry.store import Condition, RowAbsent, Term
 from logstore.rows import CHANGE, FEED, Change, FeedRow
 from logstore.steps import BackOff, GetRow, PutRow, Steps
 
 ATTEMPTS_MAX = 20
+UNANSWERED_MAX = 3
+"""Calls, each of which takes as long as a registry is waited for."""
 
 
 def read_feed() -> Steps[FeedRow]:
@@ -20,16 +22,27 @@ def read_feed() -> Steps[FeedRow]:
 
 
 def publish(changes: Sequence[Change]) -> Steps[None]:
-    """Tell of `changes`, which have been made. After many lost races it is left untold."""
-    feed = yield from read_feed()
+    """Tell of `changes`, which have been made. After many lost races it is left untold.
+
+    Whoever would hear of them would wait for a minute, so a registry that does not answer is asked
+    again, for about as long. Raises as it does in the end.
+    """
+    feed: FeedRow | None = None
+    unanswered = 0
     for attempt in range(1, ATTEMPTS_MAX + 1):
-        terms: list[Term] = [RowAbsent()]
-        if feed.version:
-            terms = [Condition("version", "=", feed.version)]
         try:
-            yield PutRow(CHANGE, FEED, feed.with_changes(changes).row(), terms)
+            feed = feed or (yield from read_feed())
+            yield PutRow(CHANGE, FEED, feed.with_changes(changes).row(), _as_it_was(feed))
         except ConditionFailed as failed:
             feed = FeedRow() if failed.current is None else FeedRow.of(failed.current)
-            yield BackOff(attempt)
+        except (Retryable, OutcomeUnknown):
+            unanswered += 1
+            if unanswered == UNANSWERED_MAX:
+                raise
         else:
             return
+        yield BackOff(attempt)
+
+
+def _as_it_was(feed: FeedRow) -> list[Term]:
+    return [Condition("version", "=", feed.version)] if feed.version else [RowAbsent()]

@@ -79,11 +79,11 @@ class _Relation:
         self._moment = moment
 
     def by_source(self) -> DataFrame:
-        return self._of_log({"startingOffsets": "earliest"})
+        return self._of_log(self._moment.starts)
 
     def by_delta(self) -> DataFrame:
         rows = self._of_table()
-        return rows.unionAll(self._tail()) if self._moment.has_tail else rows
+        return rows.unionAll(self._of_log(self._moment.bounds)) if self._moment.has_tail else rows
 
     def by_either(self) -> DataFrame:
         try:
@@ -93,21 +93,15 @@ class _Relation:
             logger.warning("Delta cannot read the table here, the source does it: %s", reason)
             return self.by_source()
 
-    def _tail(self) -> DataFrame:
-        # What retention takes from below the bounds later is not missed: the view had it.
-        return self._of_log(
-            {"startingOffsets": self._json(self._moment.bounds), "failOnDataLoss": "false"}
-        )
-
-    def _of_log(self, start: Mapping[str, str]) -> DataFrame:
+    def _of_log(self, starts: Mapping[int, int]) -> DataFrame:
         """Up to the ends; of these partitions alone, since others may come later."""
         moment = self._moment
         given = {
             **self._storage,
-            **start,
             "path": self._url,
             "topicId": moment.topic_id.hex(),
             "assign": json.dumps({moment.topic: sorted(moment.ends)}),
+            "startingOffsets": self._json(starts),
             "endingOffsets": self._json(moment.ends),
         }
         reader = self._spark.read.schema(ddl_of(TABLE_COLUMNS)).format(FORMAT)
@@ -117,12 +111,7 @@ class _Relation:
         moment = self._moment
         reader = self._spark.read.format(DELTA).option("versionAsOf", str(moment.version))
         rows = reader.load(delta_path(self._url, moment.topic_id)).select(*TABLE_COLUMNS)
-        is_gone = _any(
-            (f.col("partition") == number) & (f.col("offset") < start)
-            for number, start in sorted(moment.starts.items())
-            if start > 0
-        )
-        return rows if is_gone is None else rows.where(~is_gone)
+        return rows.where(_is_readable(moment.starts)) if any(moment.starts.values()) else rows
 
     def _json(self, offsets: Mapping[int, int]) -> str:
         named = {str(number): offset for number, offset in sorted(offsets.items())}
@@ -139,8 +128,7 @@ def _has_delta(spark: SparkSession) -> bool:
     return DELTA_EXTENSION in str(spark.conf.get(EXTENSIONS, ""))
 
 
-def _any(conditions: Any) -> Column | None:
-    found: Column | None = None
-    for one in conditions:
-        found = one if found is None else found | one
-    return found
+def _is_readable(starts: Mapping[int, int]) -> Column:
+    """From log start on: what retention or DeleteRecords took may be in the table for a while."""
+    by_partition = ",".join(f"{starts.get(number, 0)}L" for number in range(max(starts) + 1))
+    return f.expr(f"offset >= element_at(array({by_partition}), partition + 1)")

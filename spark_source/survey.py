@@ -62,6 +62,7 @@ class Survey:
         self._reader: LogReader | None = None
         self._snapshots = Snapshots(lambda: open_tables(url, self._storage))
         self._rows: dict[str, TopicRow] = {}
+        self._copies: Mapping[bytes, TableRow] = {}
         self._views: Mapping[TopicPartition, PartitionView] = {}
         self._read_at_s = self._poll_at_s = -math.inf
         self._poll_delay_s = POLL_FIRST_S
@@ -73,8 +74,8 @@ class Survey:
     def look(self, *, tables_anew: bool = False) -> Extents:
         """Extents now, by the registry and the chains; topics that do not exist are left out.
 
-        A table is looked at when its copy row has gone up, which is a hint. With `tables_anew` all
-        are: what was wanted is not where it was thought to be.
+        With `tables_anew` all tables are looked at: what was wanted is not where it was thought to
+        be.
         """
         self._patiently(self._read_registry)
         if tables_anew:
@@ -125,8 +126,7 @@ class Survey:
         pieces: list[Piece] = []
         for one in ranges:
             key = TopicPartition(one.topic_id, one.partition)
-            snapshot = self._snapshots.known(one.topic_id)
-            part = table_range(snapshot, one.partition, one.start, one.end)
+            part = self._held(key, one.start, one.end)
             start = one.start
             if part is not None:
                 history.append(part)
@@ -143,10 +143,9 @@ class Survey:
         """Of the first record at or after a time, among those in the extents; None without one."""
         key = TopicPartition(topic_id, partition)
         view = self._views[key]
-        snapshot = self._snapshots.known(topic_id)
-        held = table_range(snapshot, partition, view.log_start, view.end)
+        held = self._held(key, view.log_start, view.end)
         if held is None:
-            return self._patiently(self._log().offset_for_time, key, view, time_ms, view.log_start)
+            return self._patiently(self._log().offset_for_time, key, view, time_ms)
         found = self._patiently(offset_for_time, self._log().objects, held, time_ms)
         if found is not None or held.end == view.end:
             return found
@@ -175,15 +174,18 @@ class Survey:
             for key, view in reader.partitions(self._rows).items()
             if self._wanted.means_partition(names[key.topic_id], key.partition)
         }
-        # Read after the partitions: what these have let go of, the table has.
-        self._follow_tables(reader.table_rows())
+        self._copies = reader.table_rows()
         self._read_at_s = self._clock.monotonic_s()
 
-    def _follow_tables(self, copy_rows: Mapping[bytes, TableRow]) -> None:
-        for row in self._rows.values():
-            copied = copy_rows.get(row.topic_id)
-            if copied is not None and copied.ends:
-                self._snapshots.at_least(row.topic_id, copied.version)
+    def _held(self, key: TopicPartition, start: int, end: int) -> TableRange | None:
+        """What a table has of [start, end). It is looked at when its copy row says that it has some.
+
+        That row is a hint: a table may hold more, which is in segments as well, or was looked for.
+        """
+        copied = self._copies.get(key.topic_id)
+        if copied is not None and copied.ends.get(key.partition, 0) > start:
+            self._patiently(self._snapshots.at_least, key.topic_id, copied.version)
+        return table_range(self._snapshots.known(key.topic_id), key.partition, start, end)
 
     def _pieces_of(self, key: TopicPartition, start: int, end: int) -> list[Piece]:
         return self._log().pieces(key, self._views[key].row, start, end)

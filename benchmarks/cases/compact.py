@@ -1,8 +1,8 @@
 """Compaction on one core: MB of stored batches per CPU-second, from a log in a directory to tables.
 
 Whole runs, as `logstore compact --now --workers 1` makes them: the driver's look at the log, its
-tasks in the same process, commits, rows. CPU is that of the process with all its threads. A producer
-has filled the log before, with batches of about 16 KB; how many partitions share it: --partitions.
+tasks in the same process, commits, rows. CPU is that of the process with all its threads. The log
+was filled before, with batches of about 16 KB; how many partitions share it: --partitions.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Spark reads a topic whose records lie in segments, and the same one after compaction: `local[2]`.
 
-MB of values, as Kafka's clients wrote them. Each measurement is a Spark of its own that has read a
-smaller topic before; `format("logstore")` in a batch, sink noop. Segments stay where they are: only
+MB of values, as Kafka's clients wrote them. Each measurement is a Spark of its own that has read it
+once before; `format("logstore")` in a batch, sink noop. Segments stay where they are: only
 where the reader looks differs. --load takes the loads whose name begins so.
 """
 
@@ -50,7 +50,6 @@ def _measure(name: str, load: Load, place: Place) -> dict[str, float]:
             "sink": "noop",
             "brokers": (),
             "topic": asdict(place.topic),
-            "warm_up": asdict(place.warm_up),
             "profiles": None,
         },
     )

@@ -110,6 +110,8 @@ class Acting:
         log, row = self._log, self._log.brokers.get(action.broker)
         if row is None or row.epoch != action.chain:
             return True  # a later start, or none, has its row
+        if row.status is BrokerStatus.STOPPED:
+            return True  # it said itself that it renews no more
         is_silent = log.liveness.is_silent(action.broker)
         is_fenced = row.status is BrokerStatus.FENCED
         may_vouch = log.liveness.is_alive(action.broker) or (is_fenced and not is_silent)

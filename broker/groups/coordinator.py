@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from broker.groups import deletion, expiry, offsets, retention
-from broker.groups.group import NO_DEADLINE, Group, Moment
+from broker.groups.group import MEMBER_BYTES, NO_DEADLINE, Group, Moment
 from broker.groups.heartbeat import heartbeat
 from broker.groups.join import JoinAsk, join
 from broker.groups.journal import Journal
@@ -62,13 +62,18 @@ class Coordinator:
         clock: Clock,
         start: Callable[..., object],
         commit_timeout_s: float,
+        used_bytes: Callable[[], int] | None = None,
     ) -> None:
-        """`start` runs a coroutine in the background."""
+        """`start` runs a coroutine in the background.
+
+        `used_bytes` says what all groups of this broker take in memory; None: there are no others.
+        """
         self.log = log
         self.states = GroupStates()
         self.is_loaded = False
         self.is_retired = False
         self._limits = limits
+        self._used_bytes = used_bytes or (lambda: self.states.byte_count)
         self._timers = timers
         self._clock = clock
         self._start = start
@@ -131,6 +136,9 @@ class Coordinator:
         if group is None and len(self.states.groups) >= GROUPS_MAX:
             _send(ask.token, Joined(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return
+        if not self._has_room_for(group, ask):
+            _send(ask.token, Joined(ErrorCode.GROUP_MAX_SIZE_REACHED, ask.member_id))
+            return
         group = self.states.get_or_new(group_id)
         self._carry_out(group, join(group, ask, self._limits, self._now()))
         self.states.forget(group)
@@ -139,6 +147,10 @@ class Coordinator:
         group = self.states.get(group_id)
         if group is None:
             _send(ask.token, Synced(ErrorCode.UNKNOWN_MEMBER_ID))
+            return
+        assigned_bytes = sum(map(len, ask.assignments.values()))  # in members and in the record
+        if not self._has_room(2 * assigned_bytes - group.held_bytes, is_known=True):
+            _send(ask.token, Synced(ErrorCode.GROUP_MAX_SIZE_REACHED))
             return
         self._carry_out(group, sync(group, ask, self._limits, self._now()))
 
@@ -169,6 +181,16 @@ class Coordinator:
 
     def check_commit(self, group_id: str, who: Committer) -> ErrorCode:
         return offsets.check_commit(self.states.get(group_id), who, self._now())
+
+    def check_room(self, group_id: str, wanted: Sequence[Wanted]) -> ErrorCode:
+        """Whether the broker has memory for these offsets. What does not grow is always taken."""
+        group = self.states.get(group_id)
+        known = {} if group is None else group.offsets
+        growth = offsets.growth_bytes(known, wanted)
+        is_known = all(one.place in known for one in wanted)
+        if self._has_room(growth, is_known=is_known):
+            return ErrorCode.NONE
+        return ErrorCode.GROUP_MAX_SIZE_REACHED
 
     def commit(self, group_id: str, wanted: Sequence[Wanted], keep_ms: int) -> None:
         """Of a committer that was checked. `when_safe` tells when it is done."""
@@ -237,6 +259,17 @@ class Coordinator:
             expiry.forgive(group, late_ms)
         self.wake(alarm.group_id)
 
+    def _has_room_for(self, group: Group | None, ask: JoinAsk) -> bool:
+        member = None if group is None else group.members.get(ask.member_id)
+        if member is None and group is not None and ask.instance_id is not None:
+            member = group.by_instance(ask.instance_id)
+        asked_bytes = MEMBER_BYTES + sum(len(name) + len(data) for name, data in ask.protocols)
+        known_bytes = 0 if member is None else member.byte_count
+        return self._has_room(asked_bytes - known_bytes, is_known=member is not None)
+
+    def _has_room(self, growth_bytes: int, *, is_known: bool) -> bool:
+        return self._limits.has_room(self._used_bytes(), growth_bytes, is_known=is_known)
+
     def _now(self) -> Moment:
         return Moment(int(self._clock.monotonic_s() * 1000), self._clock.now_ms())
 
@@ -244,6 +277,7 @@ class Coordinator:
 
     def _carry_out(self, group: Group, outcome: Outcome) -> None:
         self._append(outcome.records)
+        self.states.weigh(group)
         self._arm(group)
         for token, answer in outcome.answers:
             if answer.code:

@@ -85,6 +85,7 @@ class Coordinators:
             clock=self._clock,
             start=self._start,
             commit_timeout_s=self._commit_timeout_s,
+            used_bytes=self._used_bytes,
         )
         self._led[partition], self._leaders[partition] = coordinator, leader
         self._start(coordinator.load())
@@ -140,6 +141,9 @@ class Coordinators:
         if coordinator.is_retired:
             return ErrorCode.NOT_COORDINATOR
         return coordinator if coordinator.is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def _used_bytes(self) -> int:
+        return sum(coordinator.states.byte_count for coordinator in self._led.values())
 
     def loaded(self) -> list[Coordinator]:
         self.follow()
@@ -200,5 +204,6 @@ def limits_of(settings: BrokerSettings) -> GroupLimits:
         initial_delay_ms=settings.number("group.initial.rebalance.delay.ms"),
         size_max=settings.number("group.max.size"),
         group_bytes_max=settings.number("logstore.group.bytes.max"),
+        memory_bytes_max=settings.number("logstore.groups.bytes.max"),
         retention_ms=settings.number("offsets.retention.minutes") * 60_000,
     )

@@ -17,6 +17,9 @@ from typing import NamedTuple
 from broker.groups.formats import CommittedOffset, GroupValue, MemberValue
 
 NO_DEADLINE = 1 << 62
+GROUP_BYTES, MEMBER_BYTES, PENDING_BYTES, OFFSET_BYTES = 1_000, 500, 150, 400
+"""About what one takes in memory beside what its clients brought."""
+
 Protocols = Sequence[tuple[str, bytes]]
 """Names with the member's metadata for each, the one it likes best first."""
 
@@ -60,7 +63,11 @@ class Member:
     @property
     def byte_count(self) -> int:
         """About what it holds in memory."""
-        return 500 + len(self.assignment) + sum(len(n) + len(data) for n, data in self.protocols)
+        return (
+            MEMBER_BYTES
+            + len(self.assignment)
+            + sum(len(n) + len(data) for n, data in self.protocols)
+        )
 
 
 @dataclass(eq=False, slots=True)
@@ -119,6 +126,17 @@ class Group:
     def byte_count(self) -> int:
         return sum(member.byte_count for member in self.members.values())
 
+    @property
+    def held_bytes(self) -> int:
+        """About what all of it but its offsets holds in memory, the last record too."""
+        recorded = () if self.recorded is None else self.recorded.members
+        return (
+            GROUP_BYTES
+            + PENDING_BYTES * len(self.pending)
+            + self.byte_count
+            + sum(MEMBER_BYTES + len(one.subscription) + len(one.assignment) for one in recorded)
+        )
+
     # Deadlines
 
     def touch(self, member: Member, now: Moment) -> None:
@@ -149,6 +167,11 @@ class Group:
         return GroupValue(
             self.protocol_type, self.generation, self.protocol, self.leader, state_ms, members
         )
+
+
+def offset_bytes(place: tuple[str, int], value: CommittedOffset) -> int:
+    """About what it takes in memory."""
+    return OFFSET_BYTES + len(place[0]) + len(value.metadata)
 
 
 def member_value(

@@ -4,11 +4,11 @@ Members commit in their generation; a consumer that assigns partitions to itself
 without one, which is accepted only while nobody is a member.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from broker.groups.formats import NEVER, CommittedOffset, OffsetKey
-from broker.groups.group import Group, Moment, Phase
+from broker.groups.group import OFFSET_BYTES, Group, Moment, Phase, offset_bytes
 from broker.groups.membership import check_member
 from broker.groups.outcome import Change
 from broker.groups.subscription import is_consumers, subscribed_topics
@@ -66,6 +66,16 @@ def commit(group_id: str, wanted: Sequence[Wanted], keep_ms: int, now: Moment) -
         )
         for one in wanted
     ]
+
+
+def growth_bytes(known: Mapping[Place, CommittedOffset], wanted: Sequence[Wanted]) -> int:
+    """About how much more memory offsets take once `wanted` is committed."""
+    growth = 0
+    for one in wanted:
+        before = known.get(one.place)
+        growth += OFFSET_BYTES + len(one.place[0]) + len(one.metadata)
+        growth -= 0 if before is None else offset_bytes(one.place, before)
+    return growth
 
 
 def find(group: Group | None, place: Place, topic_id: bytes | None) -> CommittedOffset | None:

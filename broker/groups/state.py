@@ -14,7 +14,15 @@ from broker.groups.formats import (
     Key,
     OffsetKey,
 )
-from broker.groups.group import NO_DEADLINE, Group, Member, Moment, Phase, member_of
+from broker.groups.group import (
+    NO_DEADLINE,
+    Group,
+    Member,
+    Moment,
+    Phase,
+    member_of,
+    offset_bytes,
+)
 from broker.groups.outcome import Change
 
 
@@ -23,6 +31,10 @@ class GroupStates:
         self.groups: dict[str, Group] = {}
         self.live_count = 0
         """Keys with a value: what would be left of the partition by compaction."""
+        self.byte_count = 0
+        """About what all of it takes in memory."""
+        self._weights: dict[str, int] = {}
+        """Of each group, as weighed last: its share of `byte_count`, without offsets."""
 
     def get(self, group_id: str) -> Group | None:
         return self.groups.get(group_id)
@@ -31,12 +43,22 @@ class GroupStates:
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = Group(group_id)
+            self.weigh(group)
         return group
 
     def forget(self, group: Group) -> None:
         """Drop a group of which nothing is recorded."""
         if group.is_forgettable:
             self.groups.pop(group.group_id, None)
+            self.byte_count -= self._weights.pop(group.group_id, 0)
+
+    def weigh(self, group: Group) -> None:
+        """To be called when members have come, gone or changed."""
+        if self.groups.get(group.group_id) is not group:
+            return
+        weight = group.held_bytes
+        self.byte_count += weight - self._weights.get(group.group_id, 0)
+        self._weights[group.group_id] = weight
 
     def apply(self, change: Change) -> None:
         key, value = change
@@ -51,12 +73,16 @@ class GroupStates:
         place = (key.topic, key.partition)
         if value is not None:
             offsets = self.get_or_new(key.group).offsets
-            self.live_count += place not in offsets
+            known = offsets.get(place)
+            self.live_count += known is None
+            self.byte_count += offset_bytes(place, value)
+            self.byte_count -= 0 if known is None else offset_bytes(place, known)
             offsets[place] = value
             return
         group = self.groups.get(key.group)
-        if group is not None and group.offsets.pop(place, None) is not None:
+        if group is not None and (gone := group.offsets.pop(place, None)) is not None:
             self.live_count -= 1
+            self.byte_count -= offset_bytes(place, gone)
             self.forget(group)
 
     def _apply_group(self, key: GroupKey, value: GroupValue | None) -> None:
@@ -68,6 +94,7 @@ class GroupStates:
                 gone.generation, gone.protocol_type = 0, ""
                 gone.protocol = gone.leader = None
                 _become(gone, Phase.EMPTY, {})
+                self.weigh(gone)
                 self.forget(gone)
             return
         group = self.get_or_new(key.group)
@@ -84,6 +111,7 @@ class GroupStates:
             member.assignment = one.assignment
             members[one.member_id] = member
         _become(group, _phase_of(value), members)
+        self.weigh(group)
 
     def keys(self) -> Iterator[Key]:
         """Of all that is recorded; groups may change while this is walked through."""

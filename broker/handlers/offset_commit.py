@@ -41,6 +41,10 @@ def handle(broker: "Broker", call: Call, request: OffsetCommitRequest) -> None:
     response = OffsetCommitResponse(
         0, [_check_topic(broker, call, topic, wanted) for topic in request.topics or ()]
     )
+    code = coordinator.check_room(group_id, wanted)
+    if code:
+        call.answer(_refuse_all(request, code))
+        return
     coordinator.commit(group_id, wanted, request.retention_time_ms)
 
     def done(code: ErrorCode) -> None:

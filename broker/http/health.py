@@ -4,11 +4,15 @@ healthy   nobody would gain by killing it: its event loop answers, and it was no
 ready     clients are well served: it accepts, leads what it should, may vouch, and can store
 """
 
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 PUT_AGE_MAX_S = 5.0
 """A store that has not answered for so long takes nothing."""
+
+UNLED_MAX_S = 10.0
+"""A partition that is made, or comes here, is led about two flushes after its row says so."""
 
 
 class State(StrEnum):
@@ -20,13 +24,37 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """`named`: partitions whose rows name this broker; `led`: those of them that it serves."""
+    """`named`: partitions whose rows name this broker; `led`: those of them that it serves.
+
+    `unled` are those that should be by now.
+    """
 
     state: State
     named: int = 0
     led: int = 0
+    unled: int = 0
     vouches: bool = False
     put_age_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Patience:
+    """Which partitions should be led by now. One for each epoch.
+
+    A broker that has led all that its rows named is not unready again for each partition that is on
+    its way: whoever probes it would take it out of service whenever a topic is made.
+    """
+
+    _since_s: dict[Hashable, float] = field(default_factory=dict)
+    _has_led_all: bool = False
+
+    def overdue(self, unled: Collection[Hashable], now_s: float) -> int:
+        """How many of `unled`, which are not led now, should be."""
+        self._has_led_all = self._has_led_all or not unled
+        self._since_s = {one: self._since_s.get(one, now_s) for one in unled}
+        if not self._has_led_all:
+            return len(unled)
+        return sum(1 for since_s in self._since_s.values() if now_s - since_s > UNLED_MAX_S)
 
 
 def why_not_healthy(standing: Standing) -> str:
@@ -39,7 +67,7 @@ def why_not_ready(standing: Standing) -> list[str]:
     if standing.state is not State.SERVING:
         return [f"not accepting: {standing.state.value}"]
     reasons = []
-    if standing.led < standing.named:
+    if standing.unled:
         reasons.append(f"partitions are not led yet: led={standing.led} named={standing.named}")
     if not standing.vouches:
         reasons.append("the lease is not renewed: the registry does not answer")

@@ -1,12 +1,13 @@
 """What is looked at: the parts of a broker in one of its epochs, and how it stands."""
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from broker.broker import Broker
 from broker.cluster.controller import Controller
 from broker.cluster.peers import TcpPeers
-from broker.http.health import Standing, State
+from broker.http.health import Patience, Standing, State
 from broker.trimming import Trimming
 from logstore.log.log import Log, Topic
 from logstore.objects.metered import StoreCounts
@@ -21,6 +22,7 @@ class Watched:
     counts: StoreCounts
     stop: asyncio.Event
     """Set when the process is to end."""
+    patience: Patience = field(default_factory=Patience)
 
 
 def standing_of(watched: Watched | None) -> Standing:
@@ -28,10 +30,12 @@ def standing_of(watched: Watched | None) -> Standing:
     if watched is None:
         return Standing(state=State.STARTING)
     log = watched.broker.log
+    unled = {place for topic in log.topics.values() for place in unled_in(log, topic)}
     return Standing(
         state=_state_of(watched),
         named=sum(named_in(log, topic) for topic in log.topics.values()),
         led=sum(led_in(topic) for topic in log.topics.values()),
+        unled=watched.patience.overdue(unled, log.performer.clock.monotonic_s()),
         vouches=log.vouches,
         put_age_s=log.writer.oldest_put_age_s,
     )
@@ -53,3 +57,12 @@ def named_in(log: Log, topic: Topic) -> int:
 def led_in(topic: Topic) -> int:
     """Partitions that this broker serves as their leader."""
     return sum(1 for one in topic.leaders.values() if one.is_taken and not one.is_released)
+
+
+def unled_in(log: Log, topic: Topic) -> Iterator[tuple[bytes, int]]:
+    """Partitions whose rows name this epoch, and that it does not serve, by topic id."""
+    for number, row in enumerate(topic.rows):
+        leader = topic.leaders.get(number)
+        is_served = leader is not None and leader.is_taken and not leader.is_released
+        if row.chain == log.epoch and not is_served:
+            yield topic.topic_id, number

@@ -265,6 +265,15 @@ _OWN = (
         at_most=64 * _MiB,
     ),
     Setting(
+        name="logstore.groups.bytes.max",
+        kind=Kind.LONG,
+        default=str(256 * _MiB),
+        documentation="Most bytes of memory, about, for all groups that one broker coordinates. "
+        "When that is full new members and offsets of new partitions are refused; members that "
+        "are in, and offsets that are there, may take a quarter more.",
+        at_least=_MiB,
+    ),
+    Setting(
         name="logstore.metrics.names.max",
         kind=Kind.INT,
         default="200",

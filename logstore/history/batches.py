@@ -79,20 +79,28 @@ def _moved_back(batch: bytes) -> bytes:
 
 
 def _runs(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Stretches alike in leader epoch, kind of timestamp and its sign; raw batches one by one."""
+    """Stretches alike in leader epoch, kind of timestamp and its sign; raw batches one by one.
+
+    No value of Python's goes into Arrow where it can be helped: for the first one Arrow loads
+    pandas where that is installed, which takes a second and 40 MB of a broker.
+    """
     import pyarrow.compute as pc
 
     if not rows.num_rows:
         return
     alike = [rows.column("leader_epoch"), rows.column("timestampType")]
     plain = rows.column("raw_batch").null_count == rows.num_rows
-    negative = pc.less(rows.column("timestamp_ms"), 0)
-    if plain and not pc.any(negative).as_py() and all(map(_is_constant, alike)):
+    earliest = pc.min(rows.column("timestamp_ms")).as_py()
+    before_1970 = earliest is not None and earliest < 0
+    if plain and not before_1970 and all(map(_is_constant, alike)):
         yield rows
         return
     raw = pc.is_valid(rows.column("raw_batch"))
+    alike.append(raw)
+    if before_1970:
+        alike.append(pc.less(rows.column("timestamp_ms"), 0))
     changes = raw[1:]
-    for column in (*alike, negative, raw):
+    for column in alike:
         changes = pc.or_(changes, _differs(column))
     ends = [*(i + 1 for i in pc.indices_nonzero(changes).to_pylist()), rows.num_rows]
     start = 0
@@ -114,4 +122,5 @@ def _differs(column: pa.Array) -> pa.Array:
 
     after, before = column[1:], column[:-1]
     absent = pc.xor(pc.is_null(after), pc.is_null(before))
-    return pc.or_(pc.fill_null(pc.not_equal(after, before), False), absent)
+    # Where one is none, `absent` tells.
+    return pc.coalesce(pc.or_(pc.not_equal(after, before), absent), absent)

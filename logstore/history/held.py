@@ -9,7 +9,7 @@ held, and somebody is told.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from logstore.errors import Corrupt, NotFound
+from logstore.errors import Corrupt, NotFound, Refused
 from logstore.history.delta import Tables
 from logstore.history.names import table_key
 from logstore.history.snapshot import CommitFacts, Snapshot
@@ -40,7 +40,7 @@ def held_ends(tables: Tables, topic_ids: Sequence[bytes], grace_ms: int, now_ms:
     for topic_id in topic_ids:
         try:
             found = _held(tables, topic_id, now_ms - grace_ms)
-        except (Corrupt, NotFound) as error:
+        except (Corrupt, NotFound, Refused) as error:
             troubles.append(f"a table is not to be relied on: table={table_key(topic_id)} {error}")
             continue
         if isinstance(found, str):
@@ -56,7 +56,7 @@ def _held(tables: Tables, topic_id: bytes, since_ms: int) -> Mapping[int, int] |
     if version is None:
         return {}
     then = tables.snapshot(topic_id, version=version)
-    now = tables.snapshot(topic_id)
+    now = tables.snapshot(topic_id, version=facts[-1].version if facts else version)
     if then is None or now is None:
         raise NotFound("it vanished while it was read")
     trouble = broken_link(then, now, facts)

@@ -59,16 +59,43 @@ class FileList(Sequence[DataFile]):
 
     def __init__(self, partition: int, files: Sequence[DataFile]) -> None:
         ordered = sorted(files, key=_position)
+        self._set(
+            partition,
+            [file.min_offset for file in ordered],
+            [file.max_offset for file in ordered],
+            [
+                [file.path for file in ordered],
+                [file.rows for file in ordered],
+                [file.size_bytes for file in ordered],
+                [file.min_timestamp_ms for file in ordered],
+                [file.max_timestamp_ms for file in ordered],
+            ],
+        )
+
+    @classmethod
+    def of_columns(
+        cls,
+        partition: int,
+        min_offsets: Sequence[int],
+        max_offsets: Sequence[int],
+        others: list[list[Any]],
+    ) -> "FileList":
+        """Of files in order. `others`: paths, rows, sizes, earliest and latest timestamps."""
+        self = cls.__new__(cls)
+        self._set(partition, min_offsets, max_offsets, others)
+        return self
+
+    def _set(
+        self,
+        partition: int,
+        min_offsets: Sequence[int],
+        max_offsets: Sequence[int],
+        others: list[list[Any]],
+    ) -> None:
         self._partition = partition
-        self._min = array("q", [file.min_offset for file in ordered])
-        self._max = array("q", [file.max_offset for file in ordered])
-        self._columns: list[list[Any]] = [
-            [file.path for file in ordered],
-            [file.rows for file in ordered],
-            [file.size_bytes for file in ordered],
-            [file.min_timestamp_ms for file in ordered],
-            [file.max_timestamp_ms for file in ordered],
-        ]
+        self._min = array("q", min_offsets)
+        self._max = array("q", max_offsets)
+        self._columns = others
         self._highest = array("q", accumulate(self._max, max))  # up to here, for bisecting
 
     def __len__(self) -> int:
@@ -110,15 +137,10 @@ class FileList(Sequence[DataFile]):
         if self._min and ordered and ordered[0].min_offset < self._min[-1]:
             return FileList(self._partition, [*self, *adds])
         more = FileList(self._partition, ordered)
-        whole = FileList(self._partition, ())
-        whole._min = self._min + more._min
-        whole._max = self._max + more._max
-        whole._columns = [a + b for a, b in zip(self._columns, more._columns, strict=True)]
-        so_far = self._highest[-1:]
-        whole._highest = (
-            self._highest + array("q", accumulate(so_far + more._max, max))[len(so_far) :]
+        columns = [a + b for a, b in zip(self._columns, more._columns, strict=True)]
+        return FileList.of_columns(
+            self._partition, self._min + more._min, self._max + more._max, columns
         )
-        return whole
 
 
 def _position(file: DataFile) -> tuple[int, int, str]:

@@ -19,7 +19,6 @@ from logstore.history.patient import PatientStore
 from logstore.history.snapshot import (
     CommitFacts,
     DataFile,
-    FileList,
     Snapshot,
     changed,
 )
@@ -165,11 +164,7 @@ class TableLog:
         rules = TableRules()
         if found.protocol is not None and found.metadata is not None:
             rules = rules.with_protocol(found.protocol).with_metadata(found.metadata)
-        by_partition: dict[int, list[DataFile]] = {}
-        for file in found.files:
-            by_partition.setdefault(file.partition, []).append(file)
-        lists = {number: FileList(number, files) for number, files in by_partition.items()}
-        return Snapshot(self._topic_id, name.version, found.ends, lists, rules)
+        return Snapshot(self._topic_id, name.version, found.ends, found.files, rules)
 
     def _advanced(self, base: Snapshot, version: int | None) -> Snapshot:
         """With the entries after it, all at once: `base` itself if there are none."""

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from logstore.errors import Corrupt, NotFound
 from logstore.log.read import Chunk, FoundRecord, Readable
-from logstore.log.table_batches import Run, RunCache, Stream
+from logstore.log.table_batches import Compression, Run, RunCache, Stream
 from logstore.objects.from_threads import FromThreads
 from logstore.perform import Performer
-from logstore.records.batch import Codec
 from logstore.rows import TABLE, TableRow
 from logstore.steps import GetRow, Steps
 
@@ -98,7 +97,7 @@ class History:
     # Batches
 
     async def read(
-        self, partition: Readable, offset: int, up_to: int, bytes_max: int, compression: Codec
+        self, partition: Readable, offset: int, up_to: int, bytes_max: int, compression: Compression
     ) -> Chunk:
         """Batches of the table from `offset` on, below `up_to`; the first of them comes whole.
 

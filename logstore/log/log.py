@@ -32,6 +32,7 @@ from logstore.log.membership import Heartbeats, Membership
 from logstore.log.read import Chunk, FoundRecord, Readable, Reader, read_in_memory
 from logstore.log.retention import Part, parts_of_rows
 from logstore.log.start import LEASE_S, Self, Started, begin, finish
+from logstore.log.table_batches import Compression
 from logstore.log.tiers import Tiers
 from logstore.log.topic_change import create_partitions
 from logstore.log.topics import UnknownTopic, create_topic, delete_topic
@@ -40,7 +41,6 @@ from logstore.log.watch import Watch
 from logstore.metadata import read_brokers
 from logstore.open import OpenLog
 from logstore.perform import Performer, outcome_of
-from logstore.records.batch import Codec
 from logstore.rows import BrokerRow, BrokerStatus, Change, PartitionRow
 from logstore.takeover import Inheritance
 
@@ -368,7 +368,7 @@ class Log:
         offset: int,
         up_to: int,
         bytes_max: int,
-        compression: Codec = "lz4",
+        compression: Compression = "producer",
     ) -> Chunk:
         """The same from the store; `compression` is that of batches made from the topic's table."""
         return await self._tiers.read(partition, offset, up_to, bytes_max, compression)

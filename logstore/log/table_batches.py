@@ -9,9 +9,13 @@ from bisect import bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from logstore.records.batch import Codec
+
+Compression = Codec | Literal["producer"]
+"""How batches made from a table are compressed; what a producer chose is not in the table, so
+"producer" means lz4 where that saves something, which costs clients and brokers least."""
 
 OVERLAPS_MAX = 4
 """Runs that are looked at for an offset: they overlap where consumers began inside one."""
@@ -22,7 +26,7 @@ class Stream(NamedTuple):
 
     topic_id: bytes
     partition: int
-    compression: Codec
+    compression: Compression
 
 
 class Taken(NamedTuple):

@@ -6,6 +6,7 @@ its statistics say that nothing in it could be the answer.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -50,6 +51,7 @@ def first_at_or_after(
     """The first record of `files`, which come by smallest offset, at or after `timestamp` (ms)."""
     import pyarrow.compute as pc
 
+    since = _scalar(timestamp)
     best: TimedRecord | None = None
     for file in files:
         end = wanted.end if best is None else best.offset
@@ -58,7 +60,7 @@ def first_at_or_after(
         if _latest_possible(file) < timestamp:
             continue
         for rows in _rows(store, wanted, file, end):
-            found = rows.filter(pc.greater_equal(rows.column("timestamp_ms"), timestamp))
+            found = rows.filter(pc.greater_equal(rows.column("timestamp_ms"), since))
             if found.num_rows:
                 best = _record(found, 0)
                 break
@@ -76,8 +78,8 @@ def latest(
         if best is not None and _latest_possible(file) < best.timestamp:
             break
         for rows in _rows(store, wanted, file, wanted.end):
-            largest = pc.max(rows.column("timestamp_ms")).as_py()
-            if largest is None:
+            largest = pc.max(rows.column("timestamp_ms"))
+            if not largest.is_valid:
                 continue
             found = _record(rows, pc.index(rows.column("timestamp_ms"), largest).as_py())
             if best is None or (-found.timestamp, found.offset) < (-best.timestamp, best.offset):
@@ -95,6 +97,14 @@ def _rows(
 def _record(rows: pa.RecordBatch, number: int) -> TimedRecord:
     offset, timestamp, epoch = (rows.column(name)[number].as_py() for name in COLUMNS)
     return TimedRecord(offset, timestamp, NO_EPOCH if epoch is None else epoch)
+
+
+def _scalar(value: int) -> pa.Scalar:
+    """As Arrow's own would, but that loads pandas where it is installed: a second, and 40 MB."""
+    import pyarrow as pa
+
+    data = pa.py_buffer(value.to_bytes(8, sys.byteorder, signed=True))
+    return pa.Array.from_buffers(pa.int64(), 1, [None, data])[0]
 
 
 def _latest_possible(file: DataFile) -> int:

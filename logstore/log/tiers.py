@@ -18,9 +18,9 @@ from logstore.index.lookup import Trimmed
 from logstore.log.history import History
 from logstore.log.read import Chunk, FoundRecord, Readable, Reader
 from logstore.log.records_deletion import OffsetOutOfRange
+from logstore.log.table_batches import Compression
 from logstore.metadata import read_partition_row
 from logstore.perform import Performer
-from logstore.records.batch import Codec
 
 BEGINS_KEPT_MAX = 100_000
 
@@ -39,7 +39,7 @@ class Tiers:
         offset: int,
         up_to: int,
         bytes_max: int,
-        compression: Codec = "lz4",
+        compression: Compression = "producer",
     ) -> Chunk:
         """Batches from the one that holds `offset`, or the next, below `up_to`.
 

@@ -1,8 +1,8 @@
 """One commit of one table, on the very snapshot that its starts came from.
 
     refused, and the table ends where we began: an OPTIMIZE came between  → the same once more
-    refused, and the table ends where we end: our lost answer, or a twin  → done
-    refused, and it ends elsewhere                                        → `Overtaken`: drop all
+    refused, and our files are there, by an answer that was lost          → done
+    refused, and it ends elsewhere: another run was there                 → `Overtaken`: drop all
 
 So a woken zombie, a second run or a lost answer costs a repeat and never a record (DESIGN.md §6).
 """
@@ -84,21 +84,22 @@ def commit_once(
 
 def standing(newest: Snapshot, before: Snapshot, commit: TableCommit) -> Standing:
     """Whether a commit made for `before` has happened, still may, or may not, in `newest`."""
+    are_there = all(_is_there(newest, file) for file in commit.adds)
     if commit.ends:
         if all(newest.end(partition) == end for partition, end in commit.ends.items()):
-            return Standing.DONE
+            return Standing.DONE if are_there else Standing.CHANGED  # a twin's, or merged since
         if any(
             newest.end(partition) != before.end(partition)
             or newest.end(partition) not in (None, start)
             for partition, start in commit.starts.items()
         ):
             return Standing.CHANGED
-    elif commit.adds and all(_is_there(newest, file) for file in commit.adds):
+    elif commit.adds and are_there:
         return Standing.DONE
-    there = [_is_there(newest, file) for file in commit.removes]
-    if not commit.ends and not commit.adds and not any(there):
+    left = [_is_there(newest, file) for file in commit.removes]
+    if not commit.ends and not commit.adds and not any(left):
         return Standing.DONE
-    return Standing.UNCHANGED if all(there) else Standing.CHANGED
+    return Standing.UNCHANGED if all(left) else Standing.CHANGED
 
 
 def _is_there(snapshot: Snapshot, file: DataFile) -> bool:

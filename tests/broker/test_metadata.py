@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.creation import AUTO_CREATED_AT_ONCE_MAX
 from logstore.wire.client import Connection
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.metadata import (
@@ -160,3 +161,12 @@ def test_many_topics_in_any_version(running: Running, client: Connection) -> Non
         assert [topic.name for topic in told] == names + others
         assert [topic.error_code for topic in told] == [0] * 150 + [3 for _ in others]
         assert all(len(topic.partitions) == 2 for topic in told[:150])
+
+
+def test_however_many_topics_are_asked_for_few_are_being_created_at_once() -> None:
+    with running_broker({"num.partitions": "1"}) as running, running.connect() as client:
+        names = [f"wanted-{number}" for number in range(AUTO_CREATED_AT_ONCE_MAX + 300)]
+        response = ask(client, *names, auto=True)
+
+        assert len(running.broker.being_created) <= AUTO_CREATED_AT_ONCE_MAX
+        assert {topic.error_code for topic in response.topics} == {ErrorCode.LEADER_NOT_AVAILABLE}

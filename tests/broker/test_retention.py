@@ -246,7 +246,7 @@ def test_a_store_that_is_away_is_told_once_and_asked_again(
     with caplog.at_level(logging.INFO):
         run(scenario())
     told = [record for record in caplog.records if record.name == "broker.retention"]
-    assert [record.levelname for record in told] == ["WARNING"]
+    assert [record.levelname for record in told] == ["WARNING", "INFO"]
 
 
 def test_who_does_not_lead_any_more_raises_nothing() -> None:

@@ -9,7 +9,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from spark_source import read_topic
+from spark_source import create_view, read_topic
 
 
 def main() -> None:
@@ -32,7 +32,9 @@ def main() -> None:
         .start(f"{directory}/rows")
     )
     query.awaitTermination()
+    create_view(spark, url, "orders", "all_orders")
     told = {
+        "view": spark.sql("select count(leader_epoch) from all_orders").collect()[0][0],
         "session": type(spark).__module__,
         "batch": batch.count(),
         "columns": batch.columns,

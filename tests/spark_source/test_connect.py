@@ -10,6 +10,7 @@ import pytest
 
 from logstore.records.encode import encode_batch, records_of
 from tests.spark_source.log_on_disk import LogOnDisk
+from tests.spark_source.moved import Mover
 from tests.spark_source.spark_connect import connect_packages
 
 pytestmark = pytest.mark.spark
@@ -23,10 +24,11 @@ def test_batch_and_stream_read_alike_through_spark_connect(tmp_path: Path) -> No
     if packages is None:
         pytest.skip("Spark Connect needs a package index, once")
     with LogOnDisk(tmp_path / "log") as log:
-        log.create_topic("orders", 2)
+        topic_id = log.create_topic("orders", 2)
         for partition in range(2):
             batch = encode_batch(records_of([(None, b"v")] * 50, timestamp=1))
             log.append("orders", partition, batch)
+        Mover(log.directory, topic_id).move({0: 50})
     client = [sys.executable, "-m", "tests.spark_source.connect_reads"]
     environment = {
         **os.environ,
@@ -47,5 +49,5 @@ def test_batch_and_stream_read_alike_through_spark_connect(tmp_path: Path) -> No
 
     told = json.loads(answer.stdout.splitlines()[-1])
     assert told["session"].startswith("pyspark.sql.connect")
-    assert (told["batch"], told["stream"]) == (100, 100)
+    assert (told["batch"], told["stream"], told["view"]) == (100, 100, 100)
     assert told["columns"][:3] == ["key", "value", "topic"]

@@ -48,6 +48,18 @@ def test_a_topic_is_read_as_a_table(run: Any) -> None:
     assert found["recent_count"] == 16
 
 
+def test_a_whole_topic_is_one_relation(run: Any, spark: SparkSession) -> None:
+    try:
+        found = run("whole_topic")
+
+        assert found["records"] == 30
+        assert found["by_partition"].collect() == [(0, 0, 14, 15), (1, 0, 14, 15)]
+        assert found["latest"].count() == 2
+    finally:
+        spark.sql("drop view if exists live_orders")
+        spark.sql("drop table if exists logstore_records")
+
+
 def test_a_table_is_written_once_however_often_it_runs(run: Any) -> None:
     for _ in range(2):
         found = run("stream_to_a_table")

@@ -6,11 +6,15 @@ import pytest
 
 from logstore.registry.store import Condition
 from logstore.rows import (
+    CHAIN,
     TOPIC,
     BrokerStatus,
+    ChainRow,
+    ChainStatus,
     PartitionRow,
     TopicRow,
     TopicStatus,
+    chain_sk,
     partition_pk,
     partition_sk,
 )
@@ -99,6 +103,27 @@ def test_early_notice_of_a_broker_that_stopped_in_good_order_is_not_believed() -
         await cluster.nodes[2].life.ended.wait()
 
         assert cluster.nodes[2].life.closed_cleanly
+
+    play(story)
+
+
+def test_a_broker_that_stopped_in_good_order_stays_stopped_when_its_chain_is_sealed() -> None:
+    """A broker that starts when all others have stopped takes over everything, and by itself."""
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.start(1, 2)
+        epoch = cluster.nodes[2].log.epoch
+        cluster.nodes[2].life.stop()
+        await cluster.nodes[2].life.ended.wait()
+        controller = cluster.nodes[1].controller
+        assert controller is not None
+        await cluster.until(lambda: controller.counts.takeovers > 0)
+        row = await cluster.rows.get(CHAIN, chain_sk(epoch))
+        assert row is not None
+        assert ChainRow.of(row).status is ChainStatus.SEALED
+        await VirtualClock().sleep_s(1)  # until it has looked again
+
+        assert cluster.nodes[1].log.brokers[2].status is BrokerStatus.STOPPED
 
     play(story)
 

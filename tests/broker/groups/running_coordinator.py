@@ -108,6 +108,7 @@ class Bench:
     def __init__(self, log: MemoryPartition, tasks: asyncio.TaskGroup, limits: GroupLimits) -> None:
         self.log = log
         self.limits = limits
+        self.used_bytes: Callable[[], int] | None = None
         self.started_count = 0
         """What was begun in the background."""
         self._tasks = tasks
@@ -124,6 +125,7 @@ class Bench:
             clock=VirtualClock(),
             start=self.start,
             commit_timeout_s=COMMIT_TIMEOUT_S,
+            used_bytes=self.used_bytes,
         )
 
     async def loaded(self) -> Coordinator:

@@ -5,7 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from broker.http.health import Standing, State, why_not_healthy, why_not_ready
+from broker.http.health import (
+    UNLED_MAX_S,
+    Patience,
+    Standing,
+    State,
+    why_not_healthy,
+    why_not_ready,
+)
 from tests.broker.http.pages import Pages, ask, pages_of
 from tests.broker.running import Running, running_broker
 
@@ -35,11 +42,31 @@ def test_who_does_not_serve_is_not_ready(state: State) -> None:
 
 
 def test_every_reason_is_told() -> None:
-    ill = replace(WELL, led=2, vouches=False, put_age_s=7.0)
+    ill = replace(WELL, led=2, unled=1, vouches=False, put_age_s=7.0)
     told = "\n".join(why_not_ready(ill))
     assert "led=2 named=3" in told
     assert "lease" in told
     assert "oldest put=7.0 s" in told
+
+
+def test_a_partition_on_its_way_does_not_make_a_broker_unready() -> None:
+    """Topics that are made one after the other are as many partitions on their way."""
+    patience = Patience()
+    assert patience.overdue([], 0.0) == 0
+    for now_s in range(0, 100, 5):
+        assert patience.overdue([("t", now_s), ("t", now_s - 5)], float(now_s)) == 0
+    assert patience.overdue([("t", 95)], 95.0 + UNLED_MAX_S) == 0
+    assert patience.overdue([("t", 95), ("t", 0)], 95.5 + UNLED_MAX_S) == 1
+    assert patience.overdue([], 200.0) == 0
+    assert patience.overdue([("t", 95)], 300.0) == 0
+
+
+def test_a_broker_that_has_not_led_all_yet_is_not_ready_from_the_first_on() -> None:
+    patience = Patience()
+    assert patience.overdue(["a", "b"], 0.0) == 2
+    assert patience.overdue(["b"], 1.0) == 1
+    assert patience.overdue([], 2.0) == 0
+    assert patience.overdue(["b"], 3.0) == 0
 
 
 def test_a_broker_that_serves_says_so(pages: Pages) -> None:

@@ -14,6 +14,7 @@ from logstore.log.leader import Leader
 from logstore.log.log import Log
 from logstore.log.read import Readable
 from logstore.log.records_deletion import OffsetOutOfRange
+from logstore.log.table_batches import Compression
 from logstore.pieces import TopicPartition
 from logstore.records.batch import Codec, check_batch, split_batches
 from logstore.records.decode import decode_records
@@ -90,7 +91,7 @@ async def read(
     offset: int = 0,
     *,
     bytes_max: int = 600,
-    compression: Codec = "lz4",
+    compression: Compression = "producer",
 ) -> list[Row]:
     """As a consumer reads from `offset` to the high watermark."""
     found: list[Row] = []

@@ -4,11 +4,10 @@ import pytest
 
 from logstore.errors import Refused
 from logstore.history.snapshot import TableCommit
-from logstore.records.crc32c import crc32c
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from spark_source.compaction.session import RunOptions
-from tests.spark_source.compaction.world import NOW, TIME_MS, World
+from tests.spark_source.compaction.world import NOW, TIME_MS, World, undecodable_batch
 from tests.spark_source.places import raise_log_start
 
 
@@ -211,14 +210,6 @@ def test_a_batch_that_cannot_be_decoded_becomes_a_row_and_is_counted(world: Worl
     assert (offset, value) == (3, None)
     assert raw[21:] == broken[21:]
     assert world.compact(NOW).rows == 0
-
-
-def undecodable_batch() -> bytes:
-    """Two records whose lz4 payload is none, under a checksum that is right."""
-    batch = bytearray(encode_batch([Record(n, TIME_MS, None, b"value" * 20) for n in range(2)]))
-    batch[22] |= 3  # says lz4
-    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4)
-    return bytes(batch)
 
 
 def _moved_ahead() -> TableCommit:

@@ -11,11 +11,13 @@ from logstore.history.names import table_key
 from logstore.history.snapshot import Snapshot
 from logstore.open import open_readable
 from logstore.reader import LogReader
+from logstore.records.crc32c import crc32c
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.rows import COMPACTION, CompactionRow, TableRow
 from spark_source.compaction.commit import TableLog
 from spark_source.compaction.compactor import Compactor
+from spark_source.compaction.leased_rows import LeasedRows
 from spark_source.compaction.local import LocalCarrier
 from spark_source.compaction.session import RunOptions, Watch
 from spark_source.compaction.summary import Summary
@@ -107,6 +109,17 @@ class World:
             found = self.rows(topic, partition)
             assert (found if is_ordered else sorted(found)) == list(enumerate(values[:end]))
         self.check_commits(skip)
+        self.check_copy_rows(skip)
+
+    def check_copy_rows(self, skip: Sequence[str] = ()) -> None:
+        """No copy row says more than its table does."""
+        rows = self.copy_rows()
+        for topic, topic_id in self.topic_ids.items():
+            if topic not in skip and topic_id in rows:
+                snapshot, row = self.snapshot(topic), rows[topic_id]
+                assert snapshot is not None
+                assert row.version <= snapshot.version
+                assert all(end <= (snapshot.end(p) or 0) for p, end in row.ends.items())
 
     def check_commits(self, skip: Sequence[str] = ()) -> None:
         """Every commit that moves names starts equal to the ends of the version before it."""
@@ -118,6 +131,10 @@ class World:
                 for partition, start in (facts.starts or {}).items():
                     assert ends.get(partition, start) == start
                 ends |= facts.ends or {}
+
+    def leased_rows(self, owner: int = 1) -> LeasedRows:
+        """The registry, and the lease if it is asked for."""
+        return LeasedRows(str(self.directory), {}, owner=owner, owner_epoch=1, lease_s=LEASE_S)
 
     def copy_rows(self) -> dict[bytes, TableRow]:
         log = open_readable(str(self.directory))
@@ -132,3 +149,11 @@ class World:
             return [CompactionRow.of(row) for _, row in log.rows.query(COMPACTION)]
         finally:
             log.close()
+
+
+def undecodable_batch() -> bytes:
+    """Two records whose lz4 payload is none, under a checksum that is right."""
+    batch = bytearray(encode_batch([Record(n, TIME_MS, None, b"value" * 20) for n in range(2)]))
+    batch[22] |= 3  # says lz4
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4)
+    return bytes(batch)

@@ -1,0 +1,135 @@
+"""What a run does beside moving: merging, sweeping, dropping tables of topics that are gone."""
+
+import pytest
+
+from logstore.history.names import table_key
+from spark_source.compaction import retention
+from spark_source.compaction.run_rows import note_on_copy_row
+from spark_source.compaction.session import RunOptions
+from tests.spark_source.compaction.world import NOW, World, undecodable_batch
+
+HOUR_MS = retention.HOUR_MS
+KEEP = RunOptions(now=True, keep_deleted=True)
+
+
+def note(world: World, topic_id: bytes, **sets: int | str) -> None:
+    """Change a copy row as if time had passed."""
+    compactor_rows = world.leased_rows()
+    try:
+        compactor_rows.perform(note_on_copy_row(topic_id, **sets))
+    finally:
+        compactor_rows.close()
+
+
+def test_many_small_files_become_one(world: World) -> None:
+    world.create("orders", 2)
+    for _ in range(8):
+        world.fill(2)
+        summary = world.compact()
+
+    assert summary.topics["orders"].merged_files == 16
+    snapshot = world.snapshot("orders")
+    assert snapshot is not None
+    assert [len(snapshot.files[number]) for number in (0, 1)] == [1, 1]
+    world.check()
+
+
+def test_a_batch_that_cannot_be_decoded_is_merged_as_it_came(world: World) -> None:
+    world.create("orders", 1)
+    world.log.append("orders", 0, undecodable_batch())
+    world.compact()
+    before = world.rows("orders", 0, ("raw_batch",))
+    world.written["orders", 0] += [b"", b""]
+    for _ in range(8):
+        world.fill(1)
+        world.compact()
+
+    snapshot = world.snapshot("orders")
+    assert snapshot is not None
+    assert len(snapshot.files[0]) < 8
+    assert world.rows("orders", 0, ("raw_batch",))[:1] == before
+
+
+def test_a_table_goes_an_hour_after_its_topic(world: World) -> None:
+    topic_id = world.create("orders", 1)
+    world.fill()
+    world.compact()
+    world.log.delete_topic("orders")
+
+    assert world.compact().dropped_tables == []
+    assert world.copy_rows()[topic_id].gone_ms > 0
+    assert world.compact().dropped_tables == []
+    note(world, topic_id, gone_ms=world.copy_rows()[topic_id].gone_ms - HOUR_MS)
+    assert world.compact(KEEP).dropped_tables == []
+    assert world.compact().dropped_tables == ["orders"]
+
+    assert topic_id not in world.copy_rows()
+    assert not list((world.directory / table_key(topic_id)).rglob("*.parquet"))
+    assert world.tables.snapshot(topic_id) is None
+
+
+def test_a_table_is_kept_where_its_topic_says_so(world: World) -> None:
+    topic_id = world.create("orders", 1, {"logstore.table.on.delete": "keep"})
+    world.fill()
+    world.compact()
+    world.log.delete_topic("orders")
+    world.compact()
+    note(world, topic_id, gone_ms=1)
+
+    assert world.compact().dropped_tables == []
+    assert len(world.rows("orders", 0)) == 120
+
+
+def test_a_table_that_its_topic_outlived_by_a_crash_is_known(world: World) -> None:
+    """The run died between its commit and the copy row; then the topic was deleted."""
+    topic_id = world.create("orders", 1)
+    world.fill()
+
+    class Killed(BaseException):
+        pass
+
+    def kill(step: str) -> None:
+        if step in ("copy row: orders", "end of the run"):
+            raise Killed
+
+    with pytest.raises(Killed):
+        world.compact(watch=kill)
+    world.log.delete_topic("orders")
+
+    world.compact()
+
+    assert world.copy_rows()[topic_id].version == 1
+    world.compact()
+    assert world.copy_rows()[topic_id].gone_ms > 0
+
+
+def test_orphans_are_swept_once_they_are_old(world: World) -> None:
+    topic_id = world.create("orders", 1)
+    world.fill()
+
+    class Killed(BaseException):
+        pass
+
+    def kill(step: str) -> None:
+        if step in ("commit: orders", "end of the run"):
+            raise Killed
+
+    with pytest.raises(Killed):
+        world.compact(watch=kill)
+    folder = world.directory / table_key(topic_id)
+    (orphan,) = folder.rglob("*.parquet")
+
+    world.compact()
+
+    assert orphan.exists()  # nobody knows yet that it is one
+    assert len(list(folder.rglob("*.parquet"))) == 2
+    assert world.copy_rows()[topic_id].swept_ms > 0
+    world.check()
+
+
+def test_rows_of_ended_runs_are_pruned(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_source.compaction.run_rows.RUNS_KEPT", 3)
+    for _ in range(6):
+        world.compact(NOW)
+
+    assert len(world.run_rows()) == 4
