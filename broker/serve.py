@@ -197,7 +197,14 @@ async def _live(process: _Process) -> int | None:
             host, port = listeners[0].public_address
             places = {one.name: Address(*one.public_address) for one in listeners}
             me = Self(settings.broker, host, port, settings.rack, process.lock, places)
-            log = await Log.start(opened, me, _log_settings(settings.settings, opened), tasks)
+            start = Log.start(opened, me, _log_settings(settings.settings, opened), tasks)
+            starting, stopping = tasks.create_task(start), tasks.create_task(process.stop.wait())
+            await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done():
+                _say(f"logstore: broker {settings.broker} stopped before it served")
+                code = OK
+                raise _Ended  # a start may end anywhere: the next one repeats it
+            log = starting.result()
             code = await _accept(process, log, tasks)
             raise _Ended
     except* _Ended:

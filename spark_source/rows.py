@@ -91,16 +91,18 @@ class _TaskRows:
         gathered: dict[_Stretch, list[FoundBatch]] = {}
         gathered_bytes = 0
         for found in (each for run in task.runs for each in self._found(run)):
-            if isinstance(found, FoundBatch):
-                piece = found.piece
-                stretch = (piece.topic_id, piece.partition, piece.leader_epoch)
-                gathered.setdefault(stretch, []).append(found)
-                gathered_bytes += len(found.data)
-            if gathered_bytes >= GATHERED_BYTES_MAX or not isinstance(found, FoundBatch):
+            if isinstance(found, TableRange):
                 yield from _decode_all(gathered, self._topics, self._columns)
                 gathered, gathered_bytes = {}, 0
-            if not isinstance(found, FoundBatch):
                 yield from self._of_table(found)
+                continue
+            piece = found.piece
+            stretch = (piece.topic_id, piece.partition, piece.leader_epoch)
+            gathered.setdefault(stretch, []).append(found)
+            gathered_bytes += len(found.data)
+            if gathered_bytes >= GATHERED_BYTES_MAX:
+                yield from _decode_all(gathered, self._topics, self._columns)
+                gathered, gathered_bytes = {}, 0
         yield from _decode_all(gathered, self._topics, self._columns)
 
     def _found(self, run: Run) -> Iterator[FoundBatch | TableRange]:

@@ -178,9 +178,9 @@ class Survey:
         self._read_at_s = self._clock.monotonic_s()
 
     def _held(self, key: TopicPartition, start: int, end: int) -> TableRange | None:
-        """What a table has of [start, end). It is looked at when its copy row says that it has some.
+        """What a table has of [start, end). It is looked at when its copy row says so.
 
-        That row is a hint: a table may hold more, which is in segments as well, or was looked for.
+        That row is a hint: what a table holds beyond it is in segments too, or was looked for.
         """
         copied = self._copies.get(key.topic_id)
         if copied is not None and copied.ends.get(key.partition, 0) > start:

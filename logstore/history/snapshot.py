@@ -124,9 +124,18 @@ class FileList(Sequence[DataFile]):
 
     def between(self, start: int, end: int) -> list[DataFile]:
         """Every file that may hold an offset in [start, end)."""
+        if start >= end:
+            return []
         first = bisect_left(self._highest, start)  # those before all end below start
         past = bisect_left(self._min, end)
         return [self[i] for i in range(first, past) if self._max[i] >= start]
+
+    def before(self, offset: int) -> DataFile | None:
+        """The file that ends last of those that end below `offset`; None if one may hold it."""
+        first = bisect_left(self._highest, offset)
+        if not first or (first < len(self) and self._min[first] <= offset):
+            return None
+        return self[bisect_left(self._highest, self._highest[first - 1])]
 
     def changed(self, adds: Sequence[DataFile], removed_paths: Collection[str]) -> "FileList":
         """Without some files, and with others. Adding at the end, which is usual, is cheap."""
@@ -134,7 +143,7 @@ class FileList(Sequence[DataFile]):
             kept = [i for i, path in enumerate(self._columns[0]) if path not in removed_paths]
             return FileList(self._partition, [*map(self.__getitem__, kept), *adds])
         ordered = sorted(adds, key=_position)
-        if self._min and ordered and ordered[0].min_offset < self._min[-1]:
+        if self._min and ordered and ordered[0].min_offset <= self._min[-1]:
             return FileList(self._partition, [*self, *adds])
         more = FileList(self._partition, ordered)
         columns = [a + b for a, b in zip(self._columns, more._columns, strict=True)]
@@ -174,12 +183,20 @@ class Snapshot:
         for files in self.files.values():
             yield from files
 
-    def files_for(self, partition: int, start: int, end: int) -> list[DataFile]:
-        """Every file that may hold an offset in [start, end), by smallest offset."""
+    def files_for(
+        self, partition: int, start: int, end: int, *, whole_batches: bool = False
+    ) -> list[DataFile]:
+        """Every file that may hold an offset in [start, end), by smallest offset.
+
+        With `whole_batches`, as `read_rows` takes it, also the file before a gap at `start`: its
+        last row may be a batch that could not be decoded and goes on beyond its row's offset.
+        """
         files = self.files.get(partition, _NO_FILES)
         if not isinstance(files, FileList):
             files = FileList(partition, files)
-        return files.between(start, end)
+        found = files.between(start, end)
+        before = files.before(start) if whole_batches else None
+        return found if before is None else [before, *found]
 
 
 @dataclass(frozen=True, slots=True)

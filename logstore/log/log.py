@@ -109,13 +109,7 @@ class Log:
             publish=self.publish,
             on_led=self._tell,
         )
-        self._watch = Watch(
-            performer,
-            version=lambda: self._catalog.version,
-            edit_count=lambda: self._catalog.edit_count,
-            on_news=self._hear,
-            on_brokers=self._meet,
-        )
+        self._watch = self._new_watch()
         self._checkpoints = ChainCheckpoints(
             IndexCache(), live={self.epoch: lambda: self.writer.durable_checkpoints}
         )
@@ -127,10 +121,18 @@ class Log:
             delete_grace_s=settings.delete_grace_s,
         )
         self._leading.warm = self._followers.chain_state
-        segments = Reader(performer, self.cache, self._checkpoints, self._followers)
-        self._segments = segments
+        self._segments = Reader(performer, self.cache, self._checkpoints, self._followers)
         self.history = History(performer, opened.tables, settings.history)
-        self._tiers = Tiers(performer, segments, self.history)
+        self._tiers = Tiers(performer, self._segments, self.history)
+
+    def _new_watch(self) -> Watch:
+        return Watch(
+            self.performer,
+            version=lambda: self._catalog.version,
+            edit_count=lambda: self._catalog.edit_count,
+            on_news=self._hear,
+            on_brokers=self._meet,
+        )
 
     @staticmethod
     async def start(

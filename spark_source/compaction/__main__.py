@@ -8,36 +8,50 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from pyspark.sql import SparkSession
+
 from logstore.cli.command import FAILED, INTERRUPTED, positive_number
 from logstore.cli.main import Parser
 from logstore.cli.storage_arguments import storage_of
 from logstore.clock import SystemClock
 from logstore.errors import LogstoreError
+from spark_source import configure
 from spark_source.compaction.arguments import add_arguments, run_options_of
+from spark_source.compaction.compactor import Compactor
 from spark_source.compaction.loop import run_in_turn
+from spark_source.compaction.spark import SparkCarrier
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(words)
+    options = parse(words)
     try:
-        return _run(options)
+        spark = _session()
+        try:
+            return carry_out_runs(options, spark)
+        finally:
+            spark.stop()
     except KeyboardInterrupt:
         return _say("interrupted", INTERRUPTED)
     except LogstoreError as error:
         return _say(" ".join(str(error).split()), FAILED)
 
 
-def _run(options: argparse.Namespace) -> int:
-    from pyspark.sql import SparkSession
+def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = Parser(prog="python -m spark_source.compaction", description=__doc__)
+    add_arguments(parser)
+    parser.add_argument(
+        "--parallelism",
+        type=positive_number,
+        metavar="N",
+        help="tasks that run at once (default: the session's cores)",
+    )
+    return parser.parse_args(words)
 
-    from spark_source import configure
-    from spark_source.compaction.compactor import Compactor
-    from spark_source.compaction.spark import SparkCarrier
 
+def carry_out_runs(options: argparse.Namespace, spark: SparkSession) -> int:
+    """The exit code."""
     storage = storage_of(options)
     clock = SystemClock()
-    builder: SparkSession.Builder = SparkSession.builder
-    spark = configure(builder.appName("logstore compaction")).getOrCreate()
     carrier = SparkCarrier(spark, options.url, storage, options.parallelism)
     compactor = Compactor(options.url, storage, carrier, clock=clock)
     try:
@@ -50,19 +64,11 @@ def _run(options: argparse.Namespace) -> int:
         )
     finally:
         compactor.close()
-        spark.stop()
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m spark_source.compaction", description=__doc__)
-    add_arguments(parser)
-    parser.add_argument(
-        "--parallelism",
-        type=positive_number,
-        metavar="N",
-        help="tasks that run at once (default: the session's cores)",
-    )
-    return parser
+def _session() -> SparkSession:
+    builder: SparkSession.Builder = SparkSession.builder
+    return configure(builder.appName("logstore compaction")).getOrCreate()
 
 
 def _say(text: str, code: int) -> int:

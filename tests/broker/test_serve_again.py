@@ -1,5 +1,6 @@
-"""A broker that was fenced starts again, and lets nothing that will pass keep it from that."""
+"""Starts that do not go well: after a fence they are tried again, and a signal ends any of them."""
 
+import asyncio
 import logging
 import os
 import signal
@@ -18,6 +19,7 @@ from logstore.rows import BROKER, CHAIN, CLUSTER, ChainStatus
 pytestmark = pytest.mark.slow
 
 HEARTBEAT = "heartbeat"
+LONG_S = 5.0
 
 
 @pytest.fixture(autouse=True)
@@ -108,3 +110,14 @@ def test_a_first_start_is_given_up_at_once_so_that_a_person_can_look(tmp_path: P
             raise Retryable("the registry is away")
 
     assert serve_on(tmp_path / "log", [], Away) == 1
+
+
+def test_a_signal_ends_a_start_that_waits_for_the_registry(tmp_path: Path) -> None:
+    class Hanging(Fateful):
+        async def get(self, pk: str, sk: str) -> Row | None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            async with asyncio.timeout(LONG_S):
+                await asyncio.Event().wait()
+            raise AssertionError("unreachable")
+
+    assert serve_on(tmp_path / "log", [], Hanging) == 0

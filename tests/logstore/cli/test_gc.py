@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from logstore.cli.command import FAILED, OK, USAGE
+from logstore.history.delta import Tables
 from tests.logstore.cli.conftest import Command
 
 
@@ -62,6 +63,20 @@ def test_records_that_are_too_old_by_their_topics_own_configs_go(
 ) -> None:
     configure(written, {"retention.ms": "86400000"})
     assert logstore("gc", "--url", written, "--json").json["raised"] > 0
+
+
+def test_a_table_is_trusted_again_where_somebody_says_so(logstore: Command, written: Path) -> None:
+    wrong = logstore("gc", "--url", written, "--trust-table", "orders")
+    assert "no such topic, or it has no table: topic=orders" in wrong.err
+    with sqlite3.connect(written / "registry.db") as rows:
+        ((text,),) = rows.execute(
+            "SELECT attributes FROM rows WHERE pk = 'topic' AND sk = 'orders'"
+        )
+    rows.close()
+    topic_id = bytes.fromhex(json.loads(text)["topic_id"])
+    Tables(str(written)).create(topic_id, "orders")
+    assert logstore("gc", "--url", written, "--trust-table", "orders").code == OK
+    assert "version=0" in logstore("inspect", "--url", written, "registry").out
 
 
 def configure(log: Path, configs: dict[str, str]) -> None:

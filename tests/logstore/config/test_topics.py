@@ -93,3 +93,19 @@ def test_a_topics_own_config_prevails_over_the_brokers_default() -> None:
     assert topic_value("retention.ms", {"retention.ms": "7"}, defaults) == 7
     assert topic_value("segment.ms", {}, defaults) == 604_800_000
     assert set(BROKER_NAMES) <= set(defaults)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, 604_800_000),
+        ({"log.retention.hours": "2"}, 7_200_000),
+        ({"log.retention.hours": "-1"}, -1),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3"}, 180_000),
+        ({"log.retention.minutes": "3", "log.retention.ms": "4"}, 4),
+    ],
+)
+def test_the_finest_unit_of_retention_prevails(given: dict[str, str], expected: int) -> None:
+    settings = BrokerSettings(given)
+    assert topic_value("retention.ms", {}, settings.topic_defaults) == expected
+    assert settings.number("log.retention.ms") == expected

@@ -65,7 +65,7 @@ def written(
     partition: int = 0,
     run: str = "run",
     number: int = 0,
-    **limits: int,
+    **limits: Any,
 ) -> list[DataFile]:
     writer = TableWriter(store, TOPIC_ID, partition, run, number, **limits)
     writer.write(rows)

@@ -44,16 +44,16 @@ def main() -> None:
     options = _parser().parse_args()
     spark = _session(options)
     spark.streams.addListener(TellCommits())
-    rows = (
+    reader = (
         spark.readStream.format("logstore")
         .option("path", options.log)
         .option("storage.endpoint", options.log_endpoint)
         .option("subscribe", TOPIC)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", OFFSETS_PER_BATCH)
-        .load()
     )
-    query = rows.writeStream.foreachBatch(_sink(Path(options.output)))
+    if not options.drain:
+        reader = reader.option("maxOffsetsPerTrigger", OFFSETS_PER_BATCH)
+    query = reader.load().writeStream.foreachBatch(_sink(Path(options.output)))
     query = query.option("checkpointLocation", options.checkpoint)
     if options.drain:
         query = query.trigger(availableNow=True)
