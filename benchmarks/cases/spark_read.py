@@ -89,6 +89,7 @@ def _measure(
         JOB,
         {
             "jars": [str(jar) for jar in session_jars()],
+            "name": cell.name,
             "format": place.format,
             "options": {**place.options, **tuning},
             "mode": cell.mode,

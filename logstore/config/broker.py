@@ -326,10 +326,11 @@ _OWN = (
     Setting(
         name="logstore.history.cache.bytes",
         kind=Kind.LONG,
-        default=str(128 * _MiB),
+        default=str(64 * _MiB),
         documentation="Batches made from topics' tables kept in memory for consumers further back "
-        "than segments go. Each of them needs about 16 MiB to be served without making the same "
-        "batches twice; nothing is taken until somebody reads so far back.",
+        "than segments go: 8 MiB for each partition that is read at a time, or the same are made "
+        "again. Files that are being read take about as much beside it, and libraries 70 MB; "
+        "nothing is taken until somebody reads so far back.",
         at_least=_MiB,
     ),
     Setting(

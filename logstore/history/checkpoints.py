@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from logstore.errors import Corrupt
@@ -190,7 +191,7 @@ def _lists(tables: Sequence[pa.Table], odd: Sequence[DataFile]) -> dict[int, Fil
         files = pa.concat_tables(tables).sort_by(_ORDER)
         partitions, low, high, *others = (column.to_pylist() for column in files.columns)
         starts = [i for i, one in enumerate(partitions) if not i or partitions[i - 1] != one]
-        for start, end in zip(starts, [*starts[1:], len(partitions)], strict=True):
+        for start, end in pairwise([*starts, len(partitions)]):
             part = [column[start:end] for column in others]
             lists[partitions[start]] = FileList.of_columns(
                 partitions[start], low[start:end], high[start:end], part

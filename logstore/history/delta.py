@@ -156,7 +156,8 @@ class Tables:
     def checkpoint(self, topic_id: bytes) -> None:
         """Sums up the table's log, and deletes entries that its owner need not keep any longer.
 
-        The owner's `delta.logRetentionDuration` says how long (Delta's default: 30 days).
+        The owner's `delta.logRetentionDuration` says how long (Delta's default: 30 days). On a
+        directory whose path has a percent sign delta-rs finds no table, and there are none.
         """
         with _table_extra():
             from deltalake.exceptions import DeltaError

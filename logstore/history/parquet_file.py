@@ -87,6 +87,8 @@ class TableFile:
             rows = self._opened.read_row_group(index, columns=self._columns, use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise Corrupt(f"cannot read a data file: key={self._key} error={error}") from error
+        for name in set(self._columns) - set(rows.column_names):  # Delta's way to say null
+            rows = rows.append_column(name, pa.nulls(rows.num_rows))
         return rows.select(self._columns)
 
     def _open(self) -> pq.ParquetFile:
@@ -94,8 +96,11 @@ class TableFile:
         import pyarrow.parquet as pq
 
         try:
-            # Memory it would keep for itself: what is fetched is in memory already.
-            return pq.ParquetFile(pa.PythonFile(self._bytes, mode="r"), pre_buffer=False)
+            return pq.ParquetFile(
+                pa.PythonFile(self._bytes, mode="r"),
+                pre_buffer=False,  # what is wanted is in memory already
+                coerce_int96_timestamp_unit="us",  # Spark's; in ns they would end in 2262
+            )
         except (pa.ArrowException, OSError) as error:
             raise Corrupt(f"not a data file: key={self._key} error={error}") from error
 

@@ -97,7 +97,11 @@ class TableLog:
         log does not go back so far.
         """
         hint = self._hint()
-        late = [entry.facts for entry in self.entries(0 if hint is None else hint.version)]
+        late: list[CommitFacts] = [
+            entry.facts for entry in self.entries(0 if hint is None else hint.version)
+        ]
+        if hint is not None and not late:
+            return hint.version, []  # so old that its entry was cleaned away
         before = late[0].version - 1 if late else -1
         while late and late[0].timestamp_ms > time_ms and before >= 0:
             first = max(before - _TOGETHER + 1, 0)

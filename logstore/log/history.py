@@ -34,8 +34,14 @@ ROW_AGAIN_S = 10.0
 """How long a copy row is believed: within it, records that were deleted from a table may be served
 from a version before."""
 
+RUN_BYTES = 4 * MiB
+
+FIRST_RUN_BYTES = MiB // 2
+"""Of a run that goes on from no other: somebody waits for its first batch, and may want no more."""
+
 BYTES_PER_CURSOR = 16 * MiB
-"""One suspended reader of a file for so much cache; each holds about a row group."""
+"""One suspended reader of a file for so much cache. Each holds a row group, about 24 MiB; without
+one a run begins by reading its row group again."""
 
 AHEAD_SHARE = 4
 """What is read ahead and not asked for yet may be a fourth of the cache."""
@@ -45,8 +51,9 @@ ROWS_KEPT_MAX = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySettings:
-    cache_bytes_max: int = 128 * MiB
-    """Batches made from tables that are kept: a consumer of history needs two runs of 4 MiB."""
+    cache_bytes_max: int = 64 * MiB
+    """Batches made from tables that are kept: a consumer of history needs two runs of 4 MiB for
+    each partition that it reads at a time."""
     threads: int = 4
     """Runs that are made at once; on few cores more of them only wait for the store together."""
 
@@ -130,7 +137,9 @@ class History:
         run = self._find(stream, offset, version)
         if run is None:
             self.miss_count += 1
-            run = await asyncio.shield(self._load(stream, offset, version))
+            before = self._runs.find(stream, offset - 1, version)
+            bytes_max = FIRST_RUN_BYTES if before is None else RUN_BYTES
+            run = await asyncio.shield(self._load(stream, offset, version, bytes_max))
         else:
             self.hit_count += 1
         self._read_ahead(stream, run, version)
@@ -142,13 +151,15 @@ class History:
             self._ahead.pop((stream, run.start), None)
         return run
 
-    def _load(self, stream: Stream, offset: int, version: int) -> "asyncio.Future[Run]":
+    def _load(
+        self, stream: Stream, offset: int, version: int, bytes_max: int
+    ) -> "asyncio.Future[Run]":
         """Make a run, once however many want it."""
         key = (stream, offset)
         self._ahead.pop(key, None)
         loading = self._loading.get(key)
         if loading is None:
-            loading = self._begin(lambda reader: reader.run(stream, offset, version))
+            loading = self._begin(lambda reader: reader.run(stream, offset, version, bytes_max))
             self._loading[key] = loading
             loading.add_done_callback(lambda done: self._loaded(key, done))
         return loading
@@ -165,13 +176,11 @@ class History:
         key = (stream, run.end)
         if run.is_last or key in self._loading or self._runs.find(*key, version):
             return
-        from logstore.log.table import RUN_BYTES
-
         room = self._settings.cache_bytes_max // AHEAD_SHARE // RUN_BYTES
         if len(self._ahead) >= max(1, room):
             self._ahead.pop(next(iter(self._ahead)))  # the oldest, which may be gone by now
             return
-        self._load(*key, version)
+        self._load(*key, version, RUN_BYTES)
         self._ahead[key] = None
 
     # Records by time

@@ -30,12 +30,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-RUN_BYTES = 4 << 20
-"""A run ends with the batch that reaches this."""
-
-FIRST_RUN_BYTES = 512 << 10
-"""One that goes on from no other: somebody waits for its first batch, and may want no more."""
-
 BATCH_BYTES = 256 << 10
 """Before compression; so that several fit into what consumers ask for of a partition."""
 
@@ -91,20 +85,24 @@ class TableReader:
 
     # Batches
 
-    def run(self, stream: Stream, offset: int, version: int) -> Run:
-        """What the table holds from `offset` on; an empty run if it does not reach there."""
+    def run(self, stream: Stream, offset: int, version: int, bytes_max: int) -> Run:
+        """What the table holds from `offset` on; an empty run if it does not reach there.
+
+        It ends with the batch that reaches `bytes_max`, or with a file.
+        """
         wanted = Wanted(stream.topic_id, stream.partition, offset, offset + 1, version)
-        found = self._look(wanted, lambda snapshot: self._read_run(stream, offset, snapshot))
+        found = self._look(
+            wanted, lambda snapshot: self._read_run(stream, offset, snapshot, bytes_max)
+        )
         return Run(offset, offset, version) if found is None else found
 
-    def _read_run(self, stream: Stream, offset: int, snapshot: Snapshot) -> Run:
+    def _read_run(self, stream: Stream, offset: int, snapshot: Snapshot, bytes_max: int) -> Run:
         table_end = snapshot.end(stream.partition) or 0
         batches: list[bytes] = []
         bases: list[int] = []
         ends: list[int] = []
         byte_count, position = 0, offset
         cursor = self._suspended(stream, position, snapshot)
-        bytes_max = RUN_BYTES if cursor else FIRST_RUN_BYTES
         while position < table_end:
             cursor = cursor or _opened(self._store, stream, position, snapshot, table_end)
             for batch in cursor.batches:

@@ -17,7 +17,10 @@ from logstore.objects.store import BlockingObjectStore
 if TYPE_CHECKING:
     import pyarrow as pa
 
-COLUMNS = ("offset", "timestamp_ms", "leader_epoch")
+COLUMNS = ("offset", "timestamp_ms")
+"""They lie side by side: one GET for each row group that is looked through."""
+
+EPOCH = "leader_epoch"
 NO_EPOCH = -1
 ANY_TIME = 2**63 - 1
 """What a file without statistics may hold."""
@@ -52,7 +55,7 @@ def first_at_or_after(
     import pyarrow.compute as pc
 
     since = _scalar(timestamp)
-    best: TimedRecord | None = None
+    best: _Found | None = None
     for file in files:
         end = wanted.end if best is None else best.offset
         if file.min_offset >= end:
@@ -62,9 +65,9 @@ def first_at_or_after(
         for rows in _rows(store, wanted, file, end):
             found = rows.filter(pc.greater_equal(rows.column("timestamp_ms"), since))
             if found.num_rows:
-                best = _record(found, 0)
+                best = _found(file, found, 0)
                 break
-    return best
+    return None if best is None else _with_epoch(store, wanted, best)
 
 
 def latest(
@@ -73,7 +76,7 @@ def latest(
     """The record of `files` with the largest timestamp, the first of several."""
     import pyarrow.compute as pc
 
-    best: TimedRecord | None = None
+    best: _Found | None = None
     for file in sorted(files, key=_latest_possible, reverse=True):
         if best is not None and _latest_possible(file) < best.timestamp:
             break
@@ -81,10 +84,17 @@ def latest(
             largest = pc.max(rows.column("timestamp_ms"))
             if not largest.is_valid:
                 continue
-            found = _record(rows, pc.index(rows.column("timestamp_ms"), largest).as_py())
+            number = pc.index(rows.column("timestamp_ms"), largest).as_py()
+            found = _found(file, rows, number)
             if best is None or (-found.timestamp, found.offset) < (-best.timestamp, best.offset):
                 best = found
-    return best
+    return None if best is None else _with_epoch(store, wanted, best)
+
+
+class _Found(NamedTuple):
+    file: DataFile
+    offset: int
+    timestamp: int
 
 
 def _rows(
@@ -94,9 +104,17 @@ def _rows(
     return read_rows(store, wanted.topic_id, [file], wanted.partition, start, end, COLUMNS)
 
 
-def _record(rows: pa.RecordBatch, number: int) -> TimedRecord:
-    offset, timestamp, epoch = (rows.column(name)[number].as_py() for name in COLUMNS)
-    return TimedRecord(offset, timestamp, NO_EPOCH if epoch is None else epoch)
+def _found(file: DataFile, rows: pa.RecordBatch, number: int) -> _Found:
+    offset, timestamp = (rows.column(name)[number].as_py() for name in COLUMNS)
+    return _Found(file, offset, timestamp)
+
+
+def _with_epoch(store: BlockingObjectStore, wanted: Range, found: _Found) -> TimedRecord:
+    file, offset, timestamp = found
+    rows = read_rows(store, wanted.topic_id, [file], wanted.partition, offset, offset + 1, [EPOCH])
+    epochs = [some.column(EPOCH)[0].as_py() for some in rows]
+    epoch = epochs[0] if epochs and epochs[0] is not None else NO_EPOCH
+    return TimedRecord(offset, timestamp, epoch)
 
 
 def _scalar(value: int) -> pa.Scalar:

@@ -1,4 +1,4 @@
-"""`logstore compact`: moves records into tables in this process and its workers, without Spark."""
+"""`logstore compact`: moves records into tables in this process, without Spark."""
 
 import argparse
 
@@ -14,7 +14,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--workers",
         type=positive_number,
         metavar="N",
-        help="processes that carry out tasks (default: one for each core)",
+        help="tasks at a time (default: one for each core)",
     )
 
 

@@ -100,6 +100,7 @@ class TaskResult:
     """Batches kept as they came, by topic id and partition."""
     requests: Requests = field(default_factory=Requests)
     cpu_s: float = 0.0
+    """Of its threads, without those that wait for the store."""
     error: str = ""
     error_kind: str = ""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
+from time import thread_time
 from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.errors import Corrupt, Refused
@@ -53,6 +54,7 @@ class _Written(NamedTuple):
     files: Sequence[DataFile]
     rows: int
     undecodable: int
+    cpu_s: float
 
 
 def run_task(
@@ -71,6 +73,7 @@ def run_task(
 def _move(
     store: BlockingObjectStore, task: MoveTask, run: str, resolve: Resolve | None
 ) -> TaskResult:
+    began_s = thread_time()
     gathered: dict[_Key, list[FoundBatch]] = {}
     bytes_in: dict[bytes, int] = {}
     for each in task.runs:
@@ -92,17 +95,20 @@ def _move(
         rows=sum(one.rows for one in written),
         bytes_in=bytes_in,
         undecodable={one.key: one.undecodable for one in written if one.undecodable},
+        cpu_s=round(thread_time() - began_s + sum(one.cpu_s for one in written), 3),
     )
 
 
 def _write(key: _Key, batches: Sequence[FoundBatch], topic: str, writer: TableWriter) -> _Written:
+    began_s = thread_time()
     row_count = undecodable = 0
     for rows in _decoded(batches, topic):
         writer.write(rows)
         row_count += rows.num_rows
         raw = rows.column("raw_batch")
         undecodable += len(raw) - raw.null_count
-    return _Written(key, writer.close(), row_count, undecodable)
+    files = writer.close()
+    return _Written(key, files, row_count, undecodable, thread_time() - began_s)
 
 
 def _found(store: BlockingObjectStore, run: Run, resolve: Resolve | None) -> Iterator[FoundBatch]:
@@ -154,6 +160,7 @@ def _without_transactions(found: Iterable[FoundBatch], topic: str) -> Iterator[m
 
 
 def _merge(store: BlockingObjectStore, task: MergeTask, run: str) -> TaskResult:
+    began_s = thread_time()
     first, last = task.files[0], task.files[-1]
     writer = TableWriter(store, task.topic_id, first.partition, run, task.number)
     count = 0
@@ -182,4 +189,5 @@ def _merge(store: BlockingObjectStore, task: MergeTask, run: str) -> TaskResult:
         files=[(task.topic_id, file) for file in files],
         rows=count,
         bytes_in={task.topic_id: sum(file.size_bytes for file in task.files)},
+        cpu_s=round(thread_time() - began_s, 3),
     )

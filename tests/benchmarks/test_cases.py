@@ -1,25 +1,46 @@
 """Every case of the harness can be asked for, and says who is measured."""
 
 import importlib
+from contextlib import closing
 
 import pytest
 
-from benchmarks.__main__ import CASES
+from benchmarks.__main__ import CASES, parts_of
+from benchmarks.cases.spark_read import FULL, LOADS, PART
+from benchmarks.contenders import Contenders
 from benchmarks.load import LARGE, Load, chosen
 from benchmarks.options import Options
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_case_names_its_contenders_ours_without_a_peer_too(name: str) -> None:
-    case = importlib.import_module(f"benchmarks.cases.{name}")
-
-    alone = case.contenders(Options(has_peer=False))
-    beside = case.contenders(Options())
+    alone = first_part(name, Options(has_peer=False))
+    beside = first_part(name, Options())
 
     assert alone
     assert all(map(callable, beside.values()))
     assert not [one for one in alone if "kafka" in one]
     assert list(beside)[: len(alone)] == list(alone)
+
+
+def first_part(name: str, options: Options) -> Contenders:
+    """Before any of its servers has started."""
+    with closing(parts_of(name, options)) as parts:
+        return next(parts)
+
+
+def test_a_case_in_parts_has_the_same_contenders_in_each() -> None:
+    parts = list(parts_of("spark_read", Options(load="1KB random")))
+
+    assert len(parts) == len([cell for cell in PART if cell.load.startswith("1KB random")])
+    assert {tuple(part) for part in parts} == {("logstore", "kafka", "kafka 8 MiB")}
+
+
+def test_spark_reads_every_load_to_every_sink_that_is_asked_for_in_full() -> None:
+    assert set(PART) < set(FULL)
+    assert len(set(FULL)) == len(FULL)
+    assert {cell.load for cell in FULL} == set(LOADS)
+    assert len(list(parts_of("spark_read", Options(is_full=True)))) == len(FULL)
 
 
 def test_the_registry_is_asked_for_each_number_of_partitions() -> None:

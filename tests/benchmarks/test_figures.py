@@ -26,7 +26,7 @@ def test_who_lacks_a_figure_has_an_empty_cell_in_its_own_column() -> None:
     heading, shared, other = table(measured())
     ends = [heading.index(name) + len(name) for name in ("ours", "theirs")]
 
-    assert shared.split()[1:] == ["2.000", "20.0"]
+    assert shared.split()[1:] == ["2.000", "20.0", "0.10"]  # of the first to the second
     assert other.split()[2:] == ["5.000"]
     assert len(other) == ends[1]
     assert measured().median("only theirs", "ours") is None
@@ -41,6 +41,17 @@ def test_two_contenders_are_held_against_each_other() -> None:
 
     assert heading.split()[-1] == "ratio"
     assert line.split()[-1] == "1.50"
+
+
+def test_the_first_of_three_is_held_against_both_others() -> None:
+    figures = Figures(["ours", "theirs", "theirs, tuned"])
+    for name, value in (("ours", 30.0), ("theirs", 10.0), ("theirs, tuned", 20.0)):
+        figures.add(name, {"MB/s of a figure with a name that is long": value}, 0.0)
+
+    heading, line = table(figures)
+
+    assert heading.split()[-2:] == ["ratio", "ratio"]
+    assert line.split()[-5:] == ["30.0", "10.0", "20.0", "3.00", "1.50"]
 
 
 def test_every_second_round_runs_backwards() -> None:

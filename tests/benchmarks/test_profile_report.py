@@ -47,5 +47,16 @@ def test_each_broker_of_a_cluster_is_reported(tmp_path: Path) -> None:
     assert sum("<built-in method builtins.sorted>" in line for line in lines) == 2
 
 
+def test_a_profile_that_no_broker_left_is_told_by_its_own_times(tmp_path: Path) -> None:
+    profile = cProfile.Profile()
+    profile.runcall(sorted, range(100))
+    profile.dump_stats(tmp_path / "stream noop, Python workers 0.prof")
+
+    first, *costs = report(tmp_path)
+
+    assert first == "stream noop, Python workers 0: 0.0 s (profiled)"
+    assert any("sorted" in line for line in costs)
+
+
 def test_a_case_without_profiled_brokers_says_so(tmp_path: Path) -> None:
     assert [line.startswith("no broker of this case") for line in report(tmp_path)] == [True]

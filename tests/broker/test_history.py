@@ -1,5 +1,6 @@
 """A broker whose older records lie in tables: what clients see of it, and of damage."""
 
+import json
 import logging
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -8,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from logstore.history.delta import Tables
-from logstore.history.names import table_key
+from logstore.history.names import entry_key, table_key
 from logstore.history.snapshot import TableCommit
 from logstore.history.write import TableWriter
 from logstore.pieces import TopicPartition
@@ -39,6 +40,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "zstd": {"compression.type": "zstd"},
     "damaged": {},
     "lost": {},
+    "owned": {},
 }
 
 
@@ -193,3 +195,24 @@ def test_below_log_start_is_out_of_range_as_ever(old: Old) -> None:
     assert fetch(old.client, "zstd", offset=9).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert read(old.client, "zstd", 10)[0].base_offset <= 10
     assert list_one(old.client, "zstd", 0).offset == 10
+
+
+def test_a_table_with_deletion_vectors_is_refused_with_what_to_do(
+    old: Old, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic_id = old.running.log.topics["owned"].topic_id
+    feature = ["deletionVectors"]
+    protocol = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": feature,
+        "writerFeatures": feature,
+    }
+    entry = json.dumps({"protocol": protocol}).encode()
+    old.running.shared.objects.create(entry_key(topic_id, 2), [entry])
+    with caplog.at_level(logging.ERROR):
+        data = fetch(old.client, "owned")
+
+    assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert any("DROP FEATURE deletionVectors" in one.getMessage() for one in caplog.records)
+    assert read(old.client, "owned", MOVED)[-1].next_offset == 2 * MOVED

@@ -18,7 +18,7 @@ from logstore.history.delta import Tables
 from logstore.history.snapshot import DataFile, Snapshot, TableCommit
 from logstore.history.write import TableWriter
 from logstore.location import parse_location
-from logstore.open import ReadableLog, open_readable
+from logstore.open import ReadableLog, identity_in, open_readable
 from logstore.reader import LogReader, PartitionView, TopicPartition, read_batches
 from logstore.records.arrow import decode_to_arrow
 from logstore.registry.store import BlockingRowStore
@@ -41,11 +41,19 @@ ROW_GROUP_BYTES = 4 * 1024
 class Mover:
     """Of one topic. Every call sees the log as it is then."""
 
-    def __init__(self, directory: Path | str, topic_id: bytes, topic: str = "orders") -> None:
+    def __init__(
+        self,
+        directory: Path | str,
+        topic_id: bytes,
+        topic: str = "orders",
+        storage: Mapping[str, str] | None = None,
+    ) -> None:
+        """A bucket's URL will do as well, with `storage` settings, but for trimming."""
         self.url = str(directory)
         self.topic_id = topic_id
         self.topic = topic
-        self.tables = Tables(self.url)
+        self.storage = storage or {}
+        self.tables = Tables(self.url, self.storage)
         self._runs = 0
 
     def move(self, ends: Mapping[int, int] | None = None) -> Snapshot:
@@ -57,7 +65,7 @@ class Mover:
     def commit(self, ends: Mapping[int, int] | None = None) -> Snapshot:
         snapshot = self.tables.create(self.topic_id, self.topic)
         self._runs += 1
-        log = open_readable(self.url)
+        log = open_readable(self.url, self.storage)
         try:
             reader = LogReader(log)
             starts: dict[int, int] = {}
@@ -93,7 +101,7 @@ class Mover:
         snapshot = self.tables.snapshot(self.topic_id)
         assert snapshot is not None
         first_needed: dict[int, int] = {}
-        log = open_readable(self.url)
+        log = open_readable(self.url, self.storage)
         try:
             reader = LogReader(log)
             views = self._views(reader)
@@ -138,7 +146,10 @@ class Mover:
 
     @contextmanager
     def _rows(self) -> Iterator[BlockingRowStore]:
-        rows = Backends(parse_location(self.url)).rows("sqlite:registry.db", "create").blocking()
+        backends = Backends(parse_location(self.url), self.storage)
+        identity = identity_in(backends.blocking_store())
+        assert identity is not None
+        rows = backends.rows(identity.registry, "create").blocking()
         try:
             yield rows
         finally:

@@ -25,11 +25,12 @@ from logstore.initialise import Surroundings, initialise
 from logstore.records.batch import CODECS
 from logstore.records.encode import encode_batch, records_of
 from logstore.records.record import Record
-from spark_source import read_topic
+from spark_source import read_topic, table
 from tests.servers.buckets import new_location
 from tests.servers.locked_moto import aws_environment, locked_moto
 from tests.servers.tables import new_table_url
 from tests.spark_source.log_on_disk import LogOnDisk
+from tests.spark_source.moved import Mover
 
 pytestmark = pytest.mark.spark
 
@@ -278,14 +279,15 @@ def test_a_schema_of_other_columns_is_refused(spark: SparkSession, log: LogOnDis
 
 def test_a_log_in_a_bucket_is_read_alike(spark: SparkSession) -> None:
     endpoint = locked_moto()
-    url, table = new_location(endpoint).url, new_table_url(endpoint)
+    url, registry = new_location(endpoint).url, new_table_url(endpoint)
     storage = {"storage.endpoint": endpoint}
     around = Surroundings(SystemClock(), random.Random(1), blocking_sleep_s, "test")
     with aws_environment():
-        initialise(url, str(table), storage, around)
+        initialise(url, str(registry), storage, around)
         with LogOnDisk(url, storage) as log:
-            log.create_topic("orders", 2)
+            topic_id = log.create_topic("orders", 2)
             log.append("orders", 0, numbered(0, 50))
+            Mover(url, topic_id, storage=storage).move()
             log.append("orders", 1, numbered(50, 50))
 
     batch = batch_reader(spark, log, **storage).load()
@@ -293,8 +295,12 @@ def test_a_log_in_a_bucket_is_read_alike(spark: SparkSession) -> None:
     stream = _collecting(stream_reader(spark, log, **storage).load(), seen)
     stream.trigger(availableNow=True).start().awaitTermination()
 
-    assert batch.selectExpr("sum(int(string(value))) as n").collect() == [(sum(range(100)),)]
+    counted = ["sum(int(string(value))) as n"]
+    assert batch.selectExpr(*counted).collect() == [(sum(range(100)),)]
     assert sorted(seen) == list(range(100))
+    with aws_environment():
+        whole = table(spark, url, "orders", options=storage)
+    assert whole.selectExpr(*counted).collect() == [(sum(range(100)),)]
 
 
 # Streams

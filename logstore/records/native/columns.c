@@ -188,11 +188,12 @@ static int begin_headers(Headers *headers, const Lent *columns, size_t rows, siz
                         &columns[HEADER_VALUE_ENDS], &columns[HEADER_VALUE_DATA], items);
 }
 
-static int write_headers(const Block *block, Headers *headers)
+static int write_headers(const Block *block, Headers *wanted)
 {
+    Headers headers = *wanted;
     const uint8_t *payload = block->batch->payload;
     const uint8_t *payload_end = payload + block->batch->payload_bytes;
-    if (headers->ends == NULL)
+    if (headers.ends == NULL)
         return OK;
     for (size_t i = 0; i < block->count; i++) {
         const Row *row = &block->rows[i];
@@ -200,13 +201,14 @@ static int write_headers(const Block *block, Headers *headers)
         for (uint32_t left = row->header_count; left; left--) {
             RecordHeader header;
             if (read_record_header(&at, payload_end, &header) != OK ||
-                add_binary(&headers->names, header.name, payload_end, header.name_bytes) != OK ||
-                add_binary(&headers->values, header.value, payload_end, header.value_bytes) != OK)
+                add_binary(&headers.names, header.name, payload_end, header.name_bytes) != OK ||
+                add_binary(&headers.values, header.value, payload_end, header.value_bytes) != OK)
                 return ODD;
         }
-        headers->end += (int32_t)row->header_count;
-        memcpy(headers->ends + 4 * (block->first + i + 1), &headers->end, 4);
+        headers.end += (int32_t)row->header_count;
+        memcpy(headers.ends + 4 * (block->first + i + 1), &headers.end, 4);
     }
+    *wanted = headers;
     return OK;
 }
 

@@ -45,13 +45,27 @@ int is_utf8(const uint8_t *p, const uint8_t *end)
     return 1;
 }
 
-int read_record_header(const uint8_t **at, const uint8_t *end, RecordHeader *header)
+/* Whether all is ASCII: the last word, or half a word, may overlap the one before. */
+static inline int is_ascii(const uint8_t *p, size_t size)
 {
-    if (read_bytes(at, end, &header->name, &header->name_bytes) != OK)
-        return ODD;
-    if (header->name_bytes == IS_NULL)
-        return ODD;
-    return read_bytes(at, end, &header->value, &header->value_bytes);
+    uint64_t word, bits = 0;
+    uint32_t half;
+    if (size >= sizeof word) {
+        for (size_t done = 0; done + sizeof word < size; done += sizeof word) {
+            memcpy(&word, p + done, sizeof word);
+            bits |= word;
+        }
+        memcpy(&word, p + size - sizeof word, sizeof word);
+        bits |= word;
+    } else if (size >= sizeof half) {
+        memcpy(&half, p, sizeof half);
+        bits = half;
+        memcpy(&half, p + size - sizeof half, sizeof half);
+        bits |= half;
+    } else
+        for (size_t i = 0; i < size; i++)
+            bits |= p[i];
+    return !(bits & 0x8080808080808080u);
 }
 
 /* Leaves `at` behind the last header, and their sums in `row`. */
@@ -63,21 +77,27 @@ int read_headers(const RecordCursor *cursor, const uint8_t **at, const uint8_t *
         return ODD;
     if (count < 0 || count > (stop - *at) / 2) /* a header has at least two bytes */
         return ODD;
+    const uint8_t *p = *at; /* this and the sums are kept in registers */
+    uint32_t name_bytes = 0, value_bytes = 0, null_values = 0;
+    for (int64_t left = count; left; left--) {
+        RecordHeader header;
+        if (read_record_header(&p, stop, &header) != OK)
+            return ODD;
+        if (!is_ascii(header.name, (size_t)header.name_bytes) &&
+            !is_utf8(header.name, header.name + header.name_bytes))
+            return ODD;
+        name_bytes += (uint32_t)header.name_bytes;
+        if (header.value_bytes == IS_NULL)
+            null_values++;
+        else
+            value_bytes += (uint32_t)header.value_bytes;
+    }
     row->header_count = (uint32_t)count;
     row->headers_at = (uint32_t)(*at - cursor->payload);
-    row->header_name_bytes = row->header_value_bytes = row->header_null_values = 0;
-    for (int64_t i = 0; i < count; i++) {
-        RecordHeader header;
-        if (read_record_header(at, stop, &header) != OK)
-            return ODD;
-        if (!is_utf8(header.name, header.name + header.name_bytes))
-            return ODD;
-        row->header_name_bytes += (uint32_t)header.name_bytes;
-        if (header.value_bytes == IS_NULL)
-            row->header_null_values++;
-        else
-            row->header_value_bytes += (uint32_t)header.value_bytes;
-    }
+    row->header_name_bytes = name_bytes;
+    row->header_value_bytes = value_bytes;
+    row->header_null_values = null_values;
+    *at = p;
     return OK;
 }
 

@@ -48,7 +48,6 @@ void begin_records(RecordCursor *cursor, const BatchHeader *header, const uint8_
                    Py_ssize_t payload_bytes);
 int ends_well(const RecordCursor *cursor); /* once no record is left */
 int read_headers(const RecordCursor *cursor, const uint8_t **at, const uint8_t *stop, Row *row);
-int read_record_header(const uint8_t **at, const uint8_t *end, RecordHeader *header);
 
 int read_long_varint(const uint8_t **at, const uint8_t *end, int64_t *value);
 
@@ -90,6 +89,15 @@ static inline int read_bytes(const uint8_t **at, const uint8_t *end, const uint8
     *size = (int32_t)length; /* a payload is below 2**31 bytes */
     *at += length;
     return OK;
+}
+
+static inline int read_record_header(const uint8_t **at, const uint8_t *end, RecordHeader *header)
+{
+    if (read_bytes(at, end, &header->name, &header->name_bytes) != OK)
+        return ODD;
+    if (header->name_bytes == IS_NULL)
+        return ODD;
+    return read_bytes(at, end, &header->value, &header->value_bytes);
 }
 
 static inline int timestamp_of(const RecordCursor *cursor, int64_t delta, int64_t *timestamp)

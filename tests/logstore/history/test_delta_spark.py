@@ -23,7 +23,7 @@ from tests.logstore.history.tables import (
 )
 from tests.spark_source.delta_jars import delta_jars
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[3]
 HEADERS = [{"key": "a", "value": b"1"}, {"key": "a", "value": None}]
@@ -94,7 +94,7 @@ def _told(table: Path, jars: list[str]) -> dict[str, object]:
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
-        timeout=500,
+        timeout=800,
         check=False,
         text=True,
     )

@@ -103,6 +103,20 @@ def test_many_commits_are_followed_back(tables: Tables, clock: SetTime) -> None:
         assert (found.ends, found.troubles) == ({TopicPartition(TOPIC_ID, 0): 150 - ago}, [])
 
 
+def test_a_log_that_was_cleaned_holds_nothing_until_it_goes_back_a_grace(
+    tmp_path: Path, tables: Tables, clock: SetTime
+) -> None:
+    made(tables, clock)
+    tables.checkpoint(TOPIC_ID)
+    for version in range(3):
+        (tmp_path / names.entry_key(TOPIC_ID, version)).unlink()
+    assert held(tables, clock) == {}
+    clock.now += HOUR_MS
+    assert held(tables, clock) == {0: 300, 1: 60, 2: 5}
+    (tmp_path / names.entry_key(TOPIC_ID, 3)).unlink()
+    assert held(tables, clock) == {0: 300, 1: 60, 2: 5}
+
+
 def test_a_commit_that_was_overwritten_is_an_alarm(
     tmp_path: Path, tables: Tables, clock: SetTime
 ) -> None:

@@ -154,6 +154,24 @@ def test_files_in_any_order_that_overlap_give_every_offset_once(
             assert one["key"] == f"key-{one['offset']}".encode()
 
 
+def test_files_of_engines_with_other_ways_are_read(store: DirectoryStore) -> None:
+    """Spark's timestamps of 96 bits; a column that the file lacks, and one that it has besides."""
+    rows = some_rows(0, 5).set_column(
+        1, "timestamp", pa.array([0, -(10**16), 10**16, None, 1], pa.timestamp("us", "UTC"))
+    )
+    table = pa.Table.from_batches([rows]).drop_columns(["raw_batch", "key"])
+    table = table.append_column("note", pa.array(["x"] * 5))
+    sink = io.BytesIO()
+    pq.write_table(table, sink, use_deprecated_int96_timestamps=True)
+    path = "partition=0/part-0.parquet"
+    store.create(f"{names.table_key(TOPIC_ID)}/{path}", [sink.getvalue()])
+    file = DataFile(path, 0, 5, len(sink.getvalue()), 0, 4)
+    (found,) = reading(store, [file], 0, 5)
+
+    at = rows.schema.get_field_index("key")
+    assert found == rows.set_column(at, "key", pa.nulls(5, pa.binary()))
+
+
 def test_what_overlaps_is_read_a_window_at_a_time(
     store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,7 +38,7 @@ from tests.servers.s3a import why_no_s3a
 
 PARTITIONS = 4
 FLUSH_S = 60.0
-LINE_S, DRAIN_S = 180.0, 600.0
+LINE_S, DRAIN_S = 420.0, 900.0
 RECORDS_PER_WAVE, WAVE_S = 10, 0.1
 BATCHES_PER_LIFE_MAX = 3
 MOMENTS = ("offsets", "written", "committed")

@@ -1,47 +1,40 @@
-"""Tasks in worker processes: all are answered, and a worker that dies fails a task, not a run."""
+"""Tasks in threads of one process: each is answered, several at a time."""
 
 from pathlib import Path
-
-import pytest
 
 from spark_source.compaction.local import LocalCarrier
 from spark_source.compaction.plan import MoveTask, result_of
 from spark_source.compaction.session import RunOptions
+from spark_source.planning import Run
 from tests.spark_source.compaction.world import World
 
 
-def test_workers_share_the_tasks_of_a_run(world: World) -> None:
+def test_threads_share_the_tasks_of_a_run(world: World) -> None:
     world.create("orders", 2)
     world.fill(60)
     compactor = world.compactor(workers=2)
     try:
-        summary = compactor.run(RunOptions(now=True, task_bytes=2_000_000))
+        summary = compactor.run(RunOptions(now=True, task_bytes=1_000_000))
     finally:
         compactor.close()
 
-    assert summary.tasks == 2
+    assert summary.tasks >= 2
     assert summary.errors == []
+    assert summary.cpu_s > 0
     world.check()
 
 
-def test_one_task_needs_no_worker(tmp_path: Path) -> None:
+def test_every_task_is_answered(tmp_path: Path) -> None:
     carrier = LocalCarrier(str(tmp_path), {}, 2)
 
-    (text,) = carrier.carry_out([MoveTask("run", 7, {}, ()).text()])
+    results = carrier.carry_out([MoveTask("run", n, {}, ()).text() for n in range(7)])
 
-    assert result_of(text).number == 7
+    assert sorted(result_of(text).number for text in results) == list(range(7))
 
 
-def test_a_worker_that_dies_fails_its_tasks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("spark_source.compaction.local.MODULE", "spark_source.no_such_module")
-    carrier = LocalCarrier(str(tmp_path), {}, 2)
+def test_what_ends_a_task_is_an_answer_too(tmp_path: Path) -> None:
+    carrier = LocalCarrier(str(tmp_path / "no log here"), {}, 1)
+    (text,) = carrier.carry_out([MoveTask("run", 3, {}, (Run(1, 1, 1, ()),)).text()])
 
-    results = [
-        result_of(text)
-        for text in carrier.carry_out([MoveTask("run", n, {}, ()).text() for n in range(3)])
-    ]
-
-    assert sorted(one.number for one in results) == [0, 1, 2]
-    assert all("worker process died" in one.error for one in results)
+    assert result_of(text).error
+    assert result_of(text).error_kind
