@@ -1,6 +1,6 @@
 """Who is measured by a case: each contender is one run, server and all, that gives its figures."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 
 from benchmarks.options import Options
@@ -13,7 +13,7 @@ Contender = Callable[[], Mapping[str, float]]
 
 Contenders = Mapping[str, Contender]
 
-Parts = Iterator[Contenders]
+Parts = Generator[Contenders, None, None]
 """The same contenders over and over, each time for other figures: a case whose servers take long to
 fill yields them from within what it filled."""
 

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from benchmarks.spark.session import make_session
 from benchmarks.spark.tree import spent_by, spent_here
 
-WAIT_S = 120.0
+WAIT_S = 300.0
 FILLING = b" " * 1000
 
 WARM_UP = 10

@@ -131,6 +131,11 @@ class ChainWriter:
         return self.chain.next_seq
 
     @property
+    def appended_seq(self) -> int:
+        """The seq up to which all lies that was appended so far."""
+        return self.chain.next_seq if self._builder is not None else self.chain.next_seq - 1
+
+    @property
     def committed_end(self) -> int:
         return self._pipeline.committed_end
 

@@ -12,14 +12,18 @@ from logstore.rows import (
     CHAIN,
     CHANGE,
     CLUSTER,
+    COMPACTION,
     LEASE,
+    TABLE,
     TOPIC,
     BrokerRow,
     ChainRow,
     ClusterRow,
+    CompactionRow,
     FeedRow,
     LeaseRow,
     PartitionRow,
+    TableRow,
     TopicRow,
     partition_pks,
 )
@@ -27,8 +31,6 @@ from logstore.steps import QueryRows, Steps
 
 OTHERS = (
     "probe",
-    "table",
-    "compaction",
     "trim",
     "config",
     "user",
@@ -46,6 +48,8 @@ _KNOWN = {
     **dict.fromkeys(partition_pks(), PartitionRow.of),
     LEASE: LeaseRow.of,
     CHANGE: FeedRow.of,
+    TABLE: TableRow.of,
+    COMPACTION: CompactionRow.of,
 }
 
 

@@ -97,24 +97,34 @@ class TableLog:
         log does not go back so far.
         """
         hint = self._hint()
-        late: list[CommitFacts] = [
-            entry.facts for entry in self.entries(0 if hint is None else hint.version)
-        ]
+        first = 0 if hint is None else hint.version
+        late = [entry.facts for entry in self.entries(first)]
         if hint is not None and not late:
             return hint.version, []  # so old that its entry was cleaned away
         before = late[0].version - 1 if late else -1
         while late and late[0].timestamp_ms > time_ms and before >= 0:
-            first = max(before - _TOGETHER + 1, 0)
-            earlier = [entry.facts for entry in self.entries(first, before)]
-            if not earlier or earlier[-1].version != before:
+            earlier = self._up_to(before)
+            if not earlier:
                 key = names.entry_key(self._topic_id, before)
                 raise NotFound(f"an entry of a table's log was cleaned away: key={key}")
             late = [*earlier, *late]
-            before = first - 1
+            before = earlier[0].version - 1
         for at in range(len(late) - 1, -1, -1):
             if late[at].timestamp_ms <= time_ms:
                 return late[at].version, late[at + 1 :]
         return None, late
+
+    def _up_to(self, version: int) -> list[CommitFacts]:
+        """Of a few versions up to this one, without gaps."""
+        versions = range(max(version - _TOGETHER + 1, 0), version + 1)
+        with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="table-log") as threads:
+            found = [*threads.map(self.entry, versions)]
+        facts: list[CommitFacts] = []
+        for entry in reversed(found):
+            if entry is None:
+                break
+            facts.insert(0, entry.facts)
+        return facts
 
     @property
     def _table(self) -> str:

@@ -2,9 +2,9 @@
 
     fetch ─▶ runs in memory ─▶ a thread per missing run, however many wait ─▶ table, Parquet
 
-The thread that reads a run reads at most a few MiB of Parquet and suspends there; while a consumer
-is served from a run, the next one is made. Threads, libraries and memory are taken at the first
-look below the segments: a broker that nobody asks for history has none of them.
+The thread that makes a run reads a few MiB of Parquet and suspends there; for a consumer that reads
+on, the next run is made while it is served from one. Threads, libraries and memory are taken at the
+first look below the segments: a broker that nobody asks for history has none of them.
 """
 
 import asyncio
@@ -34,11 +34,6 @@ ROW_AGAIN_S = 10.0
 """How long a copy row is believed: within it, records that were deleted from a table may be served
 from a version before."""
 
-RUN_BYTES = 4 * MiB
-
-FIRST_RUN_BYTES = MiB // 2
-"""Of a run that goes on from no other: somebody waits for its first batch, and may want no more."""
-
 BYTES_PER_CURSOR = 16 * MiB
 """One suspended reader of a file for so much cache. Each holds a row group, about 24 MiB; without
 one a run begins by reading its row group again."""
@@ -54,6 +49,10 @@ class HistorySettings:
     cache_bytes_max: int = 64 * MiB
     """Batches made from tables that are kept: a consumer of history needs two runs of 4 MiB for
     each partition that it reads at a time."""
+    run_bytes: int = 4 * MiB
+    """What is made at once for who reads on."""
+    first_run_bytes: int = MiB // 2
+    """And for who begins: somebody waits for its first batch, and may want no more."""
     threads: int = 4
     """Runs that are made at once; on few cores more of them only wait for the store together."""
 
@@ -137,12 +136,14 @@ class History:
         run = self._find(stream, offset, version)
         if run is None:
             self.miss_count += 1
-            before = self._runs.find(stream, offset - 1, version)
-            bytes_max = FIRST_RUN_BYTES if before is None else RUN_BYTES
+            goes_on = self._runs.find(stream, offset - 1, version) is not None
+            settings = self._settings
+            bytes_max = settings.run_bytes if goes_on else settings.first_run_bytes
             run = await asyncio.shield(self._load(stream, offset, version, bytes_max))
         else:
             self.hit_count += 1
-        self._read_ahead(stream, run, version)
+        if self._runs.find(stream, run.start - 1, version) is not None:
+            self._read_ahead(stream, run, version)
         return run
 
     def _find(self, stream: Stream, offset: int, version: int) -> Run | None:
@@ -173,14 +174,14 @@ class History:
 
     def _read_ahead(self, stream: Stream, run: Run, version: int) -> None:
         """Make the run after `run`, if there is room for what may never be asked for."""
-        key = (stream, run.end)
+        key, run_bytes = (stream, run.end), self._settings.run_bytes
         if run.is_last or key in self._loading or self._runs.find(*key, version):
             return
-        room = self._settings.cache_bytes_max // AHEAD_SHARE // RUN_BYTES
+        room = self._settings.cache_bytes_max // AHEAD_SHARE // run_bytes
         if len(self._ahead) >= max(1, room):
             self._ahead.pop(next(iter(self._ahead)))  # the oldest, which may be gone by now
             return
-        self._load(*key, version, RUN_BYTES)
+        self._load(*key, version, run_bytes)
         self._ahead[key] = None
 
     # Records by time

@@ -325,7 +325,8 @@ class Log:
         self._follow_up(found)
         if ours:
             # A fenced broker may still write rows, but it must not say that it leads the topic.
-            await committed(self.writer, self.writer.open_seq)
+            # The watch may have claimed them by now, and nothing be open any more.
+            await committed(self.writer, self.writer.appended_seq)
         await self.publish([Change(name, topic.topic_id)])
         return topic
 
@@ -343,7 +344,7 @@ class Log:
     async def _flushed(self) -> None:
         """Wait until what has been appended so far is committed. Raises `Fenced`."""
         self.writer.flush()
-        await committed(self.writer, self.writer.open_seq - 1)
+        await committed(self.writer, self.writer.appended_seq)
 
     # Producing
 

@@ -222,7 +222,7 @@ def _opened(
     snapshot: Snapshot,
     table_end: int,
 ) -> _Cursor:
-    end = _window_end(snapshot, stream.partition, position, table_end)
+    end = window_end(snapshot, stream.partition, position, table_end)
     rows = read_rows(
         store,
         stream.topic_id,
@@ -259,7 +259,7 @@ def _worthwhile(rows: Iterator[pa.RecordBatch]) -> tuple[Codec, Iterator[pa.Reco
     return "lz4" if packed.size <= sample.size * 7 // 8 else "none", again
 
 
-def _window_end(snapshot: Snapshot, partition: int, position: int, table_end: int) -> int:
+def window_end(snapshot: Snapshot, partition: int, position: int, table_end: int) -> int:
     """How far one cursor reads: to the end of the files that may hold `position`, else of the next.
 
     A table may have 100,000 files, and they may overlap; what lies in one window is merged.

@@ -5,6 +5,7 @@ never only younger.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -24,6 +25,9 @@ from spark_source.compaction.cut import (
     seqs_needed,
     waiting_of,
 )
+
+LOOKS = 16
+"""Tables that are looked at together."""
 
 Tell = Callable[[Topic, LogstoreError], None]
 """What cannot be looked at is told, and the rest goes on."""
@@ -159,19 +163,29 @@ class Backlog:
     def _snapshots(
         self, rows: Mapping[str, TopicRow], known: Mapping[bytes, Snapshot]
     ) -> dict[bytes, TopicState]:
-        states = {}
-        for name, row in sorted(rows.items()):
-            topic = Topic.of(name, row.topic_id, row.configs)
-            if topic.is_internal:
-                continue
+        """Several at a time: on S3 each takes two round trips or more."""
+        topics = [
+            topic
+            for name, row in sorted(rows.items())
+            if not (topic := Topic.of(name, row.topic_id, row.configs)).is_internal
+        ]
+
+        def look(topic: Topic) -> Snapshot | LogstoreError | None:
             try:
-                snapshot = self._tables.snapshot(row.topic_id, known=known.get(row.topic_id))
-            except Denied:
-                raise
+                return self._tables.snapshot(topic.topic_id, known=known.get(topic.topic_id))
             except LogstoreError as error:
-                self._tell(topic, error)
-                continue
-            states[row.topic_id] = TopicState(topic, snapshot)
+                return error
+
+        with ThreadPoolExecutor(LOOKS, thread_name_prefix="logstore-tables") as threads:
+            found = list(threads.map(look, topics))
+        states = {}
+        for topic, snapshot in zip(topics, found, strict=True):
+            if isinstance(snapshot, Denied):
+                raise snapshot
+            if isinstance(snapshot, LogstoreError):
+                self._tell(topic, snapshot)
+            else:
+                states[topic.topic_id] = TopicState(topic, snapshot)
         return states
 
     def _chain_bytes(self, pieces: Mapping[TopicPartition, Sequence[Piece]]) -> dict[int, int]:

@@ -28,7 +28,8 @@ from tests.logstore.written import WrittenLog
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROOMY = HistorySettings(threads=2)
+ROOMY = HistorySettings(threads=2, run_bytes=1500, first_run_bytes=500)
+"""Room for all, in several runs."""
 ROW_GROUP_BYTES = 400
 
 

@@ -52,6 +52,8 @@ def test_an_owner_with_delta_rs(tmp_path: Path, seed: int) -> None:
                 deleted.add(offset)
             case "checkpoint":
                 tables.checkpoint(TOPIC_ID)
+            case _:
+                pass  # nothing to rearrange yet
         found = tables.snapshot(TOPIC_ID)
         assert found is not None and agrees(tmp_path, found)
         assert tables.snapshot(TOPIC_ID, known=known) == found

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 
 from logstore.chains.keys import CHAINS
 from logstore.errors import Corrupt, NotFound
-from logstore.log.history import ROW_AGAIN_S, BadTable, HistorySettings
+from logstore.log.history import ROW_AGAIN_S, BadTable
 from logstore.log.leader import Leader
 from logstore.log.log import Log
 from logstore.log.read import Readable
@@ -22,7 +23,7 @@ from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.rows import partition_pk, partition_sk
 from tests.logstore.log.test_followers import until
-from tests.logstore.moved import MovedLog
+from tests.logstore.moved import ROOMY, MovedLog
 from tests.logstore.written import committed
 
 RECORDS_PER_BATCH = 5
@@ -282,11 +283,16 @@ def test_many_consumers_cost_what_one_does() -> None:
 
 def test_what_comes_next_is_made_meanwhile() -> None:
     async def scenario() -> None:
-        settings = HistorySettings(threads=1)
-        async with moved_log(written=MovedLog(history=settings)) as (_, log, leader, _, _):
-            await read(log, leader, bytes_max=300)
-
+        async with moved_log() as (_, log, leader, rows, _):
+            chunk = await log.read(leader, 0, 99, 300)
             assert log.history.miss_count == 1
+            assert log.history.cache_bytes < 1000, "who begins may not go on"
+
+            assert (
+                await read(log, leader, chunk.end_offset, bytes_max=300)
+                == (rows[chunk.end_offset :])
+            )
+            assert log.history.miss_count == 2
             assert log.history.hit_count > 5
 
     play(scenario())
@@ -294,11 +300,11 @@ def test_what_comes_next_is_made_meanwhile() -> None:
 
 def test_memory_is_bounded() -> None:
     async def scenario() -> None:
-        settings = HistorySettings(cache_bytes_max=1000, threads=1)
+        settings = replace(ROOMY, cache_bytes_max=1000)
         async with moved_log(written=MovedLog(history=settings)) as (_, log, leader, rows, _):
             for _ in range(3):
                 assert await read(log, leader) == rows
-                assert log.history.cache_bytes < 10_000
+                assert log.history.cache_bytes < 2000
 
     play(scenario())
 

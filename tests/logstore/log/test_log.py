@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,15 +14,17 @@ from logstore.chains.checkpoint import decode_checkpoint
 from logstore.chains.keys import CHAINS, CHECKPOINTS, segment_key
 from logstore.chains.producers import Refusal
 from logstore.chains.take import INLINE_BYTES_MAX
+from logstore.clock import Clock
 from logstore.errors import Fenced, LogstoreError
 from logstore.log.leader import Leader, ProducerRefused
 from logstore.log.log import Log
+from logstore.log.watch import EVERYTHING_S
 from logstore.reader import TopicPartition
 from logstore.records.batch import check_batch
 from logstore.records.decode import decode_records
 from logstore.records.encode import encode_batch, records_of
-from logstore.registry.store import Condition
-from logstore.rows import BROKER, CHAIN, ChainRow, ChainStatus, chain_sk
+from logstore.registry.store import Condition, Registry, Row, Term
+from logstore.rows import BROKER, CHAIN, TOPIC, ChainRow, ChainStatus, chain_sk
 from logstore.segments.format import EntryKind, SegmentKind, decode_front, decode_header
 from logstore.testing.audit import audit, records_of_batches
 from logstore.testing.simulated_rows import at_once
@@ -294,5 +298,34 @@ def test_records_decode_as_they_were_sent() -> None:
             assert chunk is not None
             records = decode_records(b"".join(chunk.buffers), max_bytes=1000)
             assert [record.timestamp for record in records] == [EPOCH_MS, EPOCH_MS + 5]
+
+    run(scenario())
+
+
+class LateTopicRows:
+    """A registry that has written a topic's row long before it says so."""
+
+    def __init__(self, registry: Registry, clock: Clock) -> None:
+        self._registry = registry
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._registry, name)
+
+    async def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None:
+        await self._registry.put_if(pk, sk, row, *terms)
+        if pk == TOPIC:
+            await self._clock.sleep_s(EVERYTHING_S * 2)
+
+
+def test_a_creation_ends_also_when_the_watch_was_faster_to_lead() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        late: Any = LateTopicRows(written.performer.registry, written.performer.clock)
+        async with written.life(performer=replace(written.performer, registry=late)) as log:
+            async with asyncio.timeout(EVERYTHING_S * 3):
+                topic = await log.create_topic("orders", 1, {})
+
+            await written.write(log, topic.leaders[0], [EPOCH_MS])
 
     run(scenario())

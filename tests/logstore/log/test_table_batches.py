@@ -28,7 +28,8 @@ def test_who_reads_on_gets_every_batch_once_and_in_order(
 ) -> None:
     run = run_of(10, sizes, 10 + gap)
     up_to += 10
-    offset, taken = 10, []
+    taken: list[bytes] = []
+    offset = 10
     while offset < min(run.end, up_to):
         found = run.take(offset, up_to, room, is_first=True)
         assert found.byte_count == sum(map(len, found.batches))

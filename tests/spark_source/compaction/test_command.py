@@ -2,6 +2,9 @@
 
 import argparse
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -137,6 +140,27 @@ def test_every_ends_by_an_alarm() -> None:
             clock=SystemClock(),
             sleep_s=turns.sleep_s,
         )
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_every_is_ended_in_good_order(world: World, stop: signal.Signals) -> None:
+    world.create("orders", 1)
+    world.fill()
+    words = [sys.executable, "-m", "logstore.cli.main", "compact", "--now", "--every", "10m"]
+    with subprocess.Popen(
+        [*words, "--url", str(world.directory)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert "120 records" in process.stdout.readline()
+        process.send_signal(stop)
+        _, told = process.communicate(timeout=50)
+
+    assert process.returncode == 130
+    assert told == "logstore: interrupted\n"
+    assert world.compact().errors == []  # the lease is free
 
 
 def test_times_are_said_with_a_unit() -> None:
