@@ -29,6 +29,7 @@ from logstore.history.delta import Tables
 from logstore.history.names import TABLES
 from logstore.log.asked_tables import TablesInThreads
 from logstore.log.held_by_tables import HeldByTables
+from logstore.metadata import read_table_rows
 from logstore.open import open_existing
 from logstore.trimming import Trimmer
 
@@ -67,7 +68,8 @@ async def _trim(url: str) -> int:
     log = await open_existing(url, clock=SystemClock(), chance=random.Random())
     try:
         held = HeldByTables(TablesInThreads(lambda: Tables(url, {})), GRACE_MS)
-        known = await held.look(log.performer, fresh=True)
+        rows = await log.performer.run(read_table_rows())
+        known = await held.look(log.performer, fresh=rows.keys())
         assert not known.troubles, known.troubles
         trimmer = Trimmer(log.identity.cluster_id, grace_ms=GRACE_MS)
         done = await trimmer.trim_once(log.performer, held=known.ends)

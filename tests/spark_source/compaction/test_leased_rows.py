@@ -42,7 +42,7 @@ def test_one_that_died_is_found_out(world: World, monkeypatch: pytest.MonkeyPatc
     async def nothing(self: LeasedRows) -> None:
         """A process that is gone renews nothing, and gives nothing up."""
 
-    first, second = world.leased_rows(1), world.leased_rows(2)
+    first, second = (world.leased_rows(owner, lease_s=2.0) for owner in (1, 2))
     first.acquire(0)
     monkeypatch.setattr(LeasedRows, "_give_up", nothing)
     first.close()

@@ -88,8 +88,10 @@ def another_run(world: World) -> None:
 def test_a_driver_that_was_frozen_finds_that_another_has_done_its_work(orders: World) -> None:
     tables = Disturbed(orders, lambda: another_run(orders))
 
-    with pytest.raises(Retryable, match="lease"):
-        orders.compact(tables=tables)
+    try:
+        assert orders.compact(tables=tables).rows == 0
+    except Retryable as lost:  # if it has noticed that before it looked at the table again
+        assert "the lease" in str(lost)
 
     assert tables.left == 0
     orders.check()

@@ -24,7 +24,8 @@ from spark_source.compaction.summary import Summary
 from tests.spark_source.log_on_disk import LogOnDisk
 
 TIME_MS = 1_700_000_000_000
-LEASE_S = 1.0
+LEASE_S = 6.0
+"""A run ends after half of it without a renewal: not because a machine does much else."""
 NOW = RunOptions(now=True)
 
 Row = tuple[int, bytes | None]
@@ -132,9 +133,9 @@ class World:
                     assert ends.get(partition, start) == start
                 ends |= facts.ends or {}
 
-    def leased_rows(self, owner: int = 1) -> LeasedRows:
+    def leased_rows(self, owner: int = 1, lease_s: float = LEASE_S) -> LeasedRows:
         """The registry, and the lease if it is asked for."""
-        return LeasedRows(str(self.directory), {}, owner=owner, owner_epoch=1, lease_s=LEASE_S)
+        return LeasedRows(str(self.directory), {}, owner=owner, owner_epoch=1, lease_s=lease_s)
 
     def copy_rows(self) -> dict[bytes, TableRow]:
         log = open_readable(str(self.directory))
