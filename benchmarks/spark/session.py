@@ -19,6 +19,7 @@ SETTINGS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": str(CORES),
     "spark.python.unix.domain.socket.enabled": "true",  # as `spark_source.configure` sets it
+    "spark.python.daemon.module": "benchmarks.spark.counted_daemon",
 }
 
 

@@ -5,7 +5,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from logstore.cli.command import FAILED, OK, Command, positive_number
+from logstore.cli.command import FAILED, OK, Command, positive_number, whole_number
 from logstore.cli.output import print_facts, print_json
 from logstore.cli.storage_arguments import add_url, storage_of
 
@@ -22,11 +22,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     parser.add_argument(
         "--grace-minutes",
-        type=positive_number,
+        type=whole_number,
         default=GRACE_MINUTES,
         metavar="N",
         help="time between saying that segments may go and deleting them, for readers that are "
-        f"about to read them (default {GRACE_MINUTES})",
+        f"about to read them (default {GRACE_MINUTES}; 0 only where nothing reads)",
     )
     for name in ("ms", "bytes"):
         parser.add_argument(

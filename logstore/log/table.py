@@ -226,7 +226,7 @@ def _opened(
     rows = read_rows(
         store,
         stream.topic_id,
-        snapshot.files_for(stream.partition, position, end),
+        snapshot.files_for(stream.partition, position, end, whole_batches=True),
         stream.partition,
         position,
         end,

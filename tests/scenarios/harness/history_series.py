@@ -5,9 +5,9 @@
 
 A round sends its share of records, all acknowledged, and adds them to the digest of what was sent.
 Then a Kafka consumer from offset 0 (with --spark also the source and the union view) must see just
-that, whatever the loop is doing. With --kills the loop is killed at random moments and begun again.
-At the end all is moved into the table, and delta-rs and DuckDB (with --spark Delta's own reader
-too) must see the same.
+that, whatever the loop is doing; and the broker starts again. With --kills the loop is killed at
+random moments and begun again. At the end all is moved into the table, and delta-rs and DuckDB
+(with --spark Delta's own reader too) must see the same.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -36,8 +37,6 @@ TOPIC = "history"
 RECORD_BYTES = 900  # about
 FLUSH_S = 120.0
 ATTEMPTS = 10
-SMALL_SEGMENTS = ("--set", "logstore.segment.bytes=65536")
-"""So that checkpoints are due and there is something to trim."""
 LOOP = "tests.scenarios.harness.maintenance"
 
 
@@ -124,7 +123,7 @@ def run(
     made = records(seed, partitions)
     count = int(megabytes * 1e6 / RECORD_BYTES / rounds)
     with ExitStack() as stack:
-        broker = stack.enter_context(start_broker(str(log), more=SMALL_SEGMENTS))
+        broker = stack.enter_context(start_broker(str(log)))
         bootstrap = bootstrap_of(broker)
         create_topic(bootstrap, TOPIC, partitions)
         loop = _Loop(str(log), random.Random(seed), stack)
@@ -132,18 +131,21 @@ def run(
             send(bootstrap, islice(made, count), sent)
             loop.kill(kills * (number + 1) // rounds - loop.kill_count)
             readers = {
-                "a Kafka consumer": lambda: by_consumer(bootstrap, TOPIC, sent.ends),
+                "a Kafka consumer": partial(by_consumer, bootstrap, TOPIC, sent.ends),
                 **live_readers(str(log)),
             }
             found.faults += list(compare(readers, sent.digest, f"round {number}"))
             found.reads += len(readers)
+            stop(broker)  # it leaves a checkpoint, up to which there may be something to trim
+            broker = stack.enter_context(start_broker(str(log)))
+            bootstrap = bootstrap_of(broker)
         loop.end()
         final_compaction(str(log))
         table = one_table(log)
         readers = {
             "delta-rs": lambda: by_delta_rs(table),
             "DuckDB": lambda: by_duckdb(table),
-            "a Kafka consumer": lambda: by_consumer(bootstrap, TOPIC, sent.ends),
+            "a Kafka consumer": partial(by_consumer, bootstrap, TOPIC, sent.ends),
             **live_readers(str(log)),
             **table_readers(str(log)),
         }

@@ -75,7 +75,8 @@ class Found:
         yield f"  a driver that was refused an offsets file {ending}"
         yield f"  the next driver {self.stuck or 'went on where that one was'}"
         yield (
-            f"  {self.acknowledged} records acknowledged, {len(self.lost)} lost {self.lost[:5]}, "
+            f"  {self.acknowledged} records acknowledged, "
+            f"{len(self.lost)} missing {self.lost[:5]}, "
             f"{len(self.doubled)} doubled {self.doubled[:5]}"
         )
 

@@ -1,0 +1,30 @@
+"""PySpark's daemon, which forks workers, but it waits for those that end.
+
+As shipped it ignores them, and what an ignored child has used is added to nobody's CPU time: the
+workers that plan a query, one each time, would go uncounted. Named by `spark.python.daemon.module`.
+"""
+
+import os
+import signal
+from contextlib import suppress
+from typing import Any
+
+from pyspark import daemon
+
+_set_handler = signal.signal
+
+
+def _wait_for_ended(*_: object) -> None:
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _set(number: int, handler: Any) -> Any:
+    is_ignoring = number == signal.SIGCHLD and handler == signal.SIG_IGN
+    return _set_handler(number, _wait_for_ended if is_ignoring else handler)
+
+
+if __name__ == "__main__":
+    signal.signal = _set  # type: ignore[assignment]  # the daemon looks it up when it begins
+    daemon.manager()
