@@ -184,11 +184,11 @@ def test_tasks_are_as_many_as_asked_for_and_read_everything_once(
 
 
 def test_another_life_of_the_topic_than_the_one_that_is_meant_is_refused(log: LogOnDisk) -> None:
-    meant = log.create_topic("orders", 1)
-    options = {"startingOffsets": "earliest", "topicId": meant.hex()}
-    assert next_of(progress_of(log, **options).initial()) == {"0": 0}
+    meant = log.create_topic("orders", 1).hex()
+    told = progress_of(log, startingOffsets="earliest", topicId=meant)
+    assert next_of(told.initial()) == {"0": 0}
     log.delete_topic("orders")
     log.create_topic("orders", 1)
 
-    with pytest.raises(Refused, match=f"created again: topic=orders id={meant.hex()}"):
-        progress_of(log, **options).initial()
+    with pytest.raises(Refused, match=f"created again: topic=orders id={meant}"):
+        progress_of(log, startingOffsets="earliest", topicId=meant).initial()

@@ -87,9 +87,9 @@ def by_duckdb(table: Path) -> Digest:
     connection.register("history", history)
     found = Digest()
     found.add_rows(
-        connection.sql(
-            f"SELECT {', '.join(map(_quoted, COLUMNS))} FROM history"
-        ).fetch_record_batch(BATCH)
+        connection.sql(f"SELECT {', '.join(map(_quoted, COLUMNS))} FROM history").to_arrow_reader(
+            BATCH
+        )
     )
     return found
 

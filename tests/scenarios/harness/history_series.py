@@ -130,7 +130,7 @@ def run(
         for number in range(rounds):
             send(bootstrap, islice(made, count), sent)
             loop.kill(kills * (number + 1) // rounds - loop.kill_count)
-            readers = {
+            readers: dict[str, Callable[[], Digest]] = {
                 "a Kafka consumer": partial(by_consumer, bootstrap, TOPIC, sent.ends),
                 **live_readers(str(log)),
             }
