@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from logstore.chains.follow import Follower
@@ -62,6 +63,7 @@ __all__ = [
 ]
 
 PREFETCH_SEGMENTS = 2
+FRONTS_TOGETHER = 32
 GET_ATTEMPTS_MAX = 8
 IDLE_READS_PER_LOOK = 32
 """After so many reads of a chain that found nothing new, its row is looked at."""
@@ -297,12 +299,18 @@ class LogReader:
         follower = yield from self._enter(chain)
         if follower is not None:
             spans.update(enumerate(follower.state.spans, follower.state.checkpoint))
-        from_seq = 0
-        for seq in (yield from self._known_checkpoints(chain)):
-            if from_seq <= last_seq and first_seq < seq:
-                front = yield from self._checkpoints.cache.front(chain, seq)
+        known = yield from self._known_checkpoints(chain)
+        wanted = [
+            seq
+            for from_seq, seq in pairwise((0, *known))
+            if from_seq <= last_seq and first_seq < seq
+        ]
+        for at in range(0, len(wanted), FRONTS_TOGETHER):
+            fronts = yield from self._checkpoints.cache.fronts(
+                chain, wanted[at : at + FRONTS_TOGETHER]
+            )
+            for front in fronts:
                 spans.update(enumerate(front.spans, front.from_seq))
-            from_seq = seq
         missing = [seq for seq in range(first_seq, last_seq + 1) if seq not in spans]
         if missing:
             raise Corrupt(f"no checkpoint tells of a segment: chain={chain} seq={missing[0]}")

@@ -1,7 +1,8 @@
 """PySpark's daemon, which forks workers, but it waits for those that end.
 
-As shipped it ignores them, and what an ignored child has used is added to nobody's CPU time: the
-workers that plan a query, one each time, would go uncounted. Named by `spark.python.daemon.module`.
+As shipped it ignores them, and what an ignored child has used is added to nobody's CPU time:
+workers that Spark ends while a query runs would take theirs with them. Named by
+`spark.python.daemon.module`, which is for tasks; planning has workers of its own.
 """
 
 import os

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from logstore.cli.log_survey import TopicLine
+from logstore.cli.table_records import table_batches, table_of
 from logstore.errors import Invalid
+from logstore.history.snapshot import Snapshot
 from logstore.open import ReadableLog
 from logstore.reader import (
     FoundBatch,
@@ -77,9 +79,10 @@ def view_topic(log: ReadableLog, name: str, wanted: Wanted) -> TopicView:
             f"no such partition: topic={name} partition={wanted.partition} partitions={len(known)}"
         )
     records: list[RecordLine] = []
+    table = table_of(log, reader, row.topic_id) if wanted.count else None
     for key, view in views:
         if wanted.count and wanted.partition in (None, key.partition):
-            records += _records(log, reader, key, view, wanted)
+            records += _records(log, reader, table, key, view, wanted)
     return TopicView(
         TopicLine(name, row.topic_id, row.status.value, row.partitions, row.configs),
         [_partition_line(key, view) for key, view in views],
@@ -101,15 +104,26 @@ def _partition_line(key: TopicPartition, view: PartitionView) -> PartitionLine:
 
 
 def _records(
-    log: ReadableLog, reader: LogReader, key: TopicPartition, view: PartitionView, wanted: Wanted
+    log: ReadableLog,
+    reader: LogReader,
+    table: Snapshot | None,
+    key: TopicPartition,
+    view: PartitionView,
+    wanted: Wanted,
 ) -> list[RecordLine]:
+    """Below table end from the table, which holds them for good; the rest from segments."""
     start = view.end - wanted.count if wanted.offset is None else wanted.offset
     start = max(start, view.log_start)
     end = min(start + wanted.count, view.end)
+    seam = min((table.end(key.partition) or 0) if table is not None else 0, end)
     found: list[RecordLine] = []
-    for piece in reader.pieces(key, view.row, start, end) if start < end else []:
+    if table is not None and start < seam:
+        for made in table_batches(log, table, key, start, seam):
+            found += _decoded(key.partition, memoryview(made), start, seam)
+    low = max(start, seam)
+    for piece in reader.pieces(key, view.row, low, end) if low < end else []:
         for batch in _batches(log, piece):
-            found += _decoded(key.partition, batch)
+            found += _decoded(key.partition, batch.data, piece.start, piece.end)
     return found
 
 
@@ -118,12 +132,12 @@ def _batches(log: ReadableLog, piece: Piece) -> Iterator[FoundBatch]:
     return read_batches(store, piece.chain, piece.first_seq, piece.last_seq, [piece])
 
 
-def _decoded(partition: int, batch: FoundBatch) -> Iterator[RecordLine]:
-    """Records of `batch` at the wanted offsets."""
-    header = read_header(batch.data, 0, len(batch.data))
-    for record in decode_records(batch.data, max_bytes=DECOMPRESSED_BYTES_MAX):
+def _decoded(partition: int, batch: memoryview, start: int, end: int) -> Iterator[RecordLine]:
+    """Records of `batch` with offsets [start, end)."""
+    header = read_header(batch, 0, len(batch))
+    for record in decode_records(batch, max_bytes=DECOMPRESSED_BYTES_MAX):
         offset = header.base_offset + record.offset_delta
-        if batch.piece.start <= offset < batch.piece.end:
+        if start <= offset < end:
             yield RecordLine(
                 partition,
                 offset,

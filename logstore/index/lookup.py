@@ -16,7 +16,7 @@ from logstore.chains.keys import checkpoint_key
 from logstore.chains.replay import StretchKey
 from logstore.chains.seal import read_chain_row
 from logstore.chains.walk import MissingCheckpoint, get_patiently, read_checkpoint
-from logstore.errors import Corrupt, Retryable
+from logstore.errors import Corrupt, LogstoreError, Retryable
 from logstore.index.rows import (
     Rows,
     first_row_for_offset,
@@ -26,7 +26,7 @@ from logstore.index.rows import (
 )
 from logstore.records.crc32c import crc32c
 from logstore.segments.format import Place
-from logstore.steps import Steps
+from logstore.steps import Steps, Together
 
 Reach = Callable[[StretchSummary], bool]
 
@@ -73,6 +73,20 @@ class IndexCache:
         else:
             self._fronts.move_to_end((epoch, seq))
         return found
+
+    def fronts(self, epoch: int, seqs: Sequence[int]) -> Steps[list[Checkpoint]]:
+        """Those of several checkpoints, asked for together; they are not kept."""
+        known = [self._fronts.get((epoch, seq)) for seq in seqs]
+        missing = [read_checkpoint(epoch, seq) for seq, one in zip(seqs, known) if one is None]
+        found: Sequence[Checkpoint | LogstoreError] = yield Together(missing)
+        others = iter(found)
+        fronts = []
+        for one in known:
+            front = next(others) if one is None else one
+            if isinstance(front, LogstoreError):
+                raise front
+            fronts.append(front)
+        return fronts
 
     def page(self, checkpoint: Checkpoint, page: Page) -> Steps[bytes]:
         name = (checkpoint.epoch, checkpoint.seq, page.position)

@@ -162,3 +162,16 @@ def test_another_eye_sees_the_same_log(logstore: Command, written: Path) -> None
     assert through_fsspec.code == OK
     assert through_fsspec.json["chains"] == own.json["chains"]
     assert through_fsspec.json["topics"] == own.json["topics"]
+
+
+def test_records_are_shown_wherever_they_lie(logstore: Command, written: Path) -> None:
+    def records() -> object:
+        asked = ("inspect", "--url", written, "--json", "topic", "orders", "--records", "9")
+        return logstore(*asked).json["records"]
+
+    before = records()
+    assert logstore("compact", "--url", written, "--now").code == OK
+    for _ in ("trim points are raised", "segments are deleted"):
+        assert logstore("gc", "--url", written, "--grace-minutes", "0").code == OK
+
+    assert records() == before
