@@ -171,7 +171,7 @@ def test_records_are_shown_wherever_they_lie(logstore: Command, written: Path) -
 
     before = records()
     assert logstore("compact", "--url", written, "--now").code == OK
-    for _ in ("trim points are raised", "segments are deleted"):
-        assert logstore("gc", "--url", written, "--grace-minutes", "0").code == OK
+    for segment in (written / "chains").glob("*/00000000000000000001/*[1-5]"):
+        segment.unlink()  # its records are all in the table
 
     assert records() == before
