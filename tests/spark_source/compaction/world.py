@@ -24,7 +24,7 @@ from spark_source.compaction.summary import Summary
 from tests.spark_source.log_on_disk import LogOnDisk
 
 TIME_MS = 1_700_000_000_000
-LEASE_S = 6.0
+LEASE_S = 15.0
 """A run ends after half of it without a renewal: not because a machine does much else."""
 NOW = RunOptions(now=True)
 
