@@ -24,8 +24,8 @@ from logstore.pieces import Piece
 from spark_source.history import Grain, TableRange, grains, joined, table_bytes
 
 MiB = 1024 * 1024
-TASK_BYTES = 64 * MiB
-"""About a quarter of a second of work in pure Python; larger tasks balance badly at the end."""
+TASK_BYTES = 256 * MiB
+"""About a quarter of a second of work; larger tasks balance badly at the end."""
 
 TASK_BYTES_MIN = 8 * MiB
 """Below this a task's fixed cost is not worth another core."""

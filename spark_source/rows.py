@@ -7,9 +7,8 @@ Runs in executors and touches nothing but objects.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from logstore.errors import Corrupt, Refused
@@ -23,6 +22,7 @@ from spark_source.history_rows import table_rows
 from spark_source.missing import Missing
 from spark_source.options import Storage
 from spark_source.planning import ReadTask, Run
+from spark_source.worker_memory import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +55,7 @@ def read_rows(
 
     `missing` is asked when an object is gone; without it that is an error.
     """
-    freeze_imports()
+    settle()
     yield from _joined(_TaskRows(store, topics, columns, missing).of(task))
 
 
@@ -63,13 +63,6 @@ def read_rows(
 def open_once(url: str, storage: Storage) -> BlockingObjectStore:
     """The log's objects. A worker runs many tasks: they share a client and its connections."""
     return open_objects(url, dict(storage))
-
-
-@cache
-def freeze_imports() -> None:
-    """Spark collects garbage after every task of a worker: keep what is imported out of that."""
-    gc.collect()
-    gc.freeze()
 
 
 class _TaskRows:

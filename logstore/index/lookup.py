@@ -77,7 +77,8 @@ class IndexCache:
     def fronts(self, epoch: int, seqs: Sequence[int]) -> Steps[list[Checkpoint]]:
         """Those of several checkpoints, asked for together; they are not kept."""
         known = [self._fronts.get((epoch, seq)) for seq in seqs]
-        missing = [read_checkpoint(epoch, seq) for seq, one in zip(seqs, known) if one is None]
+        places = zip(seqs, known, strict=True)
+        missing = [read_checkpoint(epoch, seq) for seq, one in places if one is None]
         found: Sequence[Checkpoint | LogstoreError] = yield Together(missing)
         others = iter(found)
         fronts = []

@@ -15,7 +15,7 @@ from spark_source.history import (
     table_bytes,
     table_range,
 )
-from spark_source.planning import Places, plan_tasks
+from spark_source.planning import TASK_BYTES, Places, plan_tasks
 
 TOPIC = bytes(16)
 MiB = 1 << 20
@@ -118,14 +118,14 @@ def test_a_large_table_is_shared_out_by_bytes_and_read_once_in_order() -> None:
 
     tasks = plan_tasks(Places([whole(*files)], ()), lambda *_: (), parallelism=2)
 
-    assert 15 <= len(tasks) <= 17
+    assert len(tasks) == 10 * 100 * MiB // TASK_BYTES + 1
     reached = 0
     for task in tasks:
         assert not task.runs
         for part in task.history:
             assert part.start == reached
             reached = part.end
-        assert sum(len(part.files) for part in task.history) <= 2
+        assert sum(len(part.files) for part in task.history) <= 4
     assert reached == 10_000
 
 
