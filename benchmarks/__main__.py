@@ -32,7 +32,7 @@ CASES = (
         "metadata",
         "compact",
     ),
-    *("spark_plan", "history_fetch"),
+    *("spark_plan", "history_fetch", "freshness"),
     *("spark_read", "spark_latency", "spark_history"),
 )
 

@@ -345,6 +345,11 @@ def commit_group(reads: Reads) -> Seen:
     return {"after the last batch": {f"{t}/{p}": offset for (t, p), offset in told.items()}}
 
 
+def one_life(reads: Reads) -> Seen:
+    another = "0" * 31 + "1"
+    return {"of another life": reads.refused(lambda: reads.batch(**ORDERS, topicId=another))}
+
+
 def some_columns(reads: Reads) -> Seen:
     def read() -> object:
         reader = reads.spark.read.schema("offset bigint, value binary").format(reads.place.format)

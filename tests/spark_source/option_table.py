@@ -205,6 +205,15 @@ CASES = (
         is_ours=True,
     ),
     Case(
+        ("topicId",),
+        BOTH,
+        "none",
+        "the life of the topic that is meant, 32 hex digits: created again, it is refused",
+        seen.one_life,
+        {"of another life": NO_SUCH},
+        is_ours=True,
+    ),
+    Case(
         ("`.schema(…)`",),
         BOTH,
         "all columns",
