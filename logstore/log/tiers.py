@@ -59,7 +59,7 @@ class Tiers:
         if chunk.end_offset == offset:
             if gone is None:
                 await self._look_again(partition, offset)
-            raise self._in_neither(partition, offset) from gone
+            raise self._in_neither(partition, offset, gone) from gone
         # No records there up to the table's end: what follows is in segments, or was.
         return await self.read(partition, chunk.end_offset, up_to, bytes_max, compression)
 
@@ -113,11 +113,12 @@ class Tiers:
             raise OffsetOutOfRange(f"below log start: {_name(partition)} offset={offset}")
         await self.begin_of_segments(partition)
 
-    def _in_neither(self, partition: Readable, offset: int) -> NotFound:
+    def _in_neither(self, partition: Readable, offset: int, gone: LogstoreError | None) -> NotFound:
         begin = self._begins.get((partition.topic_id, partition.partition), 0)
+        cause = f" cause={gone}" if gone is not None else ""
         return NotFound(
             f"neither segments nor the topic's table hold an offset: {_name(partition)} "
-            f"offset={offset} segments_begin={begin}"
+            f"offset={offset} segments_begin={begin}{cause}"
         )
 
 
