@@ -83,7 +83,7 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
     running.kill_all()
 
 
-def test_every_flight_arrives_and_a_segment_that_goes_is_missed(demo: Demo, tmp_path: Path) -> None:
+def test_every_flight_arrives_and_a_file_that_goes_is_missed(demo: Demo, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
 
     code, out, err = demo.run("--flights", FLIGHTS, "--dir", kept)
@@ -93,14 +93,13 @@ def test_every_flight_arrives_and_a_segment_that_goes_is_missed(demo: Demo, tmp_
     assert (kept / "flights.png").read_bytes().startswith(PNG)
     assert demo.left_running() == []
 
-    segments = sorted(path for path in (kept / "log" / "chains").rglob("*") if path.is_file())
-    lost = segments[3]
+    lost = sorted((kept / "log" / "tables").rglob("partition=*/*.parquet"))[0]
     lost.unlink()
 
     code, out, err = demo.run("--check", kept)
 
     assert code == 1
-    assert f"seq={int(lost.name)}" in err
+    assert lost.name in err
     assert err.count("\n") == 1
     assert demo.left_running() == []
 
@@ -112,6 +111,7 @@ def test_a_flight_that_was_not_sent_is_named(demo: Demo, tmp_path: Path) -> None
     left_out = next(line for line in out.splitlines() if "not sent:" in line).partition(": ")[2]
     assert f"log: 1 missing flights: {left_out}" in err
     assert f"table: 1 missing flights: {left_out}" in err
+    assert f"rewind: 1 missing flights: {left_out}" in err
     assert err.count("\n") == 1
     assert demo.left_running() == []
 
