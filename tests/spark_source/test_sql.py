@@ -51,16 +51,18 @@ def test_a_view_of_the_catalog_is_defined_by_sql_alone_and_new_at_each_query(
     spark.sql("create table logstore_records (offset bigint, value binary) using logstore")
     try:
         spark.sql(
-            "create view all_orders as select * from logstore_records "
+            "create view orders_of_the_catalog as select * from logstore_records "
             f"with (path='{log.directory}', subscribe='orders')"
         )
-        counted = "select count(*) as n, max(offset) as last from all_orders where offset > 1"
+        counted = (
+            "select count(*) as n, max(offset) as last from orders_of_the_catalog where offset > 1"
+        )
         assert spark.sql(counted).collect() == [(3, 4)]
         log.append("orders", 0, numbered(5, 3))
         assert spark.sql(counted).collect() == [(6, 7)]
-        assert spark.sql("select * from all_orders").columns == ["offset", "value"]
+        assert spark.sql("select * from orders_of_the_catalog").columns == ["offset", "value"]
     finally:
-        spark.sql("drop view if exists all_orders")
+        spark.sql("drop view if exists orders_of_the_catalog")
         spark.sql("drop table logstore_records")
 
 
