@@ -49,9 +49,12 @@ def bootstrap_of(broker: Process) -> str:
     return broker.wait_for(LISTENING, deadline_s=START_S)[1]
 
 
-def create_topic(bootstrap: str, name: str, partitions: int) -> None:
+def create_topic(
+    bootstrap: str, name: str, partitions: int, configs: Mapping[str, str] | None = None
+) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    answers = admin.create_topics([NewTopic(name, partitions, 1)], request_timeout=START_S)
+    new = NewTopic(name, partitions, 1, config=dict(configs or {}))
+    answers = admin.create_topics([new], request_timeout=START_S)
     answers[name].result(START_S)
 
 

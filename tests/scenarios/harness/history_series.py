@@ -37,6 +37,8 @@ TOPIC = "history"
 RECORD_BYTES = 900  # about
 FLUSH_S = 120.0
 ATTEMPTS = 10
+KEPT_FOR_EVER = {"retention.ms": "-1"}
+"""The records' timestamps are years old."""
 LOOP = "tests.scenarios.harness.maintenance"
 
 
@@ -125,7 +127,7 @@ def run(
     with ExitStack() as stack:
         broker = stack.enter_context(start_broker(str(log)))
         bootstrap = bootstrap_of(broker)
-        create_topic(bootstrap, TOPIC, partitions)
+        create_topic(bootstrap, TOPIC, partitions, KEPT_FOR_EVER)
         loop = _Loop(str(log), random.Random(seed), stack)
         for number in range(rounds):
             send(bootstrap, islice(made, count), sent)
