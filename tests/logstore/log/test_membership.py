@@ -27,12 +27,13 @@ class StuckRows(MemoryRows):
     def __init__(self) -> None:
         super().__init__()
         self.is_next_stuck = False
+        self.are_all_stuck = False
         self.let_go = asyncio.Event()
 
     async def update_if(
         self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
     ) -> None:
-        if pk == BROKER and self.is_next_stuck:
+        if pk == BROKER and (self.is_next_stuck or self.are_all_stuck):
             self.is_next_stuck = False
             await self.let_go.wait()
         await super().update_if(pk, sk, sets, terms, write_id)
@@ -69,6 +70,26 @@ def test_one_heartbeat_without_an_answer_costs_a_broker_nothing() -> None:
             await clock.sleep_s(LEASE_S)
             assert log.vouches
             assert not log.fenced.is_set()
+
+    run(scenario())
+
+
+def test_who_cannot_renew_vouches_for_the_rest_of_a_lease_and_no_longer() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        rows = StuckRows()
+        written.rows, clock = rows, written.performer.clock
+        written.performer = performer_on(rows, written.performer)
+        async with written.life() as log:
+            await clock.sleep_s(LEASE_S)
+            rows.are_all_stuck = True
+            assert log.vouches
+            await clock.sleep_s(LEASE_S)
+            assert not log.vouches
+            rows.are_all_stuck = False
+            rows.let_go.set()
+            await clock.sleep_s(LEASE_S)
+            assert log.vouches
 
     run(scenario())
 
