@@ -13,12 +13,10 @@ from pyspark.sql import SparkSession
 from logstore.cli.command import FAILED, INTERRUPTED, positive_number
 from logstore.cli.main import Parser
 from logstore.cli.storage_arguments import storage_of
-from logstore.clock import SystemClock
 from logstore.errors import LogstoreError
 from spark_source import configure
-from spark_source.compaction.arguments import add_arguments, run_options_of
-from spark_source.compaction.compactor import Compactor
-from spark_source.compaction.loop import run_in_turn
+from spark_source.compaction.arguments import add_arguments
+from spark_source.compaction.loop import carry_out
 from spark_source.compaction.spark import SparkCarrier
 
 
@@ -50,20 +48,8 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 def carry_out_runs(options: argparse.Namespace, spark: SparkSession) -> int:
     """The exit code."""
-    storage = storage_of(options)
-    clock = SystemClock()
-    carrier = SparkCarrier(spark, options.url, storage, options.parallelism)
-    compactor = Compactor(options.url, storage, carrier, clock=clock)
-    try:
-        return run_in_turn(
-            lambda asked, watch: compactor.run(asked, options.wait, watch),
-            run_options_of(options),
-            every_s=options.every,
-            as_json=options.json,
-            clock=clock,
-        )
-    finally:
-        compactor.close()
+    carrier = SparkCarrier(spark, options.url, storage_of(options), options.parallelism)
+    return carry_out(options, carrier)
 
 
 def _session() -> SparkSession:

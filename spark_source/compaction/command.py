@@ -19,27 +19,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from logstore.clock import SystemClock
-    from spark_source.compaction.arguments import run_options_of
-    from spark_source.compaction.compactor import Compactor
     from spark_source.compaction.local import LocalCarrier
-    from spark_source.compaction.loop import run_in_turn
+    from spark_source.compaction.loop import carry_out
 
-    storage = storage_of(options)
-    clock = SystemClock()
-    compactor = Compactor(
-        options.url, storage, LocalCarrier(options.url, storage, options.workers), clock=clock
-    )
-    try:
-        return run_in_turn(
-            lambda asked, watch: compactor.run(asked, options.wait, watch),
-            run_options_of(options),
-            every_s=options.every,
-            as_json=options.json,
-            clock=clock,
-        )
-    finally:
-        compactor.close()
+    return carry_out(options, LocalCarrier(options.url, storage_of(options), options.workers))
 
 
 COMMAND = Command(

@@ -1,5 +1,6 @@
 """Runs compaction once, or again and again, and tells of each run in a line. Shared by commands."""
 
+import argparse
 import json
 import signal
 import sys
@@ -8,13 +9,32 @@ from types import FrameType
 
 from logstore.cli.command import FAILED, OK
 from logstore.cli.output import jsonable, progress
-from logstore.clock import Clock, blocking_sleep_s
+from logstore.cli.storage_arguments import storage_of
+from logstore.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.errors import LogstoreError, OutcomeUnknown, Retryable
+from spark_source.compaction.arguments import run_options_of
+from spark_source.compaction.compactor import Compactor
 from spark_source.compaction.leased_rows import Busy
-from spark_source.compaction.session import RunOptions, Watch
+from spark_source.compaction.session import Carrier, RunOptions, Watch
 from spark_source.compaction.summary import Summary, line_of
 
 RunOnce = Callable[[RunOptions, Watch], Summary]
+
+
+def carry_out(options: argparse.Namespace, carrier: Carrier) -> int:
+    """What a command was asked for, its tasks by `carrier`; the exit code."""
+    clock = SystemClock()
+    compactor = Compactor(options.url, storage_of(options), carrier, clock=clock)
+    try:
+        return run_in_turn(
+            lambda asked, watch: compactor.run(asked, options.wait, watch),
+            run_options_of(options),
+            every_s=options.every,
+            as_json=options.json,
+            clock=clock,
+        )
+    finally:
+        compactor.close()
 
 
 def run_in_turn(
