@@ -9,7 +9,7 @@ TOPIC = bytes(16)
 
 
 def snapshot_of(*bounds: tuple[int, int]) -> Snapshot:
-    """Partition 0, a file of 100 bytes for each first and last offset; partition 1 has the first."""
+    """Partition 0, a file for each first and last offset; partition 1 has the first of them."""
     files = [DataFile(f"{n}.parquet", 0, 1, 100, *both) for n, both in enumerate(bounds)]
     other = DataFile("other.parquet", 1, 1, 100, *bounds[0])
     return Snapshot(TOPIC, 3, {0: 30, 1: 10}, {0: files, 1: [other]})
