@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 
-from logstore.chains.checkpoint import decode_checkpoint, encode_checkpoint
-from logstore.chains.follow import rebase
+from logstore.chains.checkpoint import decode_checkpoint, encode_checkpoint, rebase
 from logstore.chains.keys import checkpoint_key
 from logstore.chains.replay import ChainState
 from logstore.chains.state import PartitionState, encode_state

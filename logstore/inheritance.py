@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from logstore.chains.replay import ChainState, Stretch, StretchKey
 from logstore.chains.seal import read_chain_row, seal_chain
 from logstore.chains.state import PartitionState
-from logstore.chains.walk import read_chain_at, read_on
+from logstore.chains.walk import enter_chain, read_on
 from logstore.errors import Corrupt, LogstoreError
 from logstore.rows import ChainStatus, PartitionRow
 from logstore.steps import BackOff, Steps
@@ -26,27 +26,55 @@ Known = Callable[[int], ChainState | None]
 
 @dataclass(slots=True)
 class Chains:
-    """Chains read once for many partitions."""
+    """Chains read once for many partitions; one that cannot be read is not tried for each."""
 
     cluster_id: bytes
     sealer: int
     known: Known
     _read: dict[int, ChainState] = field(default_factory=dict)
+    _over: set[int] = field(default_factory=set)
+    _failed: dict[int, LogstoreError] = field(default_factory=dict)
+
+    def give(self, epoch: int, sealed: ChainState) -> None:
+        """A chain that somebody has read up to its seal."""
+        self._read[epoch] = sealed
+        self._over.add(epoch)
+
+    def is_over(self, epoch: int) -> bool:
+        """Whether it was read up to its seal: nothing will come after that."""
+        return epoch in self._over
+
+    def so_far(self, epoch: int) -> ChainState | None:
+        return self._read.get(epoch)
 
     def at_end(self, epoch: int) -> Steps[ChainState]:
         """A chain that is sealed or about to be, up to its seal; an open one up to its tail."""
+        if epoch in self._over:
+            return self._read[epoch]
+        if epoch in self._failed:
+            raise self._failed[epoch]
+        try:
+            yield from self._read_on(epoch)
+        except LogstoreError as error:
+            self._failed[epoch] = error
+            raise
+        return self._read[epoch]
+
+    def _read_on(self, epoch: int) -> Steps[None]:
         row = yield from read_chain_row(epoch)
-        if row.status is ChainStatus.FENCED:
-            chain = (yield from seal_chain(self.cluster_id, epoch, self.sealer)).state
-            self._read[epoch] = chain
-            return chain
         known = self._read.get(epoch) or self.known(epoch)
-        if known is None or known.next_seq < row.checkpoint:
-            known = yield from read_chain_at(self.cluster_id, epoch, row.checkpoint)
-        if row.status is not ChainStatus.SEALED or known.next_seq < row.seal:
-            yield from read_on(known)
-        self._read[epoch] = known
-        return known
+        if row.status is ChainStatus.FENCED:
+            sealed = yield from seal_chain(self.cluster_id, epoch, self.sealer, known)
+            self.give(epoch, sealed.state)
+            return
+        chain = yield from enter_chain(self.cluster_id, epoch, row.checkpoint, known)
+        self._read[epoch] = chain
+        if row.status is not ChainStatus.SEALED:
+            yield from read_on(chain)
+            return
+        if chain.next_seq < row.seal:
+            yield from read_on(chain)
+        self.give(epoch, chain)
 
 
 def inherit(
@@ -109,13 +137,16 @@ def _ended_stretch(chains: Chains, key: StretchKey, epoch: int) -> Steps[Stretch
     is not, the chain is being sealed just now.
     """
     for attempt in range(1, LOOKS_MAX + 1):
-        chain = yield from chains.at_end(epoch)
-        stretch = chain.stretches.get(key)
+        chain = chains.so_far(epoch)
+        stretch = None if chain is None else chain.stretches.get(key)
         if stretch is not None and stretch.released:
             return stretch
+        chain = yield from chains.at_end(epoch)
+        stretch = chain.stretches.get(key)
+        if chains.is_over(epoch) or (stretch is not None and stretch.released):
+            return stretch
         if (yield from read_chain_row(epoch)).status is not ChainStatus.OPEN:
-            sealed = yield from chains.at_end(epoch)
-            return sealed.stretches.get(key)
+            return (yield from chains.at_end(epoch)).stretches.get(key)
         yield BackOff(attempt)
     raise Corrupt(
         f"a stretch is over by its partition's row and goes on by its chain: epoch={epoch} "

@@ -21,7 +21,7 @@ from logstore.chains.seal import SealedChain, mark_sealed, read_chain_row, seal_
 from logstore.chains.state import PartitionState
 from logstore.chains.walk import read_chain_at
 from logstore.errors import ConditionFailed, LogstoreError, Refused
-from logstore.inheritance import Chains, newest_stretch
+from logstore.inheritance import Chains, Known, newest_stretch
 from logstore.leadership import change_leader
 from logstore.metadata import read_partition_rows, read_topics
 from logstore.rows import (
@@ -30,6 +30,8 @@ from logstore.rows import (
     TopicStatus,
 )
 from logstore.steps import Steps, Together
+
+__all__ = ["Heir", "HeirOf", "Inheritance", "Known", "take_over"]
 
 PUT_ATTEMPTS_MAX = 60
 
@@ -61,16 +63,17 @@ def take_over(
     epoch: int,
     sealer: int,
     heir_of: HeirOf,
-    known: Callable[[int], ChainState | None] = lambda epoch: None,
+    known: Known = lambda epoch: None,
 ) -> Steps[list[Inheritance]]:
     """Take over chain `epoch`: what each heir got. `known` are chains followed already.
 
     Raises `Refused` when the chain knows more than the registry.
     """
-    sealed = yield from _sealed(cluster_id, epoch, sealer)
+    sealed = yield from _sealed(cluster_id, epoch, sealer, known(epoch))
     rows = dict((yield from read_partition_rows()))
     yield from _check_not_older(sealed.state, rows)
     chains = Chains(cluster_id, sealer, known)
+    chains.give(epoch, sealed.state)
     takes = []
     for key, row in rows.items():
         if row.chain == epoch:
@@ -88,11 +91,13 @@ def take_over(
     return taken
 
 
-def _sealed(cluster_id: bytes, epoch: int, sealer: int) -> Steps[SealedChain]:
+def _sealed(
+    cluster_id: bytes, epoch: int, sealer: int, known: ChainState | None
+) -> Steps[SealedChain]:
     row = yield from read_chain_row(epoch)
     if row.status is ChainStatus.SEALED:
         return SealedChain((yield from read_chain_at(cluster_id, epoch, row.seal)))
-    return (yield from seal_chain(cluster_id, epoch, sealer))
+    return (yield from seal_chain(cluster_id, epoch, sealer, known))
 
 
 def _check_not_older(

@@ -95,7 +95,7 @@ class Acting:
         if row.status is ChainStatus.OPEN:
             self.chains[chain] = replace(row, status=ChainStatus.FENCED)
         taken = await self._performer.run(
-            take_over(log.cluster_id, chain, log.me.broker, self._heir_of)
+            take_over(log.cluster_id, chain, log.me.broker, self._heir_of, log.followed_chain)
         )
         self.chains[chain] = replace(row, status=ChainStatus.SEALED)
         self.counts.takeovers += 1

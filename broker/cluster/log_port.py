@@ -7,7 +7,7 @@ from typing import Protocol
 from logstore.leases.liveness import Liveness
 from logstore.perform import Performer
 from logstore.rows import BrokerRow, Change, PartitionRow
-from logstore.takeover import Inheritance
+from logstore.takeover import Inheritance, Known
 
 
 class ClusterTopic(Protocol):
@@ -60,6 +60,11 @@ class ClusterLog(Protocol):
 
     @property
     def liveness(self) -> Liveness: ...
+
+    @property
+    def followed_chain(self) -> Known:
+        """Chains as far as they are followed here."""
+        ...
 
     def on_change(self, callback: Callable[[ClusterTopic], None]) -> None: ...
 

@@ -47,7 +47,7 @@ from logstore.chains.replay import (
 )
 from logstore.chains.state import decode_state, encode_state
 from logstore.errors import Corrupt, Refused
-from logstore.index.rows import ROW_BYTES, row_at, row_count
+from logstore.index.rows import ROW_BYTES, first_row_for_seq, row_at, row_count
 from logstore.records.crc32c import crc32c
 from logstore.segments.format import PLACE, Place
 
@@ -322,3 +322,13 @@ def chain_state_of(checkpoint: Checkpoint, states: bytes) -> ChainState:
             max_timestamp_offset=summary.max_timestamp_offset,
         )
     return chain
+
+
+def rebase(chain: ChainState, checkpoint: Checkpoint) -> None:
+    """Make `chain`, which is past `checkpoint`, go on from it."""
+    dropped = checkpoint.seq - chain.checkpoint
+    for stretch in chain.stretches.values():
+        number = first_row_for_seq(stretch.rows, checkpoint.seq)
+        stretch.rows = stretch.rows[number * ROW_BYTES :]
+    chain.spans = chain.spans[dropped:]
+    chain.checkpoints = [*checkpoint.earlier, checkpoint.seq]

@@ -5,12 +5,11 @@ seq. Its index rows go back to that checkpoint; when the owner checkpoints again
 is dropped here and found there, so that memory stays bounded however long one follows.
 """
 
-from logstore.chains.checkpoint import Checkpoint
+from logstore.chains.checkpoint import rebase
 from logstore.chains.replay import ChainState, Stretch
 from logstore.chains.seal import read_chain_row
 from logstore.chains.state import PartitionState, Producer
 from logstore.chains.walk import Sealed, Seen, read_chain_at, read_checkpoint, read_on
-from logstore.index.rows import ROW_BYTES, first_row_for_seq
 from logstore.rows import ChainRow
 from logstore.steps import Steps
 
@@ -87,16 +86,6 @@ class Follower:
         if self.state.checkpoint < row.checkpoint <= self.state.next_seq:
             front = yield from read_checkpoint(self.epoch, row.checkpoint)
             rebase(self.state, front)
-
-
-def rebase(chain: ChainState, checkpoint: Checkpoint) -> None:
-    """Make `chain`, which is past `checkpoint`, go on from it."""
-    dropped = checkpoint.seq - chain.checkpoint
-    for stretch in chain.stretches.values():
-        number = first_row_for_seq(stretch.rows, checkpoint.seq)
-        stretch.rows = stretch.rows[number * ROW_BYTES :]
-    chain.spans = chain.spans[dropped:]
-    chain.checkpoints = [*checkpoint.earlier, checkpoint.seq]
 
 
 def copy_of(chain: ChainState) -> ChainState:

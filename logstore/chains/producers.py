@@ -7,6 +7,11 @@
     continues the last sequence (wraps)     → append
     else                                    → OUT_OF_ORDER
 
+A batch may be ahead of one that is still to come (`is_ahead`): a producer has several on their way,
+and a leader that begins, or ends, refuses some of them for that alone. Told that its sequence is
+broken, librdkafka takes a new epoch for all partitions, in which it sends again what others have
+stored already; so such a batch is not judged at once (`log.leader`).
+
 The state holds batches as soon as they are appended, before they are committed, so a repeat of what
 is still in flight is found too; its answer waits for the same commit. Authority: Kafka's
 ProducerAppendInfo.checkSequence and ProducerStateEntry.findDuplicateBatch.
@@ -15,6 +20,10 @@ ProducerAppendInfo.checkSequence and ProducerStateEntry.findDuplicateBatch.
 from enum import Enum
 
 from logstore.chains.state import PartitionState, ProducedBatch
+from logstore.records.batch import SEQUENCE_MAX
+
+AHEAD_MAX = SEQUENCE_MAX // 2
+"""Sequences wrap: further ahead than half of them is behind."""
 
 
 class Refusal(Enum):
@@ -37,11 +46,24 @@ def judge(
         if producer_epoch < producer.epoch:
             return Refusal.STALE_EPOCH
         return None if base_sequence == 0 else Refusal.OUT_OF_ORDER
-    last_sequence = (base_sequence + record_count - 1) & 0x7FFFFFFF
+    last_sequence = (base_sequence + record_count - 1) & SEQUENCE_MAX
     for batch in producer.batches:
         if batch.base_sequence == base_sequence and batch.last_sequence == last_sequence:
             return batch
     if not producer.batches:
         return None if base_sequence == 0 else Refusal.OUT_OF_ORDER
-    expected = (producer.batches[-1].last_sequence + 1) & 0x7FFFFFFF
+    expected = (producer.batches[-1].last_sequence + 1) & SEQUENCE_MAX
     return None if base_sequence == expected else Refusal.OUT_OF_ORDER
+
+
+def is_ahead(
+    state: PartitionState, producer_id: int, producer_epoch: int, base_sequence: int
+) -> bool:
+    """Whether a batch before this one may be still on its way here."""
+    producer = state.producers.get(producer_id)
+    if producer is None or producer_epoch > producer.epoch:
+        return base_sequence != 0
+    if producer_epoch < producer.epoch:
+        return False
+    expected = (producer.batches[-1].last_sequence + 1) & SEQUENCE_MAX if producer.batches else 0
+    return 0 < (base_sequence - expected) & SEQUENCE_MAX <= AHEAD_MAX

@@ -16,7 +16,7 @@ from logstore.chains.keys import checkpoints_prefix, seq_of
 from logstore.chains.opening import OLD_REGISTRY
 from logstore.chains.put import Taken, put_once
 from logstore.chains.replay import ChainState
-from logstore.chains.walk import Gap, Sealed, list_patiently, read_chain_at, read_on
+from logstore.chains.walk import Gap, Sealed, enter_chain, list_patiently, read_on
 from logstore.errors import ConditionFailed, Corrupt, Refused
 from logstore.registry.store import Condition, Row
 from logstore.rows import CHAIN, ChainRow, ChainStatus, chain_sk
@@ -45,11 +45,15 @@ def read_chain_row(epoch: int) -> Steps[ChainRow]:
     return ChainRow.of(row)
 
 
-def seal_chain(cluster_id: bytes, epoch: int, sealer: int) -> Steps[SealedChain]:
+def seal_chain(
+    cluster_id: bytes, epoch: int, sealer: int, known: ChainState | None = None
+) -> Steps[SealedChain]:
+    """`known` is the chain as far as it was followed here; it is read on."""
     yield from _fence(epoch)
     for _ in range(ROUNDS_MAX):
         row = yield from read_chain_row(epoch)
-        chain = yield from read_chain_at(cluster_id, epoch, row.checkpoint)
+        chain = yield from enter_chain(cluster_id, epoch, row.checkpoint, known)
+        known = None
         if (yield from _is_cut_short(chain)):
             now = yield from read_chain_row(epoch)
             if now.checkpoint > row.checkpoint:

@@ -13,6 +13,7 @@ from logstore.chains.checkpoint import (
     chain_state_of,
     decode_checkpoint,
     front_bytes_of,
+    rebase,
 )
 from logstore.chains.keys import checkpoint_key, segment_key
 from logstore.chains.replay import ChainState
@@ -164,6 +165,17 @@ def read_chain_at(cluster_id: bytes, epoch: int, checkpoint_seq: int) -> Steps[C
         checkpoint.states_bytes,
     )
     return chain_state_of(checkpoint, states)
+
+
+def enter_chain(
+    cluster_id: bytes, epoch: int, checkpoint_seq: int, known: ChainState | None
+) -> Steps[ChainState]:
+    """The chain at `checkpoint_seq`, which its row names, or as far as `known` has it: that one."""
+    if known is None or known.next_seq < checkpoint_seq:
+        return (yield from read_chain_at(cluster_id, epoch, checkpoint_seq))
+    if known.checkpoint < checkpoint_seq:
+        rebase(known, (yield from read_checkpoint(epoch, checkpoint_seq)))
+    return known
 
 
 def read_on(

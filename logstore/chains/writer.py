@@ -148,6 +148,11 @@ class ChainWriter:
         return self._performer.clock.monotonic_s() - oldest.began_s
 
     @property
+    def now_s(self) -> float:
+        """Monotonic time."""
+        return self._performer.clock.monotonic_s()
+
+    @property
     def backlog_bytes(self) -> int:
         """Bytes appended and not committed yet."""
         opened = self._builder.body_bytes if self._builder else 0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from logstore.chains.producers import Refusal, judge
+from logstore.chains.producers import Refusal, is_ahead, judge
 from logstore.chains.replay import Stretch, StretchKey
 from logstore.chains.state import PartitionState, ProducedBatch
 from logstore.chains.writer import ChainWriter
@@ -37,6 +37,11 @@ FLAGS_SHIFT = 3
 """Index flags are bits 3 to 5 of a batch's attributes."""
 
 
+EARLY_S = 30.0
+"""For so long batches may come in the wrong order because of a change of leaders: longer than a
+client waits between two attempts, shorter than it tries (two minutes)."""
+
+
 class Appended(NamedTuple):
     """What a batch got; it is safe once segment `seq` is committed."""
 
@@ -55,7 +60,9 @@ class ProducerRefused(Invalid):
 
 
 class NotLeading(Retryable):
-    """The partition was released: another broker leads it, or is about to."""
+    """The partition was released: another broker leads it, or is about to. Or a leadership has just
+    begun, and a batch came before one that was refused until then: both are to be sent again.
+    """
 
 
 @dataclass(slots=True)
@@ -83,6 +90,7 @@ class Leader:
         """Whether the take entry is committed: before that nothing of the stretch exists."""
         self.is_retired = False
         self._writer = writer
+        self._begun_s = writer.now_s
         self._windows: deque[_Window] = deque()
         self._watchers: set[Callable[[], None]] = set()
         self._stretch: Stretch | None = None
@@ -159,6 +167,8 @@ class Leader:
             known = judge(stretch.state, producer, epoch, sequence, count)
             if known is not None:
                 return self._repeated(known, header, append_time_ms is not None)
+            if sequence and producer not in stretch.state.producers:
+                self._check_not_early(header)
         if stretch.released:
             raise NotLeading(f"released: leader_epoch={leader_epoch}")
         length = len(batch)
@@ -201,6 +211,9 @@ class Leader:
         if isinstance(known, Refusal):
             if self._writer.fenced.is_set():
                 raise Fenced("this broker was fenced: it knows no longer what was appended")
+            if self.stretch.released:
+                raise NotLeading(f"released: leader_epoch={self.leader_epoch}")
+            self._check_not_early(header)
             producer = self.stretch.state.producers[header.producer_id]
             last = producer.batches[-1].last_sequence if producer.batches else -1
             raise ProducerRefused(
@@ -214,6 +227,26 @@ class Leader:
             return Appended(base, timestamp, -1)
         rows, number = self.rows_for_offset(base)
         return Appended(base, timestamp, row_at(rows, number).seq)
+
+    def _check_not_early(self, header: BatchHeader) -> None:
+        """Refuse a batch for now if it may have overtaken one that it must follow.
+
+        While a leadership is new, the ones before it may have been refused because it had not begun
+        here, or had ended elsewhere. Of a partition's first leadership its first batch alone.
+        """
+        is_new = self._writer.now_s - self._begun_s < EARLY_S
+        has_overtaken = self.leader_epoch > 0 or not self.log_end
+        if (
+            is_new
+            and has_overtaken
+            and is_ahead(
+                self.stretch.state, header.producer_id, header.producer_epoch, header.base_sequence
+            )
+        ):
+            raise NotLeading(
+                f"a batch before this one is missing: producer_id={header.producer_id} "
+                f"sequence={header.base_sequence}; send both again"
+            )
 
     # What the chain's writer tells
 

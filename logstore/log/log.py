@@ -229,6 +229,10 @@ class Log:
         self._follow_up(found)
         self.writer.flush()
 
+    def followed_chain(self, epoch: int) -> ChainState | None:
+        """A copy of another broker's chain as far as it is followed here, to be read on."""
+        return self._followers.chain_state(epoch)
+
     def _chain_of(self, broker: int) -> int | None:
         row = self.live_brokers().get(broker)
         return None if row is None or row.status is not BrokerStatus.SERVING else row.epoch

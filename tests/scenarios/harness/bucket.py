@@ -69,7 +69,13 @@ def why_no_bucket() -> str | None:
 
 @contextmanager
 def bucket(directory: Path, weather: Weather) -> Iterator[Bucket]:
-    """A new log; everything that belongs to it is below `directory`."""
+    """A new log; everything that belongs to it is below `directory`.
+
+    Raises `RuntimeError` where its servers cannot run, with what is missing.
+    """
+    missing = why_no_bucket()
+    if missing:
+        raise RuntimeError(missing)
     with (
         aws_environment(),
         versitygw(directory) as objects,

@@ -1,8 +1,12 @@
 """A process that produces at a steady rate: `python -m tests.scenarios.harness.steady`.
 
-One librdkafka producer with its defaults, but idempotent as Java's is by default; values of one
+Librdkafka producers with their defaults, but idempotent as Java's are by default; values of one
 size, in turn to every partition. What the cluster cannot take for a while is sent later: the rate
-is that of what is handed to the producer.
+is that of what is handed to the producers.
+
+Several of them, each with its partitions: such a producer has five requests on their way to each
+broker, each with a batch of one partition. One for 200 partitions would acknowledge a partition
+every two seconds on a bucket, whatever happens to brokers.
 
     progress acked=<n> on_their_way=<n>      ten times a second
     done sent=<n> acked=<n> failed=<n>       after SIGTERM, once everything sent was answered
@@ -12,7 +16,7 @@ import argparse
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -40,7 +44,7 @@ class Steady:
     topic: str
     partitions: int
     value_bytes: int
-    producer: Producer
+    producers: Sequence[Producer]
     journal: BinaryIO
     counters: list[int] = field(init=False)
     sent: int = 0
@@ -56,12 +60,26 @@ class Steady:
         self.counters[partition] += 1
         self.sent += 1
         self._note(Kind.SENT, value, NO_OFFSET)
-        self.producer.produce(
+        self.producers[partition % len(self.producers)].produce(
             self.topic,
             encode_value(value, self.value_bytes),
             partition=partition,
             on_delivery=self._reporter(value),
         )
+
+    def waiting(self) -> int:
+        """Values handed over and not answered yet."""
+        return sum(map(len, self.producers))
+
+    def poll(self, seconds: float) -> None:
+        for producer in self.producers:
+            producer.poll(0)
+        self.producers[0].poll(seconds)
+
+    def flush(self, seconds: float) -> int:
+        """How many values were not answered in time."""
+        until_s = time.monotonic() + seconds
+        return sum(one.flush(max(until_s - time.monotonic(), 0.0)) for one in self.producers)
 
     def _reporter(self, value: Value) -> Callable[[KafkaError | None, Message], None]:
         def report(error: KafkaError | None, message: Message) -> None:
@@ -87,17 +105,21 @@ def main() -> int:
     parser.add_argument("--rate", type=float, required=True, help="values a second")
     parser.add_argument("--bytes", type=int, default=1000, help="of one value")
     parser.add_argument("--journal", type=Path, required=True)
+    parser.add_argument("--producers", type=int, default=8)
     options = parser.parse_args()
 
     stopping = []
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
-    producer = Producer(
-        {"bootstrap.servers": options.bootstrap, "enable.idempotence": True, "log_level": 0}
-    )
+    settings = {
+        "bootstrap.servers": options.bootstrap,
+        "enable.idempotence": True,
+        "log_level": 0,
+    }
+    producers = [Producer(settings) for _ in range(options.producers)]
     with options.journal.open("wb") as journal:
-        steady = Steady(options.topic, options.partitions, options.bytes, producer, journal)
+        steady = Steady(options.topic, options.partitions, options.bytes, producers, journal)
         run(steady, options.rate, lambda: bool(stopping))
-        left = producer.flush(FLUSH_S)
+        left = steady.flush(FLUSH_S)
     print(f"done sent={steady.sent} acked={steady.acked} failed={steady.failed}")
     return 1 if left or steady.failed else 0
 
@@ -107,9 +129,9 @@ def run(steady: Steady, rate: float, is_over: Callable[[], bool]) -> None:
     while not is_over():
         now = time.monotonic()
         due = min(int((now - began) * rate), steady.sent + QUEUED_MAX)
-        while steady.sent < due and len(steady.producer) < QUEUED_MAX:
+        while steady.sent < due and steady.waiting() < QUEUED_MAX:
             steady.send()
-        steady.producer.poll(TICK_S)
+        steady.poll(TICK_S)
         if now >= progress_at:
             progress_at = now + PROGRESS_S
             on_their_way = steady.sent - steady.acked - steady.failed
