@@ -20,7 +20,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 from logstore.errors import Corrupt
@@ -382,7 +383,8 @@ class Change(NamedTuple):
     partition: int = -1
 
 
-FEED_CHANGES_KEPT = 64
+FEED_CHANGES_KEPT = 600
+"""About 3 KB: a watcher pays one unit for a read of up to 4 KB, whatever it holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -396,7 +398,10 @@ class FeedRow:
     changes: tuple[Change, ...] = ()
 
     def row(self) -> Row:
-        changes = [(topic, topic_id.hex(), number) for topic, topic_id, number in self.changes]
+        changes = [
+            (topic, topic_id.hex(), [number for _, _, number in run])
+            for (topic, topic_id), run in groupby(self.changes, key=itemgetter(0, 1))
+        ]
         return {
             "version": self.version,
             "changes": json.dumps(changes, separators=(",", ":")),
@@ -407,7 +412,8 @@ class FeedRow:
         try:
             changes = tuple(
                 Change(str(topic), bytes.fromhex(topic_id), int(number))
-                for topic, topic_id, number in json_of(row, "changes")
+                for topic, topic_id, numbers in json_of(row, "changes")
+                for number in numbers
             )
         except (TypeError, ValueError) as error:
             raise Corrupt(f"change feed: bad changes: {error}") from error

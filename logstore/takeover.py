@@ -9,7 +9,7 @@ A stretch whose take entry was never committed is empty: it ends where its row s
 its state is that of the newest earlier stretch with one.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from logstore.chains.checkpoint import encode_checkpoint
@@ -44,6 +44,7 @@ class Heir:
     chain: int
 
 
+_Rows = dict[tuple[bytes, int], PartitionRow]
 HeirOf = Callable[[bytes, int, PartitionRow], Heir]
 """Topic id, partition and its row → its next leader, which should be alive."""
 
@@ -69,26 +70,40 @@ def take_over(
 
     Raises `Refused` when the chain knows more than the registry.
     """
-    sealed = yield from _sealed(cluster_id, epoch, sealer, known(epoch))
-    rows = dict((yield from read_partition_rows()))
-    yield from _check_not_older(sealed.state, rows)
+    # Rows are read while the chain is sealed: whoever waits for a leader waits for both. A row that
+    # changes meanwhile fails its terms, and one that names the chain only then is taken next time.
+    sealed: SealedChain | LogstoreError
+    rows: _Rows | LogstoreError
+    sealed, rows = yield Together([_sealed(cluster_id, epoch, sealer, known(epoch)), _read_rows()])
+    if isinstance(sealed, LogstoreError):
+        raise sealed
+    if isinstance(rows, LogstoreError):
+        raise rows
+    if _find_above(sealed.state, rows):
+        rows = yield from _read_rows()
+        yield from _check_not_older(sealed.state, rows)
     chains = Chains(cluster_id, sealer, known)
     chains.give(epoch, sealed.state)
-    takes = []
+    takes: list[Steps[Inheritance | None]] = []
     for key, row in rows.items():
         if row.chain == epoch:
             ended = yield from _ended(chains, key, row, sealed)
             takes.append(_take_partition(key, row, ended, heir_of(*key, row)))
-    results: Sequence[Inheritance | LogstoreError | None] = yield Together(takes)
+    results: Sequence[Inheritance | LogstoreError | None] = yield Together(
+        [*takes, _put_checkpoint(sealed.state)]
+    )
     taken = []
     for result in results:
         if isinstance(result, LogstoreError):
             raise result
         if result is not None:
             taken.append(result)
-    yield from _put_checkpoint(sealed.state)
     yield from mark_sealed(epoch, sealed.seal)
     return taken
+
+
+def _read_rows() -> Steps[_Rows]:
+    return dict((yield from read_partition_rows()))
 
 
 def _sealed(
@@ -100,15 +115,19 @@ def _sealed(
     return (yield from seal_chain(cluster_id, epoch, sealer, known))
 
 
-def _check_not_older(
-    chain: ChainState, rows: Mapping[tuple[bytes, int], PartitionRow]
-) -> Steps[None]:
-    """No committed take entry of this chain may be above its partition's row (read after it)."""
+def _find_above(chain: ChainState, rows: _Rows) -> dict[bytes, StretchKey]:
+    """By topic, a committed take entry of this chain that is above its partition's row."""
     above: dict[bytes, StretchKey] = {}
     for key in chain.stretches:
         row = rows.get((key.topic_id, key.partition))
         if row is None or _is_above(key, chain.epoch, row):
             above[key.topic_id] = key
+    return above
+
+
+def _check_not_older(chain: ChainState, rows: _Rows) -> Steps[None]:
+    """No committed take entry of this chain may be above its partition's row, read after it."""
+    above = _find_above(chain, rows)
     if not above:
         return
     for name, topic in (yield from read_topics()).items():  # the others are deleted

@@ -1,7 +1,8 @@
 """The controller: one broker at a time fences the dead, and keeps partitions where they should be.
 
     every second        renew the lease, or watch who holds it
-    every half second   while we hold it: look at the cluster, decide, start what is to be done
+    every half second   while we hold it: look at the cluster, decide, start what is to be done;
+                        at once when a broker's lease has run out
     every minute        read all chains' rows anew; clear away what was left half done
 
 Every broker runs one. All it does may be repeated, and done by one that has lost the lease without
@@ -86,6 +87,7 @@ class Controller:
         self._told = ""
         """The last trouble that was logged."""
         log.on_change(self._rows_changed)
+        log.on_death(self._look_now.set)
 
     @property
     def holder(self) -> int | None:

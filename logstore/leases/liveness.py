@@ -80,9 +80,18 @@ class Liveness:
         """Whether its row stood still for a lease, so that it cannot vouch for anything now."""
         return self.silent_s(broker) >= self.lease_s
 
+    @property
+    def is_one_silent(self) -> bool:
+        """Whether a broker that is alive has missed a heartbeat: it is to be looked at closely."""
+        missed_s = self.lease_s / 2
+        return any(seen.silent_s > missed_s for seen in self._seen.values() if self._is_alive(seen))
+
+    def _is_alive(self, seen: _Seen) -> bool:
+        return not seen.is_dead(self.lease_s)
+
     def _judge(self) -> None:
         self.alive = frozenset(
-            broker for broker, seen in self._seen.items() if not seen.is_dead(self.lease_s)
+            broker for broker, seen in self._seen.items() if self._is_alive(seen)
         )
 
 

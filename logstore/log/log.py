@@ -88,6 +88,7 @@ class Log:
         self._tasks = tasks
         self._producer_count = 0
         self._callbacks: list[Callable[[Topic], None]] = []
+        self._on_death: list[Callable[[], None]] = []
         self.writer = ChainWriter(
             _opened_chain(cluster_id, started),
             broker=me.broker,
@@ -132,6 +133,7 @@ class Log:
             edit_count=lambda: self._catalog.edit_count,
             on_news=self._hear,
             on_brokers=self._meet,
+            is_one_silent=lambda: self.liveness.is_one_silent,
         )
 
     @staticmethod
@@ -211,6 +213,10 @@ class Log:
         """Call back whenever a topic came, went, or has other rows or leaders here."""
         self._callbacks.append(callback)
 
+    def on_death(self, callback: Callable[[], None]) -> None:
+        """Call back whenever a broker is alive no more."""
+        self._on_death.append(callback)
+
     def look_again(self) -> None:
         """Read the change feed now instead of at its next turn."""
         self._watch.look_again()
@@ -267,8 +273,11 @@ class Log:
         topic.followers = self._followers.follow(topic.topic_id, wanted)
 
     def _meet(self, brokers: Mapping[int, BrokerRow]) -> None:
-        self.brokers = brokers
+        self.brokers, before = brokers, self.liveness.alive
         self.liveness.observe(brokers, self.performer.clock.monotonic_s())
+        if before - self.liveness.alive:
+            for callback in self._on_death:
+                callback()
 
     # Topics
 

@@ -16,7 +16,7 @@ from logstore.steps import GetRow, QueryRows, Steps, Together
 PartitionKey = tuple[bytes, int]
 """Topic id and partition."""
 
-ROWS_READ_ONE_BY_ONE_MAX = 256
+ROWS_READ_ONE_BY_ONE_MAX = 600
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Watches the registry: the change feed, the brokers' rows, and now and then everything.
 
     every 0.25 s   one read of the change feed, and of the rows it names
-    every 0.5 s    one query of all brokers
+    every 0.5 s    one query of all brokers; every 0.25 s while one of them seems silent
     every minute   all topics and partitions, since a hint may be lost with who would have given it
 
 While the registry is away the broker goes on with what it knows.
@@ -40,12 +40,14 @@ class Watch:
         edit_count: Callable[[], int],
         on_news: Callable[[News], None],
         on_brokers: Callable[[Mapping[int, BrokerRow]], None],
+        is_one_silent: Callable[[], bool],
     ) -> None:
         self._performer = performer
         self._version = version
         self._edit_count = edit_count
         self._on_news = on_news
         self._on_brokers = on_brokers
+        self._is_one_silent = is_one_silent
         self._wake = asyncio.Event()
         self._brokers_at_s = 0.0
         self._everything_at_s = 0.0
@@ -63,7 +65,7 @@ class Watch:
                     await self._wake.wait()
             self._wake.clear()
             try:
-                if clock.monotonic_s() >= self._brokers_at_s:
+                if clock.monotonic_s() >= self._brokers_at_s or self._is_one_silent():
                     self._brokers_at_s = clock.monotonic_s() + BROKERS_S
                     self._on_brokers(await self._performer.run(read_brokers()))
                 if clock.monotonic_s() >= self._everything_at_s:

@@ -3,14 +3,18 @@
     python -m tests.scenarios.harness.cluster_series --events 20 [--kinds leader,controller,…]
         [--brokers 3] [--partitions 200] [--rate 5000] [--bucket] [--seed N] [--directory DIR]
 
-    leader        kill -9 of a broker that leads and is not the controller; started again
-    controller    kill -9 of the controller; started again
+    leader        kill -9 of a broker that leads and is not the controller; started again later
+    controller    kill -9 of the controller; started again later
     freeze        SIGSTOP for longer than the lease, then SIGCONT
     swallow       the same, and all bytes from and to its clients are swallowed: a host is gone
     roll          SIGTERM of each broker in turn, each started again before the next
 
-A gap is the longest time without an acknowledgement of any one partition, from shortly before the
-event until the next one; p50 and max are over events. The judge reads the objects at the end.
+A gap is the longest time without an acknowledgement of any one partition that begins between the
+event and the broker's return; then, apart, from its return until the next event, when partitions
+move back to it. p50 and max are over events. The judge reads the objects at the end.
+
+Requests that wait for a broker that hangs wait until the client gives them up: 60 s by librdkafka's
+default, 30 s by Java's, whatever the cluster does. `--client-timeout-ms` sets that.
 """
 
 import argparse
@@ -24,6 +28,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +43,8 @@ TOPIC = "cluster"
 KINDS = ("leader", "controller", "freeze", "swallow", "roll")
 FROZEN_S = 6.0
 """Longer than the lease of 3 s and all that follows it."""
+DEAD_S = 4.0
+"""Before what was killed is started again: the others are to do without it."""
 SETTLED_S = 4.0
 """Between an event's end and the next one."""
 BEFORE_S = 0.5
@@ -52,6 +59,8 @@ class Event:
     led: frozenset[int]
     """Partitions that the broker led."""
     at_s: float
+    back_s: float
+    """When the broker was started again, or went on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,8 @@ class Gap:
     affected_s: float
     """Of the partitions that the broker led."""
     others_s: float
+    return_s: float
+    """Of any partition, after the broker's return."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +90,11 @@ class ClusterOutcome:
         for kind in KINDS:
             mine = [gap for gap in self.gaps if gap.event.kind == kind]
             if mine:
-                led, others = [g.affected_s for g in mine], [g.others_s for g in mine]
                 yield (
-                    f"{kind:11} {len(mine):3} events; gap of its partitions: p50 "
-                    f"{statistics.median(led):.2f} s, max {max(led):.2f} s; of the others: p50 "
-                    f"{statistics.median(others):.2f} s, max {max(others):.2f} s"
+                    f"{kind:11} {len(mine):3} events; gap of its partitions "
+                    f"{_spread([gap.affected_s for gap in mine])}, of the others "
+                    f"{_spread([gap.others_s for gap in mine])}, at its return "
+                    f"{_spread([gap.return_s for gap in mine])}"
                 )
         yield (
             f"records     sent {verdict['sent']}, acknowledged {verdict['acked']}, failed "
@@ -93,6 +104,10 @@ class ClusterOutcome:
         yield f"anomalies   {verdict['anomalies'] or 'none'}"
         for kind, texts in verdict["examples"].items():
             yield f"  {kind}: {'; '.join(texts)}"
+
+
+def _spread(seconds: Sequence[float]) -> str:
+    return f"p50 {statistics.median(seconds):.2f} max {max(seconds):.2f} s"
 
 
 @dataclass(slots=True)
@@ -106,6 +121,7 @@ class ClusterSeries:
     value_bytes: int = 1000
     settled_s: float = SETTLED_S
     more: Sequence[str] = ()
+    client_timeout_ms: int = 60_000
     events: list[Event] = field(default_factory=list)
 
     def run(self, kinds: Sequence[str]) -> ClusterOutcome:
@@ -148,6 +164,7 @@ class ClusterSeries:
                 *("--bootstrap", brokers.bootstrap, "--topic", TOPIC),
                 *("--partitions", str(self.partitions), "--rate", str(self.rate)),
                 *("--bytes", str(self.value_bytes), "--journal", str(self._journal("load"))),
+                *("--timeout-ms", str(self.client_timeout_ms)),
             ]
         )
 
@@ -194,16 +211,24 @@ class ClusterSeries:
             number = 0
         led = brokers.leaders(TOPIC)
         mine = frozenset(p for p, leader in led.items() if number in (0, leader))
-        self.events.append(Event(kind, number, mine, time.monotonic()))
+        at_s = time.monotonic()
+        back_s = self._do_harm(kind, number, brokers)
+        self.events.append(Event(kind, number, mine, at_s, back_s))
+
+    def _do_harm(self, kind: str, number: int, brokers: Fleet) -> float:
+        """When the broker was back."""
         match kind:
             case "leader" | "controller":
                 brokers.process(number).kill()
                 brokers.process(number).wait()
+                time.sleep(DEAD_S)
+                back_s = time.monotonic()
                 brokers.start(number)
             case "freeze":
                 process = brokers.process(number)
                 process.send(signal.SIGSTOP)
                 time.sleep(FROZEN_S)
+                back_s = time.monotonic()
                 process.send(signal.SIGCONT)
             case "swallow":
                 proxy = brokers.members[number].proxy
@@ -211,6 +236,7 @@ class ClusterSeries:
                 proxy.send(signal.SIGUSR1)
                 brokers.process(number).send(signal.SIGSTOP)
                 time.sleep(FROZEN_S)
+                back_s = time.monotonic()
                 brokers.process(number).send(signal.SIGCONT)
                 proxy.send(signal.SIGUSR2)
             case "roll":
@@ -219,8 +245,10 @@ class ClusterSeries:
                     process.send(signal.SIGTERM)
                     assert process.wait(deadline_s=START_S) == 0, process.lines[-5:]
                     brokers.start(each)
+                back_s = time.monotonic()
             case _:
                 raise AssertionError(kind)
+        return back_s
 
     def _judge(self) -> dict[str, Any]:
         arguments = (
@@ -235,7 +263,7 @@ class ClusterSeries:
 
 
 def measure_gaps(events: Sequence[Event], journal: Path) -> Iterator[Gap]:
-    """The longest silence of any partition around each event."""
+    """The longest silences of any partition around each event."""
     acked: dict[int, list[float]] = {}
     for entry in read_journal(journal):
         if entry.kind == Kind.ACKED:
@@ -243,13 +271,17 @@ def measure_gaps(events: Sequence[Event], journal: Path) -> Iterator[Gap]:
     ends_s = [event.at_s - BEFORE_S for event in events[1:]] + [float("inf")]
     for event, end_s in zip(events, ends_s, strict=True):
         longest = {True: 0.0, False: 0.0}
+        at_return = 0.0
+        begin_s = event.at_s - BEFORE_S
         for partition, times in acked.items():
-            begin_s = event.at_s - BEFORE_S
-            around = [at for at in times if begin_s <= at < end_s]
-            silences = [b - a for a, b in zip([begin_s, *around], around, strict=False)]
             is_led = partition in event.led
-            longest[is_led] = max(longest[is_led], *silences, 0.0)
-        yield Gap(event, longest[True], longest[False])
+            for before_s, after_s in pairwise(at for at in times if begin_s <= at < end_s):
+                silence_s = after_s - before_s
+                if before_s < event.back_s:
+                    longest[is_led] = max(longest[is_led], silence_s)
+                else:
+                    at_return = max(at_return, silence_s)
+        yield Gap(event, longest[True], longest[False], at_return)
 
 
 def main() -> int:
@@ -259,6 +291,9 @@ def main() -> int:
     parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument("--partitions", type=int, default=200)
     parser.add_argument("--rate", type=float, default=5000.0, help="values of 1,000 bytes a second")
+    parser.add_argument(
+        "--client-timeout-ms", type=int, default=60_000, help="how long a client waits for a broker"
+    )
     parser.add_argument("--bucket", action="store_true", help="versitygw and DynamoDB Local")
     parser.add_argument("--bad-weather", action="store_true", help="faults on the way to them")
     parser.add_argument("--seed", type=int, default=0)
@@ -284,6 +319,7 @@ def main() -> int:
             options.partitions,
             options.rate,
             more=BALANCE_OFTEN,
+            client_timeout_ms=options.client_timeout_ms,
         )
         outcome = series.run(kinds)
     for line in outcome.report():

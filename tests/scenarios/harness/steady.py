@@ -106,6 +106,7 @@ def main() -> int:
     parser.add_argument("--bytes", type=int, default=1000, help="of one value")
     parser.add_argument("--journal", type=Path, required=True)
     parser.add_argument("--producers", type=int, default=8)
+    parser.add_argument("--timeout-ms", type=int, default=60_000, help="socket.timeout.ms")
     options = parser.parse_args()
 
     stopping = []
@@ -113,6 +114,7 @@ def main() -> int:
     settings = {
         "bootstrap.servers": options.bootstrap,
         "enable.idempotence": True,
+        "socket.timeout.ms": options.timeout_ms,
         "log_level": 0,
     }
     producers = [Producer(settings) for _ in range(options.producers)]
