@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from logstore.chains.replay import ChainState, Stretch, StretchKey
 from logstore.chains.seal import read_chain_row, seal_chain
 from logstore.chains.state import PartitionState
-from logstore.chains.walk import enter_chain, read_on
+from logstore.chains.walk import reach_chain, read_on
 from logstore.errors import Corrupt, LogstoreError
 from logstore.rows import ChainStatus, PartitionRow
 from logstore.steps import BackOff, Steps
@@ -56,6 +56,7 @@ class Chains:
         try:
             yield from self._read_on(epoch)
         except LogstoreError as error:
+            self._read.pop(epoch, None)  # what was half applied is worth nothing
             self._failed[epoch] = error
             raise
         return self._read[epoch]
@@ -63,18 +64,16 @@ class Chains:
     def _read_on(self, epoch: int) -> Steps[None]:
         row = yield from read_chain_row(epoch)
         known = self._read.get(epoch) or self.known(epoch)
-        if row.status is ChainStatus.FENCED:
-            sealed = yield from seal_chain(self.cluster_id, epoch, self.sealer, known)
-            self.give(epoch, sealed.state)
-            return
-        chain = yield from enter_chain(self.cluster_id, epoch, row.checkpoint, known)
-        self._read[epoch] = chain
-        if row.status is not ChainStatus.SEALED:
-            yield from read_on(chain)
-            return
-        if chain.next_seq < row.seal:
-            yield from read_on(chain)
-        self.give(epoch, chain)
+        match row.status:
+            case ChainStatus.FENCED:
+                sealed = yield from seal_chain(self.cluster_id, epoch, self.sealer, known)
+                self.give(epoch, sealed.state)
+            case ChainStatus.SEALED:
+                self.give(epoch, (yield from reach_chain(self.cluster_id, epoch, row.seal, known)))
+            case ChainStatus.OPEN:
+                chain = yield from reach_chain(self.cluster_id, epoch, row.checkpoint, known)
+                yield from read_on(chain)
+                self._read[epoch] = chain
 
 
 def inherit(

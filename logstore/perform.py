@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 BACK_OFF_FIRST_S = 0.05
 BACK_OFF_MAX_S = 2.0
-TOGETHER_MAX = 32
+TOGETHER_MAX = 100
 
 
 def back_off_seconds(attempt: int, chance: random.Random) -> float:

@@ -1,8 +1,9 @@
 """A registry that counts what it is asked: calls by kind, and the units DynamoDB would bill.
 
-A call is counted when it ends, however it ends: a failed condition is billed like a success. What a
-retry inside the registry costs is not seen, nor what an update leaves of the rest of its row, which
-is below one unit for every row that is updated all the time.
+A call is counted when it ends, however it ends: a failed condition is billed like a success. Not
+seen: what a retry inside the registry costs; that DynamoDB bills a write in a transaction twice;
+what an update leaves of the rest of its row, below one unit for every row that is updated all the
+time.
 """
 
 from collections.abc import Sequence

@@ -12,7 +12,8 @@ acks=0 is never answered; an error closes the connection, as in Kafka.
 
 A partition that another broker leads is answered NOT_LEADER_OR_FOLLOWER with who does (KIP-951). A
 batch that breaks its producer's sequence is refused only after a look for a seal (`broker.sure`):
-a broker whose place was taken would know the sequence too, as it was.
+a broker whose place was taken would know the sequence too, as it was. While it may only have
+overtaken another because of a change of leaders, it gets NOT_LEADER_OR_FOLLOWER (`Leader.append`).
 
 Not done: transactions (INVALID_TXN_STATE), recompression (`compression.type` other than producer).
 """

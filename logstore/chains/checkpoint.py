@@ -325,7 +325,11 @@ def chain_state_of(checkpoint: Checkpoint, states: bytes) -> ChainState:
 
 
 def rebase(chain: ChainState, checkpoint: Checkpoint) -> None:
-    """Make `chain`, which is past `checkpoint`, go on from it."""
+    """Make `chain`, which is past `checkpoint`, go on from it.
+
+    As good as read from there, to the byte of the next checkpoint; but places stay, as rows say
+    which they mean by number.
+    """
     dropped = checkpoint.seq - chain.checkpoint
     for stretch in chain.stretches.values():
         number = first_row_for_seq(stretch.rows, checkpoint.seq)

@@ -167,15 +167,26 @@ def read_chain_at(cluster_id: bytes, epoch: int, checkpoint_seq: int) -> Steps[C
     return chain_state_of(checkpoint, states)
 
 
+def reach_chain(
+    cluster_id: bytes, epoch: int, checkpoint_seq: int, known: ChainState | None
+) -> Steps[ChainState]:
+    """The chain at a checkpoint, or as far as `known` has it, where that is no less: that one.
+
+    Its rows and spans may go back further than the checkpoint.
+    """
+    if known is None or known.next_seq < checkpoint_seq:
+        return (yield from read_chain_at(cluster_id, epoch, checkpoint_seq))
+    return known
+
+
 def enter_chain(
     cluster_id: bytes, epoch: int, checkpoint_seq: int, known: ChainState | None
 ) -> Steps[ChainState]:
-    """The chain at `checkpoint_seq`, which its row names, or as far as `known` has it: that one."""
-    if known is None or known.next_seq < checkpoint_seq:
-        return (yield from read_chain_at(cluster_id, epoch, checkpoint_seq))
-    if known.checkpoint < checkpoint_seq:
-        rebase(known, (yield from read_checkpoint(epoch, checkpoint_seq)))
-    return known
+    """The same, going on from that checkpoint, so that the next one can be made of it."""
+    chain = yield from reach_chain(cluster_id, epoch, checkpoint_seq, known)
+    if chain.checkpoint < checkpoint_seq:
+        rebase(chain, (yield from read_checkpoint(epoch, checkpoint_seq)))
+    return chain
 
 
 def read_on(

@@ -232,19 +232,17 @@ class Leader:
         """Refuse a batch for now if it may have overtaken one that it must follow.
 
         While a leadership is new, the ones before it may have been refused because it had not begun
-        here, or had ended elsewhere. Of a partition's first leadership its first batch alone.
+        here, or had ended elsewhere. In a partition's first leadership that can only be the first
+        of a producer.
         """
-        is_new = self._writer.now_s - self._begun_s < EARLY_S
-        has_overtaken = self.leader_epoch > 0 or not self.log_end
+        state, producer_id = self.stretch.state, header.producer_id
         if (
-            is_new
-            and has_overtaken
-            and is_ahead(
-                self.stretch.state, header.producer_id, header.producer_epoch, header.base_sequence
-            )
+            self._writer.now_s - self._begun_s < EARLY_S
+            and (self.leader_epoch > 0 or producer_id not in state.producers)
+            and is_ahead(state, producer_id, header.producer_epoch, header.base_sequence)
         ):
             raise NotLeading(
-                f"a batch before this one is missing: producer_id={header.producer_id} "
+                f"a batch before this one is missing: producer_id={producer_id} "
                 f"sequence={header.base_sequence}; send both again"
             )
 

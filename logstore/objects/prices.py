@@ -19,8 +19,8 @@ DELETE_DOLLARS = 0.0
 # S3 Standard, storage: the first 50 TB of a month
 STORED_GIGABYTE_MONTH_DOLLARS = 0.023
 
-# DynamoDB on demand
-ROW_WRITE_DOLLARS = 0.625 / 1_000_000  # per started KiB; a failed condition costs the same
+# DynamoDB on demand; a write in a transaction costs twice
+ROW_WRITE_DOLLARS = 0.625 / 1_000_000  # per started KiB, also if a condition failed
 ROW_READ_DOLLARS = 0.125 / 1_000_000  # per started 4 KiB, strongly consistent
 
 

@@ -17,21 +17,18 @@ from typing import Any, TypeVar
 
 from logstore.errors import Invalid, LogstoreError, OutcomeUnknown, Retryable, Throttled
 from logstore.registry.dynamodb_client import DynamoClient
-from logstore.registry.dynamodb_items import (
-    PK,
-    SK,
-    Expressions,
-    decode_item,
-    encode_item,
-    encode_key,
-)
+from logstore.registry.dynamodb_groups import Call, Groups
+from logstore.registry.dynamodb_items import PK, SK, Expressions, decode_item, encode_key
+from logstore.registry.dynamodb_requests import Write, delete, put, update
+from logstore.registry.dynamodb_together import ReadsTogether, WritesTogether
 from logstore.registry.store import Row, Term
-from logstore.registry.verdicts import check_key, check_query, check_row
+from logstore.registry.verdicts import check_key, check_query
 
 THREADS_MAX = 16
 _WAITING_MAX = 10_000
 
 _Answer = TypeVar("_Answer")
+_Request = TypeVar("_Request")
 
 
 class BlockingDynamoRows:
@@ -70,47 +67,25 @@ class BlockingDynamoRows:
         return found
 
     def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> None:
-        check_key(pk, sk)
-        check_row(row)
-        expressions = Expressions()
-        condition = expressions.condition(terms, needs_row=False)
-        item = encode_item(pk, sk, row, write_id)
-        self._write("put_item", expressions, condition, Item=item)
+        self.write(put(pk, sk, row, terms, write_id))
 
     def update_if(self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str) -> None:
-        check_key(pk, sk)
-        check_row(sets)
-        expressions = Expressions()
-        condition = expressions.condition(terms, needs_row=True)
-        updates = expressions.updates(sets, write_id)
-        self._write(
-            "update_item",
-            expressions,
-            condition,
-            Key=encode_key(pk, sk),
-            UpdateExpression=updates,
-        )
+        self.write(update(pk, sk, sets, terms, write_id))
 
     def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
-        check_key(pk, sk)
-        expressions = Expressions()
-        condition = expressions.condition(terms, needs_row=True)
-        self._write("delete_item", expressions, condition, Key=encode_key(pk, sk))
+        self.write(delete(pk, sk, terms))
+
+    def write(self, write: Write) -> None:
+        self._client.call(write.operation, writes=True, **write.request)
 
     def close(self) -> None:
         self._client.close()
 
-    def _write(
-        self, operation: str, expressions: Expressions, condition: str, **request: Any
-    ) -> None:
-        if condition:
-            request["ConditionExpression"] = condition
-            request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
-        self._client.call(operation, writes=True, **request, **expressions.placeholders())
-
 
 class DynamoRows:
-    """A `RowStore` on the table of `client`: up to `threads` calls at once, others wait in turn.
+    """A `RowStore` on the table of `client`: up to `threads` requests at once, calls wait in turn.
+
+    Calls made together are asked for together (`registry.dynamodb_together`).
 
     A call that takes longer than `timeout_s` raises `Retryable` if it had not begun, else
     `OutcomeUnknown`. A cancelled call that had begun ends in the background.
@@ -123,6 +98,8 @@ class DynamoRows:
         self._rows = BlockingDynamoRows(client)
         self._timeout_s = timeout_s
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="registry")
+        self._reads = ReadsTogether(client, self._rows.get, self._submit)
+        self._writes = WritesTogether(client, self._rows.write, self._submit)
         self._room = threading.BoundedSemaphore(_WAITING_MAX)
         self._under_way: set[Future[Any]] = set()
         self._closed = False
@@ -132,57 +109,79 @@ class DynamoRows:
         return self._rows
 
     async def get(self, pk: str, sk: str) -> Row | None:
-        return await self._answer(partial(self._rows.get, pk, sk))
+        check_key(pk, sk)
+        row: Row | None = await self._together(self._reads.waiting, Call((pk, sk), (pk, sk)))
+        return row
 
     async def query(
         self, pk: str, prefix: str = "", *, after: str | None = None, limit: int = 1000
     ) -> Sequence[tuple[str, Row]]:
-        return await self._answer(partial(self._rows.query, pk, prefix, after=after, limit=limit))
+        self._enter()
+        call = partial(self._rows.query, pk, prefix, after=after, limit=limit)
+        return await self._answer(self._pool.submit(call))
 
     async def put_if(
         self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str
     ) -> None:
-        await self._answer(partial(self._rows.put_if, pk, sk, row, terms, write_id))
+        await self._write(put(pk, sk, row, terms, write_id))
 
     async def update_if(
         self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
     ) -> None:
-        await self._answer(partial(self._rows.update_if, pk, sk, sets, terms, write_id))
+        await self._write(update(pk, sk, sets, terms, write_id))
 
     async def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
-        await self._answer(partial(self._rows.delete_if, pk, sk, terms, write_id))
+        await self._write(delete(pk, sk, terms))
 
     async def close(self) -> None:
         """Waits for the calls under way, but not longer than for any call."""
         self._closed = True
-        self._pool.shutdown(wait=False)
+        self._reads.waiting.begin()
+        self._writes.waiting.begin()
         calls = list(self._under_way)
         if calls:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(None, partial(wait, calls, self._timeout_s))
+        self._pool.shutdown(wait=False)
         self._rows.close()
 
-    async def _answer(self, call: Callable[[], _Answer]) -> _Answer:
-        future = self._begin(call)
+    async def _write(self, write: Write) -> None:
+        await self._together(self._writes.waiting, Call(write, write.key, write.size_bytes))
+
+    async def _together(self, waiting: Groups[_Request], call: Call[_Request]) -> Any:
+        self._enter()
+        waiting.add(call)
+        # Not before everybody else who is to run now has run: they may have calls to go with it.
+        asyncio.get_running_loop().call_soon(waiting.begin)
+        try:
+            return await self._answer(call.future)
+        finally:
+            call.is_wanted = False
+
+    def _enter(self) -> None:
+        if self._closed:
+            raise Invalid("the registry is closed")
+        if not self._room.acquire(blocking=False):
+            raise Throttled("too many calls wait for the registry")
+
+    async def _answer(self, future: Future[_Answer]) -> _Answer:
+        self._under_way.add(future)
+        future.add_done_callback(self._ended)
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await asyncio.wrap_future(future)
         except TimeoutError:
             raise _overdue(future, self._timeout_s) from None
 
-    def _begin(self, call: Callable[[], _Answer]) -> Future[_Answer]:
-        if self._closed:
-            raise Invalid("the registry is closed")
-        if not self._room.acquire(blocking=False):
-            raise Throttled("too many calls wait for the registry")
-        future = self._pool.submit(call)
-        self._under_way.add(future)
-        future.add_done_callback(self._ended)
-        return future
-
     def _ended(self, future: Future[Any]) -> None:
         self._under_way.discard(future)
         self._room.release()
+
+    def _submit(self, job: Callable[[], None]) -> None:
+        try:
+            self._pool.submit(job)
+        except RuntimeError:  # closed in between: the client says so to each call
+            job()
 
 
 def _query(pk: str, prefix: str) -> dict[str, Any]:

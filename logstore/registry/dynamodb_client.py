@@ -31,7 +31,13 @@ from botocore.loaders import create_loader
 from botocore.session import Session
 
 from logstore.errors import ConditionFailed, Denied, Invalid, LogstoreError, Refused, Retryable
-from logstore.registry.dynamodb_errors import CONDITION_FAILED, lost, meaning
+from logstore.registry.dynamodb_errors import (
+    CANCELLED,
+    CONDITION_FAILED,
+    TransactionCancelled,
+    lost,
+    meaning,
+)
 from logstore.registry.dynamodb_items import decode_item
 from logstore.registry.dynamodb_url import TableUrl
 
@@ -84,12 +90,14 @@ class DynamoClient:
 
     def call(self, operation: str, *, writes: bool, **request: Any) -> Mapping[str, Any]:
         """The answer of one attempt at `operation` on the table. Raises `LogstoreError`s."""
+        return self.call_many(operation, writes=writes, TableName=self.url.table, **request)
+
+    def call_many(self, operation: str, *, writes: bool, **request: Any) -> Mapping[str, Any]:
+        """The same for an operation on many rows, whose request says for each where it is."""
         facts = f"operation={operation} {self._where()}"
         with self._client() as client:
             try:
-                answer: Mapping[str, Any] = getattr(client, operation)(
-                    TableName=self.url.table, **request
-                )
+                answer: Mapping[str, Any] = getattr(client, operation)(**request)
             except ClientError as error:
                 raise _refusal(error, facts, writes=writes) from error
             except BotoCoreError as error:
@@ -191,6 +199,10 @@ def _refusal(error: ClientError, facts: str, *, writes: bool) -> LogstoreError:
         )
     status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     told = f"{facts} code={code} message={answer.get('Error', {}).get('Message', '')}"
+    if code == CANCELLED:
+        return TransactionCancelled(
+            f"the registry is busy {told}", answer.get("CancellationReasons", ())
+        )
     return meaning(code, status, told, writes=writes)
 
 

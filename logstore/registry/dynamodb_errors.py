@@ -2,7 +2,8 @@
 
     ConditionalCheckFailed     ConditionFailed, made by who asked, since it carries the row
     throttling                 Throttled
-    a concurrent transaction   Retryable
+    a concurrent transaction   Retryable: this write was not done, and meets nobody the next time
+    a cancelled transaction    TransactionCancelled, a Retryable with the reason of each write
     no credentials or rights   Denied
     no such table              NoTable, which is a Refused
     a bad request              Invalid: also an item that an update made too big
@@ -11,6 +12,9 @@
 
 Codes: the API's common errors, and those of its operations. Pure.
 """
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from logstore.errors import (
     Denied,
@@ -23,6 +27,7 @@ from logstore.errors import (
 )
 
 CONDITION_FAILED = "ConditionalCheckFailedException"
+CANCELLED = "TransactionCanceledException"
 NO_TABLE = "ResourceNotFoundException"
 TABLE_IN_USE = "ResourceInUseException"
 
@@ -62,6 +67,14 @@ _DENIED = {
 
 class NoTable(Refused):
     """There is no such table: only who may make it need tell this from the rest."""
+
+
+class TransactionCancelled(Retryable):
+    """None of its writes was done: who made it sends them again, or tells each its own reason."""
+
+    def __init__(self, message: str, reasons: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(message)
+        self.reasons = reasons
 
 
 def meaning(code: str, status: int, facts: str, *, writes: bool) -> LogstoreError:

@@ -301,6 +301,19 @@ def test_broken_sequences_and_old_epochs_have_their_codes(
     assert code(1, 0) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+def test_a_batch_that_overtook_the_first_of_its_producer_is_to_come_again(
+    running: Running, client: Connection
+) -> None:
+    running.create_topic("overtaken")
+    produce(client, "overtaken", batch_of(b"another's"))
+
+    def code(sequence: int) -> int:
+        return produce(client, "overtaken", idempotent(b"x", sequence)).error_code
+
+    assert code(1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert [code(sequence) for sequence in (0, 1)] == [0, 0]
+
+
 def test_what_is_stored_is_what_was_sent_but_for_offset_and_epoch(
     running: Running, client: Connection
 ) -> None:

@@ -317,6 +317,7 @@ SERVED_ROW_STORES: dict[str, Callable[[str], AbstractContextManager[BlockingRowS
     "dynamodb-local-blocking": _dynamo_blocking,
     "dynamodb-ministack": _dynamo,
 }
+SERVED_DYNAMODB = ("dynamodb-local", "dynamodb-ministack")
 SERVED_REGISTRIES: dict[str, Callable[[str], AbstractContextManager[BlockingRegistry]]] = {
     "dynamodb-local-retrying": _retrying_dynamo,
 }
@@ -381,6 +382,19 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingOb
 def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingRowStore]:
     with _row_store(request, tmp_path) as opened:
         yield opened
+
+
+@pytest.fixture(params=["memory", "sqlite", "dynamodb", *_slow(SERVED_DYNAMODB)])
+def asynchronous_rows(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RowStore]:
+    """As brokers use them: for the one event loop that the test runs, and closes them on."""
+    if request.param == "memory":
+        yield MemoryRows()
+    elif request.param == "sqlite":
+        yield SqliteRows(tmp_path / "registry.db")
+    else:
+        moto = request.param == "dynamodb"
+        with dynamo_client(locked_moto() if moto else _endpoint(request)) as client:
+            yield DynamoRows(client)
 
 
 @pytest.fixture(params=[*ROW_STORES, *REGISTRIES, *_slow([*SERVED_ROW_STORES, *SERVED_REGISTRIES])])

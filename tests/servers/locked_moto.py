@@ -4,12 +4,14 @@ moto's check and its write are two steps with nothing to stop a thread between t
 lets two racers win, which neither service does. With the lock it is held to the contract suites.
 """
 
+import copy
 import functools
 import io
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 REGION = "us-east-1"
@@ -59,6 +61,7 @@ def locked_moto() -> str:
     class Prompt(MotoRequestHandler):
         disable_nagle_algorithm = True  # else every answer waits 40 ms for the client's ACK
 
+    _save_tables_once()
     served: Any = threaded_moto_server  # it takes both classes from its own names
     original = served.DomainDispatcherApplication
     original_handler = served.MotoRequestHandler
@@ -72,3 +75,30 @@ def locked_moto() -> str:
         served.MotoRequestHandler = original_handler
     host, port = server.get_host_and_port()
     return f"http://{host}:{port}"
+
+
+def _save_tables_once() -> None:
+    """moto copies a whole table for each item of a transaction; one copy undoes it as well."""
+    from moto.dynamodb import models
+    from moto.dynamodb.models.table import Table
+
+    named: Any = models  # it takes the copier from its own names
+    original = models.DynamoDBBackend.transact_write_items
+
+    def transact(backend: models.DynamoDBBackend, items: list[dict[str, Any]]) -> None:
+        saved: dict[str, Table] = {}
+
+        def deepcopy(value: Any) -> Any:
+            if not isinstance(value, Table):
+                return copy.deepcopy(value)
+            if value.name not in saved:
+                saved[value.name] = copy.deepcopy(value)
+            return saved[value.name]
+
+        named.copy = SimpleNamespace(deepcopy=deepcopy, copy=copy.copy)
+        try:
+            original(backend, items)
+        finally:
+            named.copy = copy
+
+    named.DynamoDBBackend.transact_write_items = transact

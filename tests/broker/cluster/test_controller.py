@@ -52,6 +52,30 @@ def test_the_partitions_of_a_dead_broker_are_led_by_others_within_a_lease(dead: 
     play(story)
 
 
+def test_a_lease_that_ran_out_is_acted_on_at_once() -> None:
+    """Not at the next look: what is waited for is a leader of every partition of that broker."""
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.start(1, 2)
+        await cluster.create_topic("orders", [2])
+        observer, controller = cluster.nodes[1].log, cluster.nodes[1].controller
+        assert controller is not None
+
+        async def lose_broker_2() -> float:
+            before = controller.counts.takeovers
+            cluster.nodes[2].life.process.kill()
+            await cluster.until(lambda: not observer.liveness.is_alive(2))
+            return await cluster.until(lambda: controller.counts.takeovers > before)
+
+        for wait_s in (0.0, 0.1, 0.2, 0.3, 0.4):
+            await VirtualClock().sleep_s(wait_s)
+            assert await lose_broker_2() <= 0.1
+            await cluster.start(2)
+            await cluster.until(lambda: observer.liveness.is_alive(2))
+
+    play(story)
+
+
 def test_a_broker_taken_for_dead_can_renew_no_more() -> None:
     """It answers fetches as long as it renews, so that ends before its chain is sealed."""
 

@@ -15,7 +15,7 @@ from logstore.perform import BlockingPerformer, Performer
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.store import Row
-from logstore.rows import CHAIN, CLUSTER, ChainRow, ClusterRow, chain_sk
+from logstore.rows import CHAIN, CLUSTER, ChainRow, ChainStatus, ClusterRow, chain_sk
 from logstore.segments.builder import (
     Arena,
     FrozenSegment,
@@ -27,6 +27,10 @@ from logstore.segments.format import EntryKind, SegmentKind
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import VirtualClock
 from tests.golden.samples import BROKER, CLUSTER_ID, CREATED_MS, EPOCH, TOPIC_ID, nonce
+
+
+def open_chain_row() -> ChainRow:
+    return ChainRow(broker=BROKER, status=ChainStatus.OPEN)
 
 
 class BuiltChain:
@@ -76,6 +80,18 @@ class BuiltChain:
 
     def add_take(self, *, leader_epoch: int = 0, payload: bytes | None = None) -> None:
         self.add(self.frozen(self.with_take(self.builder(), leader_epoch, payload)))
+
+    def add_release(self, *, leader_epoch: int = 0) -> None:
+        builder = self.builder()
+        builder.add_state_entry(
+            EntryKind.RELEASE,
+            topic_id=TOPIC_ID,
+            partition=0,
+            leader_epoch=leader_epoch,
+            offset=self.offset,
+            payload=encode_inline(encode_state(PartitionState())),
+        )
+        self.add(self.frozen(builder))
 
     def add_batches(self, *counts: int, leader_epoch: int = 0) -> None:
         builder = self.builder()

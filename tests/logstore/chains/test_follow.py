@@ -1,21 +1,26 @@
 """Following a chain: what is committed so far, from its last checkpoint on, in bounded memory."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.chains.follow import SEGMENTS_PER_ROW_READ, Follower
+from logstore.chains.checkpoint import encode_checkpoint
+from logstore.chains.follow import SEGMENTS_PER_ROW_READ, Follower, copy_of
 from logstore.chains.keys import segment_key
 from logstore.chains.replay import ChainState, StretchKey
+from logstore.chains.state import PRODUCER_EXPIRATION_MS, encode_state
+from logstore.chains.take import encode_inline
+from logstore.chains.walk import read_on
 from logstore.errors import Refused
 from logstore.index.rows import row_at, row_count
 from logstore.rows import ChainRow, ChainStatus
 from logstore.segments.format import Index
 from logstore.testing.virtual_loop import EPOCH_MS, run
-from tests.golden.samples import BROKER, CLUSTER_ID, EPOCH
-from tests.logstore.chains.built import BuiltChain
+from tests.golden.samples import BROKER, CLUSTER_ID, EPOCH, state
+from tests.logstore.chains.built import BuiltChain, open_chain_row
 from tests.logstore.written import WrittenLog
 
 
@@ -93,6 +98,31 @@ def test_memory_stays_bounded_however_long_one_follows() -> None:
                 assert held == follower.state.checkpoint
                 if stretch.rows:
                     assert row_at(stretch.rows, 0).seq >= follower.state.checkpoint
+
+    run(scenario())
+
+
+def test_a_copy_is_whole_and_reading_it_on_leaves_what_is_followed_as_it_is() -> None:
+    async def scenario() -> None:
+        chain = BuiltChain()
+        chain.register(open_chain_row())
+        chain.add_opening()
+        chain.add_take(payload=encode_inline(encode_state(state())))
+        chain.add_batches(1, 2)
+        chain.add_checkpoint()
+        chain.add_batches(3)
+        follower = Follower(CLUSTER_ID, EPOCH)
+        await chain.performer.run(follower.advance())
+        before = deepcopy(follower.state)
+        copy = copy_of(follower.state)
+        assert copy == before
+        chain.add_batches(4)
+        await chain.performer.run(read_on(copy))
+        copy.created_ms += PRODUCER_EXPIRATION_MS
+        encode_checkpoint(copy)
+
+        assert copy != before
+        assert follower.state == before
 
     run(scenario())
 

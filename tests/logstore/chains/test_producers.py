@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.chains.producers import Refusal, judge
+from logstore.chains.producers import AHEAD_MAX, Refusal, is_ahead, judge
 from logstore.chains.state import (
     BATCHES_KEPT,
     PRODUCER_EXPIRATION_MS,
@@ -57,6 +57,45 @@ def test_a_batch_is_judged_as_kafka_judges_it(name: str) -> None:
         assert verdict.base_offset == expected
     else:
         assert verdict is expected
+
+
+AHEAD_CASES = {  # as above: batches, epoch, base sequence → is it ahead of one still to come?
+    "the first of an unknown producer": ([], 3, 0, False),
+    "another of an unknown producer": ([], 3, 17, True),
+    "the next sequence": ([(0, 5)], 3, 5, False),
+    "a gap": ([(0, 5)], 3, 6, True),
+    "a step back": ([(0, 5), (5, 5)], 3, 3, False),
+    "a repeat": ([(0, 5)], 3, 0, False),
+    "an older epoch": ([(0, 5)], 2, 9, False),
+    "a newer epoch from 0": ([(0, 5)], 4, 0, False),
+    "a newer epoch from elsewhere": ([(0, 5)], 4, 5, True),
+    "the next sequence, where they wrap": ([(WRAP, 1)], 3, 0, False),
+    "a gap, where they wrap": ([(WRAP, 1)], 3, 1, True),
+    "a gap up to where they wrap": ([(WRAP - 5, 2)], 3, 0, True),
+    "a step back across the wrap": ([(WRAP - 1, 5)], 3, WRAP - 2, False),
+    "as far ahead as can be": ([(0, 5)], 3, 5 + AHEAD_MAX, True),
+    "so far ahead that it is behind": ([(0, 5)], 3, 6 + AHEAD_MAX, False),
+}
+
+
+@pytest.mark.parametrize("name", AHEAD_CASES)
+def test_a_batch_is_ahead_when_one_before_it_is_missing(name: str) -> None:
+    batches, epoch, base_sequence, expected = AHEAD_CASES[name]
+
+    assert is_ahead(state_after(*batches), PRODUCER, epoch, base_sequence) is expected
+
+
+@given(st.integers(0, WRAP), st.integers(1, 1000), st.integers(1, 1000))
+def test_what_follows_is_taken_and_what_is_beyond_that_is_ahead(
+    base_sequence: int, count: int, missing: int
+) -> None:
+    state = state_after((base_sequence, count))
+    following = (base_sequence + count) & WRAP
+
+    assert judge(state, PRODUCER, 3, following, 1) is None
+    assert not is_ahead(state, PRODUCER, 3, following)
+    assert is_ahead(state, PRODUCER, 3, (following + missing) & WRAP)
+    assert not is_ahead(state, PRODUCER, 3, (following - missing) & WRAP)
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=30), st.data())

@@ -1,12 +1,16 @@
 """Sealing a chain (safety rule 4, a to c): at the first free seq, never below the trim point."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logstore.chains.checkpoint import encode_checkpoint
+from logstore.chains.follow import Follower, copy_of
 from logstore.chains.keys import checkpoint_key, segment_key
+from logstore.chains.replay import ChainState
 from logstore.chains.seal import SealedChain, mark_sealed, seal_chain
 from logstore.errors import Corrupt, Refused
 from logstore.objects.memory import MemoryObjects, MemoryStore
@@ -14,9 +18,10 @@ from logstore.objects.store import Buffer
 from logstore.perform import Performer
 from logstore.rows import ChainRow, ChainStatus
 from logstore.segments.format import SegmentKind, decode_header
-from logstore.testing.virtual_loop import run
+from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.golden.samples import CLUSTER_ID, EPOCH, nonce
 from tests.logstore.chains.built import BuiltChain
+from tests.logstore.written import WrittenLog
 
 SEALER = 99
 
@@ -125,6 +130,62 @@ def test_a_sealer_begins_at_the_checkpoint() -> None:
 
     sealed = seal(chain)
     assert sealed.seal == 4
+    assert [stretch.end for stretch in sealed.state.stretches.values()] == [7]
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(2, 7))
+@settings(max_examples=40, deadline=None)
+def test_a_followed_chain_is_sealed_as_one_that_was_not(counts: list[int], segments: int) -> None:
+    """However far it was followed: before checkpoints of the owner, past them, or to the end."""
+
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=segments)
+        followed: list[ChainState] = []
+        async with written.life(clean=False) as log:
+            topic = await log.create_topic("orders", 2, {})
+            follower = Follower(log.cluster_id, log.epoch)
+            for count in counts:
+                await written.performer.run(follower.advance())
+                followed.append(copy_of(follower.state))
+                for _ in range(count):
+                    number = written.values
+                    await written.write(
+                        log,
+                        topic.leaders[number % 2],
+                        [EPOCH_MS + number],
+                        producer_id=1,
+                        producer_epoch=0,
+                        base_sequence=number // 2,
+                    )
+        perform, epoch = written.performer.run, log.epoch
+        warm = [
+            await perform(seal_chain(log.cluster_id, epoch, SEALER, known)) for known in followed
+        ]
+        cold = await perform(seal_chain(log.cluster_id, epoch, SEALER))
+
+        assert sum(stretch.end for stretch in cold.state.stretches.values()) == sum(counts)
+        for sealed in warm:
+            assert (sealed.seal, sealed.state.stretches) == (cold.seal, cold.state.stretches)
+        checkpoint = encode_checkpoint(cold.state)
+        assert [encode_checkpoint(sealed.state) for sealed in warm] == [checkpoint] * len(warm)
+
+    run(scenario())
+
+
+def test_a_chain_followed_to_below_its_trim_point_is_read_from_its_checkpoint() -> None:
+    chain = opened()
+    chain.add_batches(1)
+    follower = Follower(CLUSTER_ID, EPOCH)
+    run(chain.performer.run(follower.advance()))
+    chain.add_batches(2)
+    checkpoint = chain.add_checkpoint()
+    chain.register(replace(chain.chain_row(), trim=checkpoint))
+    for seq in range(1, checkpoint):
+        chain.objects.delete(segment_key(EPOCH, seq))
+    chain.add_batches(4)
+
+    sealed = run(chain.performer.run(seal_chain(CLUSTER_ID, EPOCH, SEALER, follower.state)))
+    assert sealed.seal == checkpoint + 1
     assert [stretch.end for stretch in sealed.state.stretches.values()] == [7]
 
 

@@ -34,6 +34,18 @@ def test_a_broker_seen_for_the_first_time_is_alive_until_it_was_silent_for_a_lea
     assert liveness.silent_s(1) == 3.0
 
 
+def test_one_that_missed_a_heartbeat_is_silent_until_it_is_heard_or_dead() -> None:
+    liveness, silent = Liveness(LEASE_S), []
+    for number, heartbeat in enumerate([1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2]):
+        stopped = beating(1, status=BrokerStatus.STOPPED)
+        rows = {1: beating(heartbeat), 2: beating(number), 3: stopped}
+        liveness.observe(rows, number * 0.5)
+        silent.append(liveness.is_one_silent)
+
+    assert silent == [False] * 4 + [True] + [False] * 4 + [True] * 2 + [False]
+    assert liveness.alive == {2}
+
+
 def test_a_heartbeat_brings_a_silent_broker_back() -> None:
     liveness = Liveness(LEASE_S)
     end_s = look(liveness, {1: ROW}, 0, 10)

@@ -16,7 +16,7 @@ from logstore.chains.producers import Refusal
 from logstore.chains.take import INLINE_BYTES_MAX
 from logstore.clock import Clock
 from logstore.errors import Fenced, LogstoreError
-from logstore.log.leader import Leader, ProducerRefused
+from logstore.log.leader import EARLY_S, Leader, NotLeading, ProducerRefused
 from logstore.log.log import Log
 from logstore.log.watch import EVERYTHING_S
 from logstore.reader import TopicPartition
@@ -205,6 +205,9 @@ def test_a_producer_out_of_order_is_refused_in_the_next_life_too() -> None:
             await committed(log, append(leader, 7, 0)[1])
         async with written.life() as log:
             leader = log.topics["orders"].leaders[0]
+            with pytest.raises(NotLeading, match="a batch before this one is missing"):
+                append(leader, 7, 2)
+            await written.performer.clock.sleep_s(EARLY_S + 1)
             with pytest.raises(ProducerRefused) as refused:
                 append(leader, 7, 2)
             assert refused.value.refusal is Refusal.OUT_OF_ORDER

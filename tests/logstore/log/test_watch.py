@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from logstore.clock import Clock
 from logstore.log.view import News
-from logstore.log.watch import BROKERS_S, EVERYTHING_S, Watch
+from logstore.log.watch import BROKERS_S, EVERYTHING_S, FEED_S, Watch
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.store import Row
@@ -40,7 +40,10 @@ class EditedRows(MemoryRows):
 
 @asynccontextmanager
 async def watched(
-    rows: EditedRows, on_news: Callable[[News], None], on_brokers: Callable[[], None]
+    rows: EditedRows,
+    on_news: Callable[[News], None],
+    on_brokers: Callable[[], None],
+    is_one_silent: Callable[[], bool] = lambda: False,
 ) -> AsyncIterator[Clock]:
     usual = WrittenLog().performer
     registry = RetryingRegistry(rows, lambda: "write", usual.clock, usual.chance)
@@ -50,6 +53,7 @@ async def watched(
         edit_count=lambda: rows.edit_count,
         on_news=on_news,
         on_brokers=lambda _: on_brokers(),
+        is_one_silent=is_one_silent,
     )
     fenced = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
@@ -87,5 +91,29 @@ def test_who_edits_without_a_pause_still_learns_who_is_alive_and_all_else_in_the
             await clock.sleep_s(1)
         assert max(b - a for a, b in pairwise(looks)) < 2 * BROKERS_S
         assert [news.is_everything for news in heard] == [True]
+
+    run(scenario())
+
+
+def test_brokers_are_looked_at_more_often_while_one_seems_silent() -> None:
+    async def scenario() -> None:
+        looks: list[float] = []
+        silent = False
+        async with watched(
+            EditedRows(edits=0),
+            lambda news: None,
+            lambda: looks.append(clock.monotonic_s()),
+            lambda: silent,
+        ) as clock:
+            await clock.sleep_s(10)
+            usual, silent = looks.copy(), True
+            looks.clear()
+            await clock.sleep_s(10)
+            hurried, silent = looks.copy(), False
+            looks.clear()
+            await clock.sleep_s(10)
+        assert min(b - a for a, b in pairwise(usual)) > BROKERS_S
+        assert max(b - a for a, b in pairwise(hurried)) < FEED_S + 3 * READ_S < BROKERS_S
+        assert min(b - a for a, b in pairwise(looks)) > BROKERS_S
 
     run(scenario())

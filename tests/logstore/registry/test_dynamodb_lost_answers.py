@@ -2,10 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -23,6 +23,8 @@ from tests.servers.tables import dynamo_client
 
 BACKOFF = Backoff(first_s=0.001, longest_s=0.01)
 NOT_APPLIED: tuple[Fault, ...] = ("500", "503", "409", "reset", "hang")
+SORT_KEYS = [f"{number:02}" for number in range(20)]
+_Answer = TypeVar("_Answer")
 LOST: tuple[Fault, ...] = ("applied-500", "applied-503", "applied-reset", "applied-hang")
 
 
@@ -37,6 +39,9 @@ class Proxied:
     def make(self, fault: Fault, operation: str, *, most: int = 1) -> None:
         """From now on, `fault` to the first `most` calls of `operation`."""
         self.proxy.set_plan(FaultPlan(1, (Rule(fault, path=operation, most=most),)))
+
+    def values(self) -> dict[str, Any]:
+        return {sk: row["n"] for sk, row in self.rows.query("pk")}
 
     def row(self) -> dict[str, Any]:
         return dict(self.rows.get("pk", "sk") or {})
@@ -127,6 +132,87 @@ def test_when_no_answer_ever_comes_the_outcome_is_unknown() -> None:
             assert at.row() == {"n": 1, "wid": "id-0"}
 
     play(scenario())
+
+
+@pytest.mark.parametrize("fault", [*NOT_APPLIED, *LOST])
+def test_writes_made_together_whose_answer_is_lost_happen_once_and_are_known(fault: Fault) -> None:
+    """Each is sent again by itself, and finds its own id where the transaction was done."""
+
+    async def scenario() -> None:
+        async with proxied() as at:
+            put, update, delete = at.registry.put_if, at.registry.update_if, at.registry.delete_if
+            at.make(fault, "TransactWriteItems")
+            await _all(put("pk", sk, {"n": 1}, RowAbsent()) for sk in SORT_KEYS)
+            assert at.values() == dict.fromkeys(SORT_KEYS, 1)
+            at.make(fault, "TransactWriteItems")
+            await _all(update("pk", sk, {"n": 2}, Condition("n", "=", 1)) for sk in SORT_KEYS)
+            assert at.values() == dict.fromkeys(SORT_KEYS, 2)
+            at.make(fault, "TransactWriteItems")
+            await _all(delete("pk", sk, Condition("n", "=", 2)) for sk in SORT_KEYS)
+            assert at.values() == {}
+            assert at.proxy.counts[f"POST {fault}"] == 1
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("fault", LOST)
+def test_when_a_transaction_is_lost_the_row_of_another_is_not_taken_for_ones_own(
+    fault: Fault,
+) -> None:
+    """It is cancelled for one row, and nobody hears of it."""
+
+    async def scenario() -> None:
+        async with proxied() as at:
+            at.rows.put_if("pk", SORT_KEYS[5], {"n": 7}, [], "another")
+            at.make(fault, "TransactWriteItems", most=2)
+            ended = await _all(
+                _failure_of(at.registry.put_if("pk", sk, {"n": 1}, RowAbsent())) for sk in SORT_KEYS
+            )
+            failed = [end for end in ended if end is not None]
+            assert [end.current for end in failed] == [{"n": 7, "wid": "another"}]
+            assert at.values() == {**dict.fromkeys(SORT_KEYS, 1), SORT_KEYS[5]: 7}
+
+    play(scenario())
+
+
+def test_a_transaction_that_lands_after_its_calls_were_repeated_changes_nothing() -> None:
+    async def scenario() -> None:
+        async with proxied() as at:
+            await _all(at.registry.put_if("pk", sk, {"n": 1}) for sk in SORT_KEYS)
+            late = Rule("late", path="TransactWriteItems", most=1, seconds=0.2)
+            at.proxy.set_plan(FaultPlan(1, (late,)))
+            await _all(
+                at.registry.update_if("pk", sk, {"n": 2}, Condition("n", "=", 1))
+                for sk in SORT_KEYS
+            )
+            await _all(
+                at.registry.update_if("pk", sk, {"n": 3}, Condition("n", "=", 2))
+                for sk in SORT_KEYS
+            )
+            while not any(name.startswith("late ") for name in at.proxy.counts):
+                await at.registry.get("pk", "any")
+            assert at.values() == dict.fromkeys(SORT_KEYS, 3)
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("fault", NOT_APPLIED)
+def test_reads_made_together_are_repeated(fault: Fault) -> None:
+    async def scenario() -> None:
+        async with proxied() as at:
+            at.rows.put_if("pk", SORT_KEYS[0], {"n": 1}, [], "w")
+            at.make(fault, "BatchGetItem")
+            found = await _all(at.registry.get("pk", sk) for sk in SORT_KEYS)
+            assert found == [{"n": 1, "wid": "w"}] + [None] * (len(SORT_KEYS) - 1)
+            assert at.proxy.counts[f"POST {fault}"] == 1
+
+    play(scenario())
+
+
+async def _all(calls: Iterable[Coroutine[Any, Any, _Answer]]) -> list[_Answer]:
+    async with asyncio.TaskGroup() as tasks:
+        begun = [tasks.create_task(call) for call in calls]
+    return [task.result() for task in begun]
 
 
 async def _failure_of(call: Coroutine[Any, Any, None]) -> ConditionFailed | None:

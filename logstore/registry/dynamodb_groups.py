@@ -1,0 +1,120 @@
+"""Calls that wait for a thread, and the groups in which threads take them.
+
+Calls made in one tick of the event loop, or while every thread is busy, are taken together. Where a
+group may hold no row twice, a later call of a row goes behind the earlier one.
+
+A call that nobody waits for any more when its turn comes is left out; so a cancelled future means
+that nothing happened, and one that cannot be cancelled that it may have, or may yet.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from logstore.errors import ConditionFailed, LogstoreError, Retryable
+from logstore.registry.dynamodb_requests import Key
+
+_Request = TypeVar("_Request")
+
+
+@dataclass(slots=True, eq=False)
+class Call(Generic[_Request]):
+    """One call of one row."""
+
+    request: _Request
+    key: Key
+    size_bytes: int = 0
+    future: Future[Any] = field(default_factory=Future)
+    is_wanted: bool = True
+    """Whether somebody waits for the answer, also once it has begun."""
+    behind: list["Call[_Request]"] = field(default_factory=list)
+    """Later calls of the same row."""
+
+    def begin(self) -> bool:
+        """False if nobody waits for it any more: then it must not be sent, nor sent again."""
+        if not self.future.running():
+            return self.future.set_running_or_notify_cancel()
+        if not self.is_wanted:
+            self.fail(Retryable("nobody waits for it any more"))
+        return self.is_wanted
+
+    def end_with(self, run: Callable[[], Any]) -> None:
+        """Its answer is what `run` returns or raises."""
+        try:
+            answer = run()
+        except BaseException as error:  # noqa: BLE001 - the caller's, also a mistake of ours
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(answer)
+
+    def fail(self, error: BaseException) -> None:
+        """Each caller has an error of its own: its traceback is to be the caller's alone."""
+        if isinstance(error, LogstoreError) and not isinstance(error, ConditionFailed):
+            own = type(error)(str(error))
+            own.__cause__ = error
+            error = own
+        self.future.set_exception(error)
+
+
+class Groups(Generic[_Request]):
+    """A queue in front of threads. `submit` has a thread run something; `send` answers a group."""
+
+    def __init__(
+        self,
+        submit: Callable[[Callable[[], None]], None],
+        send: Callable[[Sequence[Call[_Request]]], None],
+        *,
+        calls_max: int,
+        bytes_max: int = 0,
+        once_each: bool = False,
+    ) -> None:
+        self._submit = submit
+        self._send = send
+        self._calls_max = calls_max
+        self._bytes_max = bytes_max
+        self._once_each = once_each
+        self._lock = threading.Lock()
+        self._waiting: deque[Call[_Request]] = deque()
+        self._turns = 0  # of threads that were asked for and have not come yet
+
+    def add(self, call: Call[_Request]) -> None:
+        """It waits for a `begin` after it."""
+        self._waiting.append(call)
+
+    def begin(self) -> None:
+        """Ask for as many threads as what waits may need."""
+        with self._lock:
+            needed = -(-len(self._waiting) // self._calls_max) - self._turns
+            self._turns += max(0, needed)
+        for _ in range(needed):
+            self._submit(self._turn)
+
+    def _turn(self) -> None:
+        with self._lock:
+            self._turns -= 1
+            group = self._take()
+        self.begin()  # for what was too big for this group
+        if group:
+            self._send(group)
+
+    def _take(self) -> Sequence[Call[_Request]]:
+        group: list[Call[_Request]] = []
+        rows: dict[Key, Call[_Request]] = {}
+        room_bytes = self._bytes_max
+        while self._waiting and len(group) < self._calls_max:
+            call = self._waiting[0]
+            if group and call.size_bytes > room_bytes:
+                break
+            self._waiting.popleft()
+            if call.future.cancelled():
+                continue
+            if self._once_each and call.key in rows:
+                rows[call.key].behind.append(call)
+            else:
+                rows[call.key] = call
+                group.append(call)
+                room_bytes -= call.size_bytes
+        return group

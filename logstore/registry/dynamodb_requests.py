@@ -1,0 +1,156 @@
+"""What is asked of DynamoDB for one write, for many together, and for many reads. Pure.
+
+    write               put_item, update_item or delete_item, with one condition expression
+    writes together     transact_write_items: each as if alone, all or nothing
+    reads together      batch_get_item, strongly consistent, each key once
+
+A transaction that was cancelled has done nothing, and says why for each of its writes. A condition
+that failed is as definite as that of a write alone; the others were only in bad company.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Literal
+
+from logstore.errors import ConditionFailed, Corrupt, LogstoreError
+from logstore.registry.dynamodb_items import (
+    PK,
+    SK,
+    Expressions,
+    Item,
+    decode_item,
+    encode_item,
+    encode_key,
+)
+from logstore.registry.store import Row, Term
+from logstore.registry.verdicts import check_key, check_row
+
+Key = tuple[str, str]
+"""(pk, sk)"""
+
+Operation = Literal["put_item", "update_item", "delete_item"]
+
+_IN_TRANSACTION: Mapping[Operation, str] = {
+    "put_item": "Put",
+    "update_item": "Update",
+    "delete_item": "Delete",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One conditional write of the row `key`."""
+
+    operation: Operation
+    key: Key
+    size_bytes: int
+    """About what the request carries of the row."""
+    request: Mapping[str, Any]
+    """All but the table."""
+
+
+def put(pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> Write:
+    """Raises `Invalid`, as the next two do."""
+    check_key(pk, sk)
+    check_row(row)
+    expressions = Expressions()
+    condition = expressions.condition(terms, needs_row=False)
+    item = {"Item": encode_item(pk, sk, row, write_id)}
+    return _write("put_item", (pk, sk), row, expressions, condition, item)
+
+
+def update(pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str) -> Write:
+    check_key(pk, sk)
+    check_row(sets)
+    expressions = Expressions()
+    condition = expressions.condition(terms, needs_row=True)
+    updates = expressions.updates(sets, write_id)
+    change = {"Key": encode_key(pk, sk), "UpdateExpression": updates}
+    return _write("update_item", (pk, sk), sets, expressions, condition, change)
+
+
+def delete(pk: str, sk: str, terms: Sequence[Term]) -> Write:
+    check_key(pk, sk)
+    expressions = Expressions()
+    condition = expressions.condition(terms, needs_row=True)
+    key = {"Key": encode_key(pk, sk)}
+    return _write("delete_item", (pk, sk), {}, expressions, condition, key)
+
+
+def transaction(table: str, writes: Iterable[Write]) -> dict[str, Any]:
+    """`writes` are of different rows."""
+    items = [
+        {_IN_TRANSACTION[write.operation]: {"TableName": table, **write.request}}
+        for write in writes
+    ]
+    return {"TransactItems": items}
+
+
+class Next(Enum):
+    """What becomes of a write whose transaction was cancelled for no fault of its own to tell."""
+
+    TOGETHER = auto()
+    """Nothing was wrong with it."""
+    ALONE = auto()
+    """It met another transaction, a limit, or the service's displeasure: alone it is told which."""
+
+
+def after_cancellation(
+    reasons: Sequence[Mapping[str, Any]], writes: int, facts: str
+) -> Sequence[LogstoreError | Next]:
+    """For each of so many `writes`; `reasons` are the answer's."""
+    if len(reasons) != writes:
+        return [Next.ALONE] * writes  # not as the service documents it: trust nothing of it
+    found = [_after(reason, facts) for reason in reasons]
+    if all(one is Next.TOGETHER for one in found):
+        return [Next.ALONE] * writes
+    return found
+
+
+def batch(table: str, keys: Iterable[Key]) -> dict[str, Any]:
+    """`keys` are different ones."""
+    asked = [encode_key(pk, sk) for pk, sk in keys]
+    return {"RequestItems": {table: {"Keys": asked, "ConsistentRead": True}}}
+
+
+def answered(table: str, answer: Mapping[str, Any]) -> tuple[dict[Key, Item], set[Key]]:
+    """Items by key, and the keys that the service has not looked for; all others are absent."""
+    items = answer.get("Responses", {}).get(table, ())
+    unprocessed = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", ())
+    return {_key(item): item for item in items}, {_key(item) for item in unprocessed}
+
+
+def _write(
+    operation: Operation,
+    key: Key,
+    row: Row,
+    expressions: Expressions,
+    condition: str,
+    change: dict[str, Any],
+) -> Write:
+    request = {**change, **expressions.placeholders()}
+    if condition:
+        request["ConditionExpression"] = condition
+        request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+    size_bytes = sum(8 if isinstance(value, int) else len(value) for value in row.values())
+    return Write(operation, key, size_bytes, request)
+
+
+def _after(reason: Mapping[str, Any], facts: str) -> LogstoreError | Next:
+    match reason.get("Code"):
+        case "None":
+            return Next.TOGETHER
+        case "ConditionalCheckFailed":
+            item = reason.get("Item")
+            try:
+                row = decode_item(item)[1] if item else None
+            except Corrupt as corrupt:
+                return corrupt
+            return ConditionFailed(f"condition does not hold {facts}", row)
+        case _:
+            return Next.ALONE
+
+
+def _key(item: Item) -> Key:
+    return item[PK]["S"], item[SK]["S"]

@@ -1,0 +1,125 @@
+"""Taking a chain over (safety rule 4): rows are read while the chain is sealed, and may change."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from logstore.chains.checkpoint import encode_checkpoint
+from logstore.chains.keys import checkpoint_key
+from logstore.errors import Refused
+from logstore.metadata import read_partition_row
+from logstore.objects.memory import MemoryObjects, MemoryStore
+from logstore.objects.store import Buffer
+from logstore.perform import Performer
+from logstore.rows import (
+    TOPIC,
+    ChainStatus,
+    PartitionRow,
+    TopicRow,
+    TopicStatus,
+    partition_pk,
+    partition_sk,
+)
+from logstore.takeover import Heir, Inheritance, take_over
+from logstore.testing.virtual_loop import VirtualClock, run
+from tests.golden.samples import CLUSTER_ID, EPOCH, TOPIC_ID
+from tests.logstore.chains.built import BuiltChain, open_chain_row
+
+HEIR, OTHER = Heir(2, 90), Heir(3, 91)
+ROW = PartitionRow.new(7, EPOCH)
+
+
+class SlowStore(MemoryStore):
+    """Rows have been read when the first put arrives, and something is done just before it."""
+
+    def __init__(self, objects: MemoryObjects, meddle: Callable[[], None]) -> None:
+        super().__init__(objects)
+        self._meddle = [meddle]
+
+    async def create(self, key: str, parts: Sequence[Buffer]) -> None:
+        await VirtualClock().sleep_s(1.0)
+        if self._meddle:
+            self._meddle.pop()()
+        await super().create(key, parts)
+
+
+def opened() -> BuiltChain:
+    chain = BuiltChain()
+    chain.register(open_chain_row())
+    chain.add_opening()
+    return chain
+
+
+def put_row(chain: BuiltChain, row: PartitionRow) -> None:
+    chain.set_row(partition_pk(TOPIC_ID, 0), partition_sk(TOPIC_ID, 0), row.row())
+
+
+def put_topic(chain: BuiltChain) -> None:
+    chain.set_row(TOPIC, "orders", TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {}).row())
+
+
+def row_of(chain: BuiltChain) -> PartitionRow | None:
+    return run(chain.performer.run(read_partition_row(TOPIC_ID, 0)))
+
+
+def taken(chain: BuiltChain, meddle: Callable[[], None] = lambda: None) -> list[Inheritance]:
+    usual = chain.performer
+    store = SlowStore(chain.objects, meddle)
+    performer = Performer(store, usual.registry, usual.clock, usual.chance, usual.draw_nonce)
+    return run(performer.run(take_over(CLUSTER_ID, EPOCH, 9, lambda *_: HEIR)))
+
+
+def test_what_came_while_it_was_sealed_is_inherited_and_summed_up() -> None:
+    chain = opened()
+    put_row(chain, ROW)
+    chain.add_take()
+    chain.add_batches(3)
+    (one,) = taken(chain, lambda: chain.add_batches(4))
+
+    assert one.row == row_of(chain) == ROW.taken_by(broker=2, chain=90, start=7)
+    row = chain.chain_row()
+    assert (row.status, row.seal, row.checkpoint) == (ChainStatus.SEALED, 4, 4)
+    checkpoint = chain.objects.get(checkpoint_key(EPOCH, 4))
+    assert checkpoint == encode_checkpoint(chain.replay())
+
+
+def test_a_row_that_has_another_leader_by_the_time_of_the_seal_is_left_to_it() -> None:
+    chain = opened()
+    put_row(chain, ROW)
+    moved = ROW.taken_by(broker=OTHER.broker, chain=OTHER.chain, start=0)
+
+    assert not taken(chain, lambda: put_row(chain, moved))
+    assert row_of(chain) == moved
+    assert chain.chain_row().status is ChainStatus.SEALED
+
+
+def test_a_row_that_comes_to_name_the_chain_is_taken_by_the_next_takeover() -> None:
+    chain = opened()
+
+    assert not taken(chain, lambda: put_row(chain, ROW))
+    assert chain.chain_row().status is ChainStatus.SEALED
+    (one,) = taken(chain)
+    assert one.row == row_of(chain) == ROW.taken_by(broker=2, chain=90, start=0)
+
+
+def test_a_partition_made_after_the_rows_were_read_does_not_make_the_registry_old() -> None:
+    chain = opened()
+
+    def create() -> None:
+        put_row(chain, ROW)
+        put_topic(chain)
+        chain.add_take()
+        chain.add_batches(5)
+
+    (one,) = taken(chain, create)
+    assert one.row == row_of(chain) == ROW.taken_by(broker=2, chain=90, start=5)
+
+
+def test_a_chain_that_led_what_the_registry_does_not_know_stops_it_before_any_row_changes() -> None:
+    chain = opened()
+    put_topic(chain)
+    chain.add_take()
+
+    with pytest.raises(Refused, match="which the registry does not know"):
+        taken(chain)
+    assert chain.chain_row().status is ChainStatus.FENCED
