@@ -80,7 +80,7 @@ class Controller:
         self._look_now = asyncio.Event()
         self._stopping = asyncio.Event()
         self._keeper = LeaseKeeper(log, settings.lease_s, self._look_now)
-        self._notice = EarlyNotice(log, peers or NoPeers(), self._look_now.set)
+        self._notice = EarlyNotice(log, peers or NoPeers())
         self._acting = Acting(log)
         self._term: _Term | None = None
         self._places: Places | None = None
@@ -133,7 +133,7 @@ class Controller:
     async def _look_on(self, desk: Desk) -> None:
         fenced = self._log.fenced
         while not (fenced.is_set() or self._stopping.is_set()):
-            self._notice.watch(self.holder, is_active=self.is_active)
+            self._notice.watch()
             self._keeper.hurry_if_orphaned()
             try:
                 await self._look(desk)

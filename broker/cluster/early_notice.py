@@ -1,12 +1,14 @@
 """Tells liveness of processes that died, before their leases run out.
 
-The controller watches every broker, and every broker the controller. A port that is closed on
-purpose, by a broker that stops, is not a death: the row says which it is.
+Every broker watches all others: the controller to fence them, whoever might be the next one to take
+the controller's place, and all of them so that no client is sent to a broker that is gone. A client
+that is told so by one broker and not by the next believes the second, and asks again only after a
+second. A port that is closed on purpose, by a broker that stops, is not a death: the row says which
+it is.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
 
 from broker.cluster.log_port import ClusterLog
 from broker.cluster.peers import Peer, Peers
@@ -19,10 +21,9 @@ logger = logging.getLogger(__name__)
 
 
 class EarlyNotice:
-    def __init__(self, log: ClusterLog, peers: Peers, on_death: Callable[[], None]) -> None:
+    def __init__(self, log: ClusterLog, peers: Peers) -> None:
         self._log = log
         self._peers = peers
-        self._on_death = on_death
         self._asked: set[tuple[int, int]] = set()
 
     async def run(self) -> None:
@@ -35,13 +36,12 @@ class EarlyNotice:
 
             await self._peers.run(seems_gone)
 
-    def watch(self, holder: int | None, *, is_active: bool) -> None:
-        """Watch whom the controller watches (`is_active`: that is us), or else its `holder`."""
+    def watch(self) -> None:
+        """Watch whoever is there."""
         found = {}
         for broker, row in self._log.brokers.items():
-            is_wanted = is_active or broker == holder
             is_there = row.status is BrokerStatus.SERVING and self._log.liveness.is_alive(broker)
-            if broker != self._log.me.broker and is_wanted and is_there:
+            if broker != self._log.me.broker and is_there:
                 found[broker] = Peer(broker, row.epoch, row.host, row.port)
         self._peers.watch(found)
 
@@ -50,6 +50,5 @@ class EarlyNotice:
         self._asked.discard((broker, epoch))
         if row is None or isinstance(row, LogstoreError) or row.epoch != epoch:
             return
-        if row.status is BrokerStatus.SERVING and self._log.liveness.mark_dead(broker, epoch):
+        if row.status is BrokerStatus.SERVING and self._log.mark_dead(broker, epoch):
             logger.warning("process is gone: broker=%d epoch=%d", broker, epoch)
-            self._on_death()

@@ -9,7 +9,14 @@ from logstore.chains.checkpoint import rebase
 from logstore.chains.replay import ChainState, Stretch
 from logstore.chains.seal import read_chain_row
 from logstore.chains.state import PartitionState, Producer
-from logstore.chains.walk import Sealed, Seen, read_chain_at, read_checkpoint, read_on
+from logstore.chains.walk import (
+    MissingPiece,
+    Sealed,
+    Seen,
+    read_chain_at,
+    read_checkpoint,
+    read_on,
+)
 from logstore.rows import ChainRow
 from logstore.steps import Steps
 
@@ -23,6 +30,8 @@ class Follower:
     def __init__(self, cluster_id: bytes, epoch: int) -> None:
         self.epoch = epoch
         self.is_sealed = False
+        self.entered_count = 0
+        """How often it was entered: what was passed over in between was seen by nobody."""
         self._cluster_id = cluster_id
         self._state: ChainState | None = None
         self._row_read_at = 0
@@ -48,14 +57,21 @@ class Follower:
         At most `segments_max`, `width` at a time at first; entering reads all there is.
         """
         if self._state is None:
-            entered = yield from self._read_from_checkpoint((yield from read_chain_row(self.epoch)))
-            self.is_sealed = isinstance((yield from read_on(entered, width=1)), Sealed)
-            self._state = entered
-            return entered.next_seq - self._row_read_at
+            yield from self._enter((yield from read_chain_row(self.epoch)))
+            return self.state.next_seq - self._row_read_at
         if self.is_sealed:
             return 0
         before = self.state.next_seq
-        found = yield from read_on(self.state, width=width, segments_max=segments_max, seen=seen)
+        try:
+            found = yield from read_on(
+                self.state, width=width, segments_max=segments_max, seen=seen
+            )
+        except MissingPiece:
+            row = yield from read_chain_row(self.epoch)
+            if row.checkpoint <= self.state.next_seq:
+                raise
+            yield from self._enter(row)
+            return self.state.next_seq - before
         self.is_sealed = isinstance(found, Sealed)
         if self.state.next_seq - self._row_read_at >= SEGMENTS_PER_ROW_READ:
             self._row_read_at = self.state.next_seq
@@ -72,15 +88,16 @@ class Follower:
         if row.trim <= self.state.next_seq:
             yield from self._drop_what_is_summed_up(row)
             return False
-        entered = yield from self._read_from_checkpoint(row)
-        self.is_sealed = isinstance((yield from read_on(entered, width=1)), Sealed)
-        self._state = entered
+        yield from self._enter(row)
         return True
 
-    def _read_from_checkpoint(self, row: ChainRow) -> Steps[ChainState]:
+    def _enter(self, row: ChainRow) -> Steps[None]:
+        """At the last checkpoint, and on to the tail."""
         entered = yield from read_chain_at(self._cluster_id, self.epoch, row.checkpoint)
         self._row_read_at = entered.next_seq
-        return entered
+        self.is_sealed = isinstance((yield from read_on(entered, width=1)), Sealed)
+        self._state = entered
+        self.entered_count += 1
 
     def _drop_what_is_summed_up(self, row: ChainRow) -> Steps[None]:
         if self.state.checkpoint < row.checkpoint <= self.state.next_seq:

@@ -42,6 +42,12 @@ class MissingCheckpoint(Corrupt):
     """A checkpoint is not there: below the chain's trim point it was deleted, else it is lost."""
 
 
+class MissingPiece(Corrupt):
+    """A piece of a state that a take or release entry names is not there: it may be trimmed, while
+    the entry is not yet, once a checkpoint sums up both. Else it is lost.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Front:
     """Header and index of one segment, and the states of its take and release entries."""
@@ -127,7 +133,7 @@ def _read_state(epoch: int, payload: bytes) -> Steps[bytes]:
     for part in parts:
         if isinstance(part, NotFound):
             # Not the gap that an absent segment would be: pieces come before the entry.
-            raise Corrupt(f"piece of a state is missing: epoch={epoch}: {part}")
+            raise MissingPiece(f"piece of a state is missing: epoch={epoch}: {part}")
         if isinstance(part, LogstoreError):
             raise part
         whole.append(part)

@@ -247,6 +247,7 @@ class _Chain:
     async def _advance(self, width: int | None) -> int:
         """One look, or all there is. Partitions are told of what was read, however it ended."""
         follower, perform = self.follower, self.performer.run
+        entered_count = follower.entered_count
         if not follower.is_entered:
             count = await perform(follower.advance())
             self._note(1, is_at_tail=True)
@@ -263,6 +264,8 @@ class _Chain:
         finally:
             for key in touched & self.partitions.keys():
                 self.partitions[key].advance()
+        if follower.entered_count > entered_count:
+            self._tell_all()
         self._note(count, is_at_tail=width is None or count < width)
         if self.performer.clock.monotonic_s() - self._found_s > self.row_again_s:
             if await perform(follower.look_at_row()):

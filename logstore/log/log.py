@@ -213,6 +213,13 @@ class Log:
         """Call back whenever a topic came, went, or has other rows or leaders here."""
         self._callbacks.append(callback)
 
+    def mark_dead(self, broker: int, epoch: int) -> bool:
+        """The process of that epoch is gone; False where that is old news (`leases.liveness`)."""
+        is_news = self.liveness.mark_dead(broker, epoch)
+        if is_news:
+            self._tell_of_death()
+        return is_news
+
     def on_death(self, callback: Callable[[], None]) -> None:
         """Call back whenever a broker is alive no more."""
         self._on_death.append(callback)
@@ -276,8 +283,12 @@ class Log:
         self.brokers, before = brokers, self.liveness.alive
         self.liveness.observe(brokers, self.performer.clock.monotonic_s())
         if before - self.liveness.alive:
-            for callback in self._on_death:
-                callback()
+            self._tell_of_death()
+
+    def _tell_of_death(self) -> None:
+        self._watch.hurry()
+        for callback in self._on_death:
+            callback()
 
     # Topics
 

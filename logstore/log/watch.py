@@ -1,6 +1,7 @@
 """Watches the registry: the change feed, the brokers' rows, and now and then everything.
 
-    every 0.25 s   one read of the change feed, and of the rows it names
+    every 0.25 s   one read of the change feed, and of the rows it names; for a while after a death
+                   every 0.05 s, since partitions are about to be handed out
     every 0.5 s    one query of all brokers; every 0.25 s while one of them seems silent
     every minute   all topics and partitions, since a hint may be lost with who would have given it
 
@@ -20,6 +21,8 @@ from logstore.rows import BrokerRow
 from logstore.steps import Steps
 
 FEED_S = 0.25
+HURRIED_FEED_S = 0.05
+HURRY_S = 3.0
 BROKERS_S = 0.45
 """A little less than two turns of the feed, so that every second one reads them."""
 EVERYTHING_S = 60.0
@@ -49,6 +52,7 @@ class Watch:
         self._on_brokers = on_brokers
         self._is_one_silent = is_one_silent
         self._wake = asyncio.Event()
+        self._hurry_until_s = 0.0
         self._brokers_at_s = 0.0
         self._everything_at_s = 0.0
 
@@ -56,12 +60,18 @@ class Watch:
         """Read the feed now."""
         self._wake.set()
 
+    def hurry(self) -> None:
+        """Read it often for a while."""
+        self._hurry_until_s = self._performer.clock.monotonic_s() + HURRY_S
+        self._wake.set()
+
     async def run(self, fenced: asyncio.Event) -> None:
         clock = self._performer.clock
         self._put_off_everything()
         while not fenced.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(FEED_S):
+                is_hurried = clock.monotonic_s() < self._hurry_until_s
+                async with asyncio.timeout(HURRIED_FEED_S if is_hurried else FEED_S):
                     await self._wake.wait()
             self._wake.clear()
             try:

@@ -13,11 +13,11 @@ from logstore.chains.keys import segment_key
 from logstore.chains.replay import ChainState, StretchKey
 from logstore.chains.state import PRODUCER_EXPIRATION_MS, encode_state
 from logstore.chains.take import encode_inline
-from logstore.chains.walk import read_on
+from logstore.chains.walk import MissingPiece, read_on
 from logstore.errors import Refused
 from logstore.index.rows import row_at, row_count
-from logstore.rows import ChainRow, ChainStatus
-from logstore.segments.format import Index
+from logstore.rows import CHAIN, ChainRow, ChainStatus, chain_sk
+from logstore.segments.format import EntryKind, Index, decode_front
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.golden.samples import BROKER, CLUSTER_ID, EPOCH, state
 from tests.logstore.chains.built import BuiltChain, open_chain_row
@@ -210,5 +210,42 @@ def test_what_is_read_is_told_segment_by_segment() -> None:
             )
             await written.performer.run(follower.advance(seen=seen))
             assert told == list(range(first, first + 10))
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("is_summed_up", [True, False])
+def test_pieces_of_a_state_that_were_trimmed_first_are_found_in_the_checkpoint(
+    is_summed_up: bool,
+) -> None:
+    """They lie below the entry that names them, which may be there while they are not."""
+
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=1000)
+        async with written.life() as log:
+            leader = (await log.create_topic("orders", 1, {})).leaders[0]
+            for producer in range(2_000):
+                written.append(
+                    leader, [EPOCH_MS], producer_id=producer, producer_epoch=0, base_sequence=0
+                )
+        async with written.life() as log:
+            cluster_id, epoch = log.cluster_id, log.epoch
+        piece, take = (
+            decode_front(written.objects.get(segment_key(epoch, seq))).entries[0] for seq in (1, 2)
+        )
+        assert (piece.kind, take.kind) == (EntryKind.STATE, EntryKind.TAKE)
+        follower = Follower(cluster_id, epoch)
+        follower._state = ChainState(cluster_id, epoch)  # entered before there was more
+        await written.performer.run(follower.advance(segments_max=2))
+        written.objects.delete(segment_key(epoch, 1))
+        if not is_summed_up:
+            await written.performer.registry.update_if(CHAIN, chain_sk(epoch), {"checkpoint": 0})
+            with pytest.raises(MissingPiece):
+                await written.performer.run(follower.advance())
+            return
+        await written.performer.run(follower.advance())
+        assert follower.entered_count == 1
+        (stretch,) = follower.state.stretches.values()
+        assert len(stretch.state.producers) == 2_000
 
     run(scenario())
