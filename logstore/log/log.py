@@ -251,6 +251,9 @@ class Log:
         return None if row is None or row.status is not BrokerStatus.SERVING else row.epoch
 
     def _hear(self, news: News) -> None:
+        rows = news.partitions.values()
+        if any(row is not None and row.target == self.me.broker for row in rows):
+            self._watch.hurry()  # the next news may be that it is ours
         self._follow_up(self._catalog.apply(news))
 
     def _follow_up(self, found: Consequences) -> None:
@@ -284,6 +287,8 @@ class Log:
         self.liveness.observe(brokers, self.performer.clock.monotonic_s())
         if before - self.liveness.alive:
             self._tell_of_death()
+        if any(row.status is BrokerStatus.DRAINING for row in self.live_brokers().values()):
+            self._watch.hurry()  # it hands out what it leads
 
     def _tell_of_death(self) -> None:
         self._watch.hurry()

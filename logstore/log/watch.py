@@ -1,7 +1,7 @@
 """Watches the registry: the change feed, the brokers' rows, and now and then everything.
 
-    every 0.25 s   one read of the change feed, and of the rows it names; for a while after a death
-                   every 0.05 s, since partitions are about to be handed out
+    every 0.25 s   one read of the change feed, and of the rows it names; every 0.05 s for a while
+                   after a death, or while a broker drains or is to hand us something
     every 0.5 s    one query of all brokers; every 0.25 s while one of them seems silent
     every minute   all topics and partitions, since a hint may be lost with who would have given it
 

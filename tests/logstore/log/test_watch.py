@@ -8,11 +8,18 @@ from itertools import pairwise
 
 from logstore.clock import Clock
 from logstore.log.view import News
-from logstore.log.watch import BROKERS_S, EVERYTHING_S, FEED_S, Watch
+from logstore.log.watch import (
+    BROKERS_S,
+    EVERYTHING_S,
+    FEED_S,
+    HURRIED_FEED_S,
+    HURRY_S,
+    Watch,
+)
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.store import Row
-from logstore.rows import TOPIC
+from logstore.rows import CHANGE, TOPIC
 from logstore.testing.virtual_loop import VirtualClock, run
 from tests.logstore.written import WrittenLog
 
@@ -24,9 +31,15 @@ class EditedRows(MemoryRows):
 
     def __init__(self, edits: int) -> None:
         super().__init__()
+        self.feed_looks_s: list[float] = []
         self.read_count = 0
         self.edit_count = 0
         self._edits = edits
+
+    async def get(self, pk: str, sk: str) -> Row | None:
+        if pk == CHANGE:
+            self.feed_looks_s.append(VirtualClock().monotonic_s())
+        return await super().get(pk, sk)
 
     async def query(
         self, pk: str, prefix: str = "", *, after: str | None = None, limit: int = 1000
@@ -44,7 +57,7 @@ async def watched(
     on_news: Callable[[News], None],
     on_brokers: Callable[[], None],
     is_one_silent: Callable[[], bool] = lambda: False,
-) -> AsyncIterator[Clock]:
+) -> AsyncIterator[tuple[Clock, Watch]]:
     usual = WrittenLog().performer
     registry = RetryingRegistry(rows, lambda: "write", usual.clock, usual.chance)
     watch = Watch(
@@ -58,7 +71,7 @@ async def watched(
     fenced = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(watch.run(fenced))
-        yield usual.clock
+        yield usual.clock, watch
         fenced.set()
 
 
@@ -70,7 +83,7 @@ def test_what_was_read_before_an_edit_of_our_own_is_read_again() -> None:
         heard: list[tuple[int, News]] = []
         async with watched(
             rows, lambda news: heard.append((rows.read_count, news)), lambda: None
-        ) as clock:
+        ) as (clock, _):
             await clock.sleep_s(1.3 * EVERYTHING_S)
         first, *_ = heard
         assert first[0] == 2
@@ -84,7 +97,10 @@ def test_who_edits_without_a_pause_still_learns_who_is_alive_and_all_else_in_the
         rows = EditedRows(edits=100)
         heard: list[News] = []
         looks: list[float] = []
-        async with watched(rows, heard.append, lambda: looks.append(clock.monotonic_s())) as clock:
+        async with watched(rows, heard.append, lambda: looks.append(clock.monotonic_s())) as (
+            clock,
+            _,
+        ):
             await clock.sleep_s(1.3 * EVERYTHING_S)
             while rows.read_count <= 100:
                 await clock.sleep_s(1)
@@ -104,7 +120,7 @@ def test_brokers_are_looked_at_more_often_while_one_seems_silent() -> None:
             lambda news: None,
             lambda: looks.append(clock.monotonic_s()),
             lambda: silent,
-        ) as clock:
+        ) as (clock, _):
             await clock.sleep_s(10)
             usual, silent = looks.copy(), True
             looks.clear()
@@ -115,5 +131,26 @@ def test_brokers_are_looked_at_more_often_while_one_seems_silent() -> None:
         assert min(b - a for a, b in pairwise(usual)) > BROKERS_S
         assert max(b - a for a, b in pairwise(hurried)) < FEED_S + 3 * READ_S < BROKERS_S
         assert min(b - a for a, b in pairwise(looks)) > BROKERS_S
+
+    run(scenario())
+
+
+def test_the_feed_is_read_more_often_for_a_while_when_partitions_are_handed_out() -> None:
+    async def scenario() -> None:
+        rows = EditedRows(edits=0)
+        looks_s = rows.feed_looks_s
+        async with watched(rows, lambda news: None, lambda: None) as (clock, watch):
+            await clock.sleep_s(10)
+            usual_s = list(looks_s)
+            looks_s.clear()
+            watch.hurry()
+            await clock.sleep_s(HURRY_S)
+            hurried_s = list(looks_s)
+            await clock.sleep_s(FEED_S)
+            looks_s.clear()
+            await clock.sleep_s(10)
+        assert min(b - a for a, b in pairwise(usual_s)) > FEED_S / 2
+        assert max(b - a for a, b in pairwise(hurried_s)) <= HURRIED_FEED_S + 3 * READ_S
+        assert min(b - a for a, b in pairwise(looks_s)) > FEED_S / 2
 
     run(scenario())
