@@ -31,7 +31,7 @@ from logstore.rows import (
 )
 from logstore.steps import Steps, Together
 
-__all__ = ["Heir", "HeirOf", "Inheritance", "Known", "take_over"]
+__all__ = ["Heir", "HeirOf", "Inheritance", "Known", "PartlyTaken", "take_over"]
 
 PUT_ATTEMPTS_MAX = 60
 
@@ -59,6 +59,18 @@ class Inheritance:
     state: PartitionState
 
 
+class PartlyTaken(LogstoreError):
+    """What was taken over is taken; the others wait for another try."""
+
+    def __init__(self, taken: list[Inheritance], errors: list[LogstoreError]) -> None:
+        super().__init__(
+            f"not all could be taken over: partitions_taken={len(taken)} failures={len(errors)} "
+            f"first: {errors[0]}"
+        )
+        self.taken = taken
+        self.first = errors[0]
+
+
 def take_over(
     cluster_id: bytes,
     epoch: int,
@@ -68,7 +80,8 @@ def take_over(
 ) -> Steps[list[Inheritance]]:
     """Take over chain `epoch`: what each heir got. `known` are chains followed already.
 
-    Raises `Refused` when the chain knows more than the registry.
+    Raises `Refused` when the chain knows more than the registry, `PartlyTaken` when some partitions
+    could not be taken: the chain is left fenced, and who tries again finds those.
     """
     # Rows are read while the chain is sealed: whoever waits for a leader waits for both. A row that
     # changes meanwhile fails its terms, and one that names the chain only then is taken next time.
@@ -85,19 +98,22 @@ def take_over(
     chains = Chains(cluster_id, sealer, known)
     chains.give(epoch, sealed.state)
     takes: list[Steps[Inheritance | None]] = []
+    errors: list[LogstoreError] = []
     for key, row in rows.items():
         if row.chain == epoch:
-            ended = yield from _ended(chains, key, row, sealed)
-            takes.append(_take_partition(key, row, ended, heir_of(*key, row)))
+            try:
+                ended = yield from _ended(chains, key, row, sealed)
+            except LogstoreError as error:  # one partition's trouble is not the others'
+                errors.append(error)
+            else:
+                takes.append(_take_partition(key, row, ended, heir_of(*key, row)))
     results: Sequence[Inheritance | LogstoreError | None] = yield Together(
         [*takes, _put_checkpoint(sealed.state)]
     )
-    taken = []
-    for result in results:
-        if isinstance(result, LogstoreError):
-            raise result
-        if result is not None:
-            taken.append(result)
+    taken = [result for result in results if isinstance(result, Inheritance)]
+    errors += [result for result in results if isinstance(result, LogstoreError)]
+    if errors:
+        raise PartlyTaken(taken, errors)
     yield from mark_sealed(epoch, sealed.seal)
     return taken
 

@@ -20,7 +20,7 @@ from logstore.errors import LogstoreError
 from logstore.log.topics import UnknownTopic, delete_topic
 from logstore.rows import NOBODY, BrokerStatus, ChainRow, ChainStatus, Change, PartitionRow
 from logstore.steps import Steps, Together
-from logstore.takeover import Heir, Inheritance, take_over
+from logstore.takeover import Heir, Inheritance, PartlyTaken, take_over
 
 logger = logging.getLogger(__name__)
 
@@ -94,14 +94,20 @@ class Acting:
         row = self.chains.get(chain) or ChainRow(broker=action.broker, status=ChainStatus.OPEN)
         if row.status is ChainStatus.OPEN:
             self.chains[chain] = replace(row, status=ChainStatus.FENCED)
-        taken = await self._performer.run(
-            take_over(log.cluster_id, chain, log.me.broker, self._heir_of, log.followed_chain)
-        )
-        self.chains[chain] = replace(row, status=ChainStatus.SEALED)
-        self.counts.takeovers += 1
+        steps = take_over(log.cluster_id, chain, log.me.broker, self._heir_of, log.followed_chain)
+        trouble: PartlyTaken | None = None
+        try:
+            taken = await self._performer.run(steps)
+        except PartlyTaken as partly:
+            taken, trouble = partly.taken, partly
+        else:
+            self.chains[chain] = replace(row, status=ChainStatus.SEALED)
+            self.counts.takeovers += 1
         self.counts.partitions_taken += len(taken)
         log.inherit(taken)
         await log.publish(self._changes(taken))
+        if trouble is not None:
+            raise trouble
         took_ms = int((clock.monotonic_s() - began_s) * 1000)
         logger.warning("took over: chain=%d partitions=%d ms=%d", chain, len(taken), took_ms)
 

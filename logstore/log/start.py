@@ -34,7 +34,7 @@ from logstore.rows import (
     partition_sk,
 )
 from logstore.steps import DeleteRow, GetRow, PutRow, QueryRows, Steps, Wait
-from logstore.takeover import Heir, Inheritance, take_over
+from logstore.takeover import Heir, Inheritance, PartlyTaken, take_over
 
 LEASE_S = 3.0
 WATCHES_PER_LEASE = 6
@@ -171,7 +171,10 @@ def _take_over_all(
     cluster_id: bytes, heir: Heir, inherited: Inherited, *, is_alone: bool
 ) -> Steps[None]:
     for epoch in (yield from _chains_to_take(heir, is_alone=is_alone)):
-        taken = yield from take_over(cluster_id, epoch, heir.broker, lambda *_: heir)
+        try:
+            taken = yield from take_over(cluster_id, epoch, heir.broker, lambda *_: heir)
+        except PartlyTaken as partly:
+            raise partly.first from partly
         for one in taken:
             inherited[one.topic_id, one.partition] = one
 

@@ -1,6 +1,7 @@
 """Taking a chain over (safety rule 4): rows are read while the chain is sealed, and may change."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -15,12 +16,13 @@ from logstore.rows import (
     TOPIC,
     ChainStatus,
     PartitionRow,
+    StretchRef,
     TopicRow,
     TopicStatus,
     partition_pk,
     partition_sk,
 )
-from logstore.takeover import Heir, Inheritance, take_over
+from logstore.takeover import Heir, Inheritance, PartlyTaken, take_over
 from logstore.testing.virtual_loop import VirtualClock, run
 from tests.golden.samples import CLUSTER_ID, EPOCH, TOPIC_ID
 from tests.logstore.chains.built import BuiltChain, open_chain_row
@@ -123,3 +125,28 @@ def test_a_chain_that_led_what_the_registry_does_not_know_stops_it_before_any_ro
     with pytest.raises(Refused, match="which the registry does not know"):
         taken(chain)
     assert chain.chain_row().status is ChainStatus.FENCED
+
+
+def test_a_partition_that_cannot_be_taken_keeps_none_from_the_others() -> None:
+    """Its row names an earlier stretch in a chain that the registry does not know."""
+    chain = opened()
+    chain.add_take()
+    chain.add_batches(3)
+    put_row(chain, ROW)
+    lost = replace(
+        ROW,
+        leader_epoch=2,
+        stretches=(StretchRef(1, 77, 0), StretchRef(2, EPOCH, 5)),
+    )
+    key = partition_pk(TOPIC_ID, 1), partition_sk(TOPIC_ID, 1)
+    chain.set_row(*key, lost.row())
+    with pytest.raises(PartlyTaken, match="failures=1 first: the registry has no row of chain 77"):
+        taken(chain)
+
+    assert row_of(chain) == ROW.taken_by(broker=2, chain=90, start=3)
+    assert chain.chain_row().status is ChainStatus.FENCED
+
+    chain.set_row(*key, replace(lost, stretches=(StretchRef(2, EPOCH, 0),)).row())
+    (one,) = taken(chain)
+    assert one.partition == 1
+    assert chain.chain_row().status is ChainStatus.SEALED
