@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import TypeVar
 
 from logstore.errors import LogstoreError
 from logstore.log.view import News, read_everything, read_news
@@ -26,8 +27,13 @@ HURRY_S = 3.0
 BROKERS_S = 0.45
 """A little less than two turns of the feed, so that every second one reads them."""
 EVERYTHING_S = 60.0
+LOOK_S_MAX = 3.0
+"""A call that hangs longer is given up and made again: who watches nothing hears of nothing."""
+EVERYTHING_S_MAX = 30.0
 READS_MAX = 3
 """Then brokers have their turn: who is alive must be known however much we edit."""
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -77,24 +83,31 @@ class Watch:
             try:
                 if clock.monotonic_s() >= self._brokers_at_s or self._is_one_silent():
                     self._brokers_at_s = clock.monotonic_s() + BROKERS_S
-                    self._on_brokers(await self._performer.run(read_brokers()))
+                    self._on_brokers(await self._in_time(read_brokers(), LOOK_S_MAX))
                 if clock.monotonic_s() >= self._everything_at_s:
                     self._put_off_everything()
-                    if not await self._read(read_everything):
+                    if not await self._read(read_everything, EVERYTHING_S_MAX):
                         self._everything_at_s = clock.monotonic_s()
                 else:
-                    await self._read(lambda: read_news(self._version()))
+                    await self._read(lambda: read_news(self._version()), LOOK_S_MAX)
             except LogstoreError as error:
                 logger.debug("registry cannot be read: %s", error)
+            except TimeoutError:
+                logger.debug("registry has not answered in time")
+                self._everything_at_s = clock.monotonic_s()  # it may have been much to read
 
-    async def _read(self, steps: Callable[[], Steps[News | None]]) -> bool:
+    async def _in_time(self, steps: Steps[T], seconds: float) -> T:
+        async with asyncio.timeout(seconds):
+            return await self._performer.run(steps)
+
+    async def _read(self, steps: Callable[[], Steps[News | None]], seconds: float) -> bool:
         """Read, and again if this broker made or deleted a topic meanwhile; False: it still does.
 
         What was read before that would undo it here: a topic that is led would be led anew.
         """
         for _ in range(READS_MAX):
             edit_count = self._edit_count()
-            news = await self._performer.run(steps())
+            news = await self._in_time(steps(), seconds)
             if edit_count == self._edit_count():
                 if news is not None:
                     self._on_news(news)

@@ -14,6 +14,7 @@ from logstore.log.watch import (
     FEED_S,
     HURRIED_FEED_S,
     HURRY_S,
+    LOOK_S_MAX,
     Watch,
 )
 from logstore.registry.memory import MemoryRows
@@ -152,5 +153,29 @@ def test_the_feed_is_read_more_often_for_a_while_when_partitions_are_handed_out(
         assert min(b - a for a, b in pairwise(usual_s)) > FEED_S / 2
         assert max(b - a for a, b in pairwise(hurried_s)) <= HURRIED_FEED_S + 3 * READ_S
         assert min(b - a for a, b in pairwise(looks_s)) > FEED_S / 2
+
+    run(scenario())
+
+
+def test_a_call_that_hangs_is_given_up_and_made_again() -> None:
+    class HangingOnce(EditedRows):
+        has_hung = False
+
+        async def query(
+            self, pk: str, prefix: str = "", *, after: str | None = None, limit: int = 1000
+        ) -> Sequence[tuple[str, Row]]:
+            if not self.has_hung:
+                self.has_hung = True
+                await VirtualClock().sleep_s(3600)
+            return await super().query(pk, prefix, after=after, limit=limit)
+
+    async def scenario() -> None:
+        looks_s: list[float] = []
+        async with watched(
+            HangingOnce(edits=0), lambda news: None, lambda: looks_s.append(clock.monotonic_s())
+        ) as (clock, _):
+            began_s = clock.monotonic_s()
+            await clock.sleep_s(2 * LOOK_S_MAX)
+        assert looks_s[0] - began_s < LOOK_S_MAX + 1.0
 
     run(scenario())
