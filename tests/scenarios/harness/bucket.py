@@ -6,7 +6,7 @@ registry's URL in cluster.json names no endpoint, so the environment decides whi
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -61,6 +61,11 @@ class Bucket:
     def counts(self) -> tuple[ProxyCounts, ProxyCounts]:
         """Of S3 requests and of DynamoDB requests."""
         return ProxyCounts.ask(self.objects_proxy), ProxyCounts.ask(self.rows_proxy)
+
+    def place_by(self, objects: str, rows: str) -> Place:
+        """The same log, for a broker that reaches its servers at other addresses."""
+        broker = (*self.place.broker, "--set", f"storage.endpoint={objects}")
+        return replace(self.place, broker=broker, environment={ROWS_ENDPOINT: rows})
 
 
 def why_no_bucket() -> str | None:

@@ -8,6 +8,13 @@
     freeze        SIGSTOP for longer than the lease, then SIGCONT
     swallow       the same, and all bytes from and to its clients are swallowed: a host is gone
     roll          SIGTERM of each broker in turn, each started again before the next
+    no-store      all bytes between one broker and the object store are swallowed, until it was
+                  fenced because its puts wait, and for a while more
+    no-registry   the same between one broker and the registry, until its lease is over
+    twin          SIGSTOP; a second process of the same number takes its place; SIGCONT, and the
+                  first is refused; then the second is stopped and the first started again
+
+The last three need `--bucket`, and harm the controller as well as others.
 
 A gap is the longest time without an acknowledgement of any one partition that begins between the
 event and the broker's return; then, apart, from its return until the next event, when partitions
@@ -33,19 +40,26 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.scenarios.harness.brokers import START_S, create_topic
-from tests.scenarios.harness.bucket import Weather, bucket
-from tests.scenarios.harness.fleet import Fleet, directory_place, fleet
+from tests.scenarios.harness.brokers import START_S, create_topic, free_port
+from tests.scenarios.harness.bucket import Bucket, Weather, bucket
+from tests.scenarios.harness.fleet import Fleet, Member, Server, directory_place, fleet
 from tests.scenarios.harness.process import Process
 from tests.scenarios.harness.series import Place
 from tests.scenarios.harness.values import Kind, read_journal
 
 TOPIC = "cluster"
-KINDS = ("leader", "controller", "freeze", "swallow", "roll")
+ON_A_DIRECTORY = ("leader", "controller", "freeze", "swallow", "roll")
+IN_A_BUCKET = ("no-store", "no-registry", "twin")
+KINDS = (*ON_A_DIRECTORY, *IN_A_BUCKET)
+CUT_OFF = {"no-store": Server.STORE, "no-registry": Server.REGISTRY}
+"""Kinds for which every broker needs a way of its own to that server."""
+FENCED = " ended: another broker took over its partitions"
 FROZEN_S = 6.0
 """Longer than the lease of 3 s and all that follows it."""
 DEAD_S = 4.0
 """Before what was killed is started again: the others are to do without it."""
+STILL_CUT_OFF_S = 4.0
+"""After it was fenced: its new start begins cut off."""
 SETTLED_S = 2.0
 """For so long no partition has moved before the next event."""
 BEFORE_S = 0.5
@@ -61,7 +75,7 @@ class Event:
     """Partitions that the broker led."""
     at_s: float
     back_s: float
-    """When the broker was started again, or went on."""
+    """When the broker was started again, went on, or could reach all of its servers again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +137,8 @@ class ClusterSeries:
     settled_s: float = SETTLED_S
     more: Sequence[str] = ()
     client_timeout_ms: int = 60_000
+    bucket: Bucket | None = None
+    """Where `place` is, for the kinds that need one."""
     events: list[Event] = field(default_factory=list)
 
     def run(self, kinds: Sequence[str]) -> ClusterOutcome:
@@ -135,6 +151,8 @@ class ClusterSeries:
                     self.chance,
                     swallowed="swallow" in kinds,
                     more=self.more,
+                    bucket=self.bucket,
+                    cut_off_from={CUT_OFF[kind] for kind in kinds if kind in CUT_OFF},
                 )
             )
             create_topic(brokers.bootstrap, TOPIC, self.partitions)
@@ -214,6 +232,8 @@ class ClusterSeries:
         controller = brokers.controller()
         others = [number for number in brokers.members if number != controller]
         number = controller if kind == "controller" else self.chance.choice(others)
+        if kind in IN_A_BUCKET:
+            number = self.chance.choice(list(brokers.members))
         if kind == "roll":
             number = 0
         led = brokers.leaders(TOPIC)
@@ -253,8 +273,41 @@ class ClusterSeries:
                     assert process.wait(deadline_s=START_S) == 0, process.lines[-5:]
                     brokers.start(each)
                 back_s = time.monotonic()
+            case "no-store" | "no-registry":
+                back_s = self._cut_off(brokers.members[number], CUT_OFF[kind])
+            case "twin":
+                back_s = self._run_twin(number, brokers)
             case _:
                 raise AssertionError(kind)
+        return back_s
+
+    def _cut_off(self, member: Member, server: Server) -> float:
+        process, way = member.process, member.ways[server]
+        assert process is not None
+        said = len(process.lines)
+        way.send(signal.SIGUSR1)
+        process.wait_for(FENCED, after=said, deadline_s=START_S)
+        time.sleep(STILL_CUT_OFF_S)
+        back_s = time.monotonic()
+        way.send(signal.SIGUSR2)
+        return back_s
+
+    def _run_twin(self, number: int, brokers: Fleet) -> float:
+        first = brokers.process(number)
+        first.send(signal.SIGSTOP)
+        port = free_port(self.chance)
+        twin = brokers.start_twin(number, port, self.directory / "state-of-twins")
+        deadline_s = time.monotonic() + START_S
+        while number not in brokers.leaders(TOPIC).values():
+            assert time.monotonic() < deadline_s, twin.lines
+            time.sleep(0.2)
+        first.send(signal.SIGCONT)
+        assert first.wait(deadline_s=START_S) == 1, first.lines[-5:]
+        assert f"alive elsewhere: address=127.0.0.1:{port}" in first.lines[-1], first.lines[-5:]
+        twin.send(signal.SIGTERM)
+        assert twin.wait(deadline_s=START_S) == 0, twin.lines[-5:]
+        back_s = time.monotonic()
+        brokers.start(number)
         return back_s
 
     def _judge(self) -> dict[str, Any]:
@@ -294,7 +347,7 @@ def measure_gaps(events: Sequence[Event], journal: Path) -> Iterator[Gap]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--events", type=int, default=20, help="of each kind")
-    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--kinds", help=f"of {','.join(KINDS)} (default: all that can be)")
     parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument("--partitions", type=int, default=200)
     parser.add_argument("--rate", type=float, default=5000.0, help="values of 1,000 bytes a second")
@@ -306,18 +359,28 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--directory", type=Path, help="where to leave log and journals")
     options = parser.parse_args()
+    is_bucket = options.bucket or options.bad_weather
+    wanted = KINDS if is_bucket else ON_A_DIRECTORY
+    if options.kinds is not None:
+        wanted = tuple(options.kinds.split(","))
+    for kind in wanted:
+        if kind not in KINDS:
+            parser.error(f"no such kind: {kind}; choose of {','.join(KINDS)}")
+        if kind in IN_A_BUCKET and not is_bucket:
+            parser.error(f"{kind} needs --bucket: a directory has no servers and one lock")
     chance = random.Random(options.seed)
-    kinds = [kind for kind in options.kinds.split(",") for _ in range(options.events)]
+    kinds = [kind for kind in wanted for _ in range(options.events)]
     chance.shuffle(kinds)
     with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
         directory = options.directory or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
-        place = directory_place(directory)
-        if options.bucket or options.bad_weather:
+        place, its_bucket = directory_place(directory), None
+        if is_bucket:
             weather = Weather(objects=(), rows=(), latency=0.0)
             if options.bad_weather:
                 weather = Weather(seed=options.seed)
-            place = stack.enter_context(bucket(directory, weather)).place
+            its_bucket = stack.enter_context(bucket(directory, weather))
+            place = its_bucket.place
         series = ClusterSeries(
             directory,
             place,
@@ -327,6 +390,7 @@ def main() -> int:
             options.rate,
             more=BALANCE_OFTEN,
             client_timeout_ms=options.client_timeout_ms,
+            bucket=its_bucket,
         )
         outcome = series.run(kinds)
     for line in outcome.report():

@@ -1,19 +1,30 @@
-"""Some brokers of one log as processes: started, killed, frozen, cut off and stopped by number."""
+"""Some brokers of one log as processes: started, killed, frozen, cut off and stopped by number.
+
+Each may be behind a swallower, and reach the servers of a bucket through swallowers of its own.
+"""
 
 import random
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from confluent_kafka.admin import AdminClient
 
 from tests.scenarios.harness.brokers import START_S, bootstrap_of, free_port, start_broker
+from tests.scenarios.harness.bucket import Bucket
 from tests.scenarios.harness.process import Process
 from tests.scenarios.harness.series import Place
 
 CONTROLLER = r"this broker is the controller now: broker=(\d+)"
+
+
+class Server(Enum):
+    STORE = "store"
+    REGISTRY = "registry"
 
 
 @dataclass(slots=True)
@@ -21,15 +32,18 @@ class Member:
     number: int
     port: int
     advertised: int
+    place: Place
+    """As this broker is told to get there."""
     proxy: Process | None
+    ways: dict[Server, Process] = field(default_factory=dict)
+    """Swallowers between this broker and a server."""
     process: Process | None = None
 
 
 @dataclass(slots=True)
 class Fleet:
-    """`members` by broker number, from 1; each behind a proxy that can swallow its bytes."""
+    """`members` by broker number, from 1."""
 
-    place: Place
     members: dict[int, Member]
     stack: ExitStack
     more: Sequence[str] = ()
@@ -41,19 +55,30 @@ class Fleet:
 
     def start(self, number: int) -> Process:
         member = self.members[number]
-        broker = start_broker(
-            self.place.url,
-            port=member.port,
-            more=(
-                *self.place.broker,
-                *("--broker", str(number), "--advertise", f"127.0.0.1:{member.advertised}"),
-                *self.more,
-            ),
-            environment=self.place.environment,
-        )
         if member.process is not None:
             self.ended.append(member.process)
-        member.process = self.stack.enter_context(broker)
+        member.process = self._run(member, member.port, "--advertise", _address(member.advertised))
+        return member.process
+
+    def start_twin(self, number: int, port: int, state: Path) -> Process:
+        """One more process that says it is this broker, with its lock in the directory `state`.
+
+        The caller stops it. Once it runs it counts as `ended`: its lines are among theirs.
+        """
+        twin = self._run(self.members[number], port, "--state-dir", str(state))
+        self.ended.append(twin)
+        return twin
+
+    def _run(self, member: Member, port: int, *more: str) -> Process:
+        """A process of that broker, once it serves."""
+        place = member.place
+        broker = start_broker(
+            place.url,
+            port=port,
+            more=(*place.broker, "--broker", str(member.number), *more, *self.more),
+            environment=place.environment,
+        )
+        self.stack.enter_context(broker)
         bootstrap_of(broker)
         return broker
 
@@ -82,9 +107,19 @@ class Fleet:
 
 @contextmanager
 def fleet(
-    place: Place, count: int, chance: random.Random, *, swallowed: bool, more: Sequence[str] = ()
+    place: Place,
+    count: int,
+    chance: random.Random,
+    *,
+    swallowed: bool,
+    more: Sequence[str] = (),
+    bucket: Bucket | None = None,
+    cut_off_from: Collection[Server] = (),
 ) -> Iterator[Fleet]:
-    """`count` brokers, all up; with `swallowed` each behind a proxy of its own."""
+    """`count` brokers, all up; with `swallowed` each behind a proxy of its own.
+
+    `cut_off_from`: servers of `bucket` to which each has a proxy of its own too.
+    """
     with ExitStack() as stack:
         members = {}
         for number in range(1, count + 1):
@@ -92,21 +127,36 @@ def fleet(
             advertised = port
             if swallowed:
                 advertised = free_port(chance)
-                proxy = stack.enter_context(
-                    Process(
-                        [
-                            "tests.scenarios.harness.swallower",
-                            *("--listen", f"127.0.0.1:{advertised}"),
-                            *("--upstream", f"127.0.0.1:{port}"),
-                        ]
-                    )
-                )
-                proxy.wait_for("^listening on ")
-            members[number] = Member(number, port, advertised, proxy)
-        brokers = Fleet(place, members, stack, more)
+                proxy = _swallower(stack, _address(advertised), _address(port))
+            member = members[number] = Member(number, port, advertised, place, proxy)
+            if cut_off_from:
+                assert bucket is not None, "a directory has no servers"
+                _cut_off(stack, member, bucket, cut_off_from)
+        brokers = Fleet(members, stack, more)
         for number in members:
             brokers.start(number)
         yield brokers
+
+
+def _cut_off(stack: ExitStack, member: Member, bucket: Bucket, servers: Collection[Server]) -> None:
+    """Put swallowers on the member's ways to `servers`, in front of what it went through before."""
+    urls = {Server.STORE: bucket.objects_proxy, Server.REGISTRY: bucket.rows_proxy}
+    for server in servers:
+        way = _swallower(stack, _address(0), urlsplit(urls[server]).netloc)
+        member.ways[server] = way
+        urls[server] = "http://" + way.wait_for("^listening on (.+)$")[1]
+    member.place = bucket.place_by(urls[Server.STORE], urls[Server.REGISTRY])
+
+
+def _swallower(stack: ExitStack, listen: str, upstream: str) -> Process:
+    module = "tests.scenarios.harness.swallower"
+    proxy = stack.enter_context(Process([module, "--listen", listen, "--upstream", upstream]))
+    proxy.wait_for("^listening on ")
+    return proxy
+
+
+def _address(port: int) -> str:
+    return f"127.0.0.1:{port}"
 
 
 def directory_place(directory: Path) -> Place:
