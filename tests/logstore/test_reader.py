@@ -1,6 +1,7 @@
 """Reading without a broker: what it finds is what was acknowledged, whoever wrote it and when."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -26,7 +27,7 @@ from logstore.reader import (
     read_batches,
 )
 from logstore.rows import ChainRow, ChainStatus, chain_sk
-from logstore.steps import Create, Steps
+from logstore.steps import Create, Steps, Together
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.written import WrittenLog, read_pieces
 
@@ -248,16 +249,34 @@ def test_a_chain_whose_takeover_died_before_its_last_checkpoint_is_still_read() 
     run(scenario())
 
 
+class Died(Retryable):
+    """Nothing more is done by whoever took these steps."""
+
+
 def until_a_checkpoint(steps: Steps[object]) -> Steps[None]:
     """The same steps, taken by somebody who dies when a checkpoint is to be put."""
-    request = next(steps)
-    while not (isinstance(request, Create) and request.key.startswith("checkpoints/")):
-        try:
-            answer = yield request
-        except LogstoreError as error:
-            request = steps.throw(error)
-        else:
+    with suppress(Died):
+        yield from _until_a_checkpoint(steps)
+
+
+def _until_a_checkpoint(steps: Steps[object]) -> Steps[object]:
+    try:
+        request = next(steps)
+        while True:
+            if isinstance(request, Create) and request.key.startswith("checkpoints/"):
+                raise Died
+            if isinstance(request, Together):
+                request = Together([_until_a_checkpoint(one) for one in request.steps])
+            try:
+                answer = yield request
+            except LogstoreError as error:
+                request = steps.throw(error)
+                continue
+            if isinstance(request, Together) and any(isinstance(one, Died) for one in answer):
+                raise Died
             request = steps.send(answer)
+    except StopIteration as end:
+        return end.value
 
 
 def test_a_segment_that_is_gone_is_to_be_looked_for_again() -> None:
