@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -246,7 +247,13 @@ async def _accept(process: _Process, log: Log, tasks: asyncio.TaskGroup) -> int 
     if process.stop.is_set() and not log.fenced.is_set():
         await _hand_over(settings, log)
     controller.stop()
-    await asyncio.wait([running], timeout=GIVE_UP_TIMEOUT_S)
+    giving_up = partial(asyncio.wait, [running], timeout=GIVE_UP_TIMEOUT_S)
+    if log.fenced.is_set():
+        # Clients first: who cannot give the lease up cannot tell them who leads either.
+        code = await _end(process, log, server)
+        await giving_up()
+        return code
+    await giving_up()
     return await _end(process, log, server)
 
 

@@ -98,6 +98,8 @@ class BrokerRow:
     status: BrokerStatus = BrokerStatus.SERVING
     put_age_ms: int = 0
     """How long its oldest put has been waiting for an answer; 0 when none waits."""
+    committed_end: int = 0
+    """First seq of its chain that was not committed at its last heartbeat: the store answers it."""
     listeners: Mapping[str, Address] = field(default_factory=dict)
 
     def row(self) -> Row:
@@ -110,6 +112,7 @@ class BrokerRow:
             "lock": self.lock,
             "status": self.status.value,
             "put_age_ms": self.put_age_ms,
+            "committed_end": self.committed_end,
             "listeners": json.dumps(dict(self.listeners), sort_keys=True),
         }
 
@@ -130,6 +133,7 @@ class BrokerRow:
             lock=field_of(row, "lock", str),
             status=status,
             put_age_ms=field_of(row, "put_age_ms", int, 0),
+            committed_end=field_of(row, "committed_end", int, 0),
             listeners=listeners,
         )
 

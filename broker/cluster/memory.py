@@ -44,22 +44,21 @@ class Turn:
 
 
 class Advances:
-    """When each broker's chain was last seen to advance, by the age of its oldest put.
+    """When each broker's chain was last seen to advance, by the end of what is committed.
 
-    An age that fell, at one epoch, means that the store has answered a put meanwhile. An idle
-    broker shows nothing either way.
+    An idle broker shows nothing either way.
     """
 
     def __init__(self) -> None:
-        self._ages: dict[int, tuple[int, int]] = {}
+        self._ends: dict[int, tuple[int, int]] = {}
         self._advanced_s: dict[int, float] = {}
 
     def observe(self, brokers: Mapping[int, BrokerRow], now_s: float) -> None:
         for broker, row in brokers.items():
-            epoch, age_ms = self._ages.get(broker, (row.epoch, 0))
-            if epoch == row.epoch and row.put_age_ms < age_ms:
+            epoch, end = self._ends.get(broker, (row.epoch, row.committed_end))
+            if epoch == row.epoch and row.committed_end > end:
                 self._advanced_s[broker] = now_s
-            self._ages[broker] = row.epoch, row.put_age_ms
+            self._ends[broker] = row.epoch, row.committed_end
 
     def within(self, seconds: float, now_s: float) -> set[int]:
         return {broker for broker, at_s in self._advanced_s.items() if now_s - at_s <= seconds}

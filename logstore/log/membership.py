@@ -32,7 +32,9 @@ class Heartbeats:
         self._epoch = epoch
         self._last = last
 
-    async def send(self, status: BrokerStatus, put_age_s: float = 0.0) -> None:
+    async def send(
+        self, status: BrokerStatus, put_age_s: float = 0.0, committed_end: int = 0
+    ) -> None:
         """Raises `ConditionFailed` when the row is a successor's, or says that we are fenced.
 
         Several may be under way. One that lands after a later one changes nothing any more.
@@ -42,6 +44,7 @@ class Heartbeats:
             "heartbeat": self._last,
             "status": status.value,
             "put_age_ms": int(put_age_s * 1000),
+            "committed_end": committed_end,
         }
         try:
             await self._performer.registry.update_if(
@@ -99,10 +102,13 @@ class Membership:
                 await self._performer.clock.sleep_s(HEARTBEAT_S)
 
     async def _renew_in_time(self) -> None:
+        began_s = self._performer.clock.monotonic_s()
         try:
             async with asyncio.timeout(LEASE_S):  # later, an answer would tell nothing any more
                 await self.renew()
         except (LogstoreError, TimeoutError) as error:  # the registry is away, and will be back
+            if self._renewed_s > began_s or self._writer.fenced.is_set():
+                return  # one that began later got through, or none matters any more
             if not self._is_told:
                 why = str(error) or "no answer in time"
                 logger.warning("cannot renew, going on: broker=%d %s", self._broker, why)
@@ -118,7 +124,7 @@ class Membership:
         clock, writer = self._performer.clock, self._writer
         began_s = clock.monotonic_s()
         try:
-            await self._heartbeats.send(self.status, writer.oldest_put_age_s)
+            await self._heartbeats.send(self.status, writer.oldest_put_age_s, writer.committed_end)
         except ConditionFailed:
             writer.stop()
         else:

@@ -14,7 +14,7 @@ from broker.serve import ServeSettings, serve
 from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Retryable
 from logstore.open import OpenLog
 from logstore.registry.store import Registry, Row, Term
-from logstore.rows import BROKER, CHAIN, CLUSTER, ChainStatus
+from logstore.rows import BROKER, CHAIN, CLUSTER, LEASE, ChainStatus
 
 pytestmark = pytest.mark.slow
 
@@ -102,6 +102,36 @@ def test_a_broker_that_is_fenced_while_it_starts_starts_again(tmp_path: Path) ->
     made: list[Fateful] = []
     assert serve_on(tmp_path / "log", made, FencedWhileItStarts) == 0
     assert made[0].draw_count > 1
+
+
+def test_a_fenced_controller_lets_its_clients_go_before_it_has_given_up_its_lease(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said_by_then = ""
+
+    class CutOff(Fateful):
+        """Fences the first life once it is the controller; its lease never changes again."""
+
+        is_controller = False
+
+        async def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None:
+            await super().put_if(pk, sk, row, *terms)
+            self.is_controller |= pk == LEASE
+
+        async def update_if(self, pk: str, sk: str, sets: Row, *terms: Term) -> None:
+            nonlocal said_by_then
+            if pk == BROKER and not self.is_controller:
+                await self._registry.update_if(pk, sk, sets, *terms)
+                return
+            if pk == LEASE and self.draw_count == 1:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    said_by_then += capsys.readouterr().out
+            await super().update_if(pk, sk, sets, *terms)
+
+    assert serve_on(tmp_path / "log", [], CutOff) == 0
+    assert "ended: another broker took over its partitions" in said_by_then
 
 
 def test_a_first_start_is_given_up_at_once_so_that_a_person_can_look(tmp_path: Path) -> None:

@@ -103,20 +103,26 @@ def test_a_chain_newer_than_its_brokers_row_is_of_a_start_under_way() -> None:
     assert taken(model.look(1)) == {15: "its broker never began to serve"}
 
 
-def put_ages(model: Model, **ages_ms: int) -> list[Action]:
-    """A look one second later, at which brokers show these ages of their oldest puts."""
+def put_ages(model: Model, *, stored_by: int = 0, **ages_ms: int) -> list[Action]:
+    """A look one second later, at which brokers show these ages of their oldest puts, and
+    `stored_by` that something of its own was stored since."""
     for name, age_ms in ages_ms.items():
         broker = int(name[1:])
-        epoch = model.brokers[broker].epoch
-        model.brokers[broker] = broker_row(epoch, put_age_ms=age_ms)
+        row = model.brokers[broker]
+        end = row.committed_end + (broker == stored_by)
+        model.brokers[broker] = broker_row(row.epoch, put_age_ms=age_ms, committed_end=end)
     return model.look(1.0)
 
 
-def test_a_broker_that_the_store_does_not_answer_is_fenced_while_others_are_answered() -> None:
+@pytest.mark.parametrize("age_ms", [0, 50])
+def test_a_broker_that_the_store_does_not_answer_is_fenced_while_others_are_answered(
+    age_ms: int,
+) -> None:
+    """No put need be on its way at the moment of a heartbeat."""
     model = cluster(b1=11, b2=12, b3=13)
     for second in range(11):
-        assert put_ages(model, b2=1000 * second, b3=50 + second % 2) == []
-    actions = put_ages(model, b2=11_000, b3=50)
+        assert put_ages(model, stored_by=3, b2=1000 * second, b3=age_ms) == []
+    actions = put_ages(model, stored_by=3, b2=11_000, b3=age_ms)
 
     reason = "the store does not answer its broker put_age_ms=11000"
     assert actions == [TakeOver(12, 2, reason, probe=True)]
@@ -135,7 +141,7 @@ def test_brokers_that_the_store_does_not_answer_are_fenced_one_at_a_time() -> No
     put_ages(model, b4=60)
     fenced = []
     for second in range(1, 25):
-        actions = put_ages(model, b2=20_000, b3=20_000, b4=50 + second % 2)
+        actions = put_ages(model, stored_by=4, b2=20_000, b3=20_000, b4=50)
         fenced += [(second, action.broker) for action in actions if isinstance(action, TakeOver)]
 
     assert fenced == [(1, 3), (11, 2)]
@@ -144,6 +150,6 @@ def test_brokers_that_the_store_does_not_answer_are_fenced_one_at_a_time() -> No
 def test_a_controller_that_the_store_does_not_answer_steps_down() -> None:
     model = cluster(b1=11, b2=12)
     put_ages(model, b1=9_000, b2=90)
-    actions = put_ages(model, b1=11_000, b2=20)
+    actions = put_ages(model, stored_by=2, b1=11_000, b2=90)
 
     assert actions == [StepDown("the store does not answer us put_age_ms=11000")]

@@ -74,6 +74,44 @@ def test_one_heartbeat_without_an_answer_costs_a_broker_nothing() -> None:
     run(scenario())
 
 
+def test_only_a_registry_that_answers_nothing_for_a_lease_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        rows = StuckRows()
+        written.rows, clock = rows, written.performer.clock
+        written.performer = performer_on(rows, written.performer)
+        async with written.life():
+            await clock.sleep_s(LEASE_S)
+            rows.is_next_stuck = True  # those after it get through
+            await clock.sleep_s(3 * LEASE_S)
+            assert not caplog.messages
+            rows.are_all_stuck = True
+            await clock.sleep_s(3 * LEASE_S)
+            assert caplog.messages == ["cannot renew, going on: broker=1 no answer in time"]
+            rows.are_all_stuck = False
+            rows.let_go.set()
+
+    run(scenario())
+
+
+def test_a_fenced_broker_does_not_say_that_it_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        rows = StuckRows()
+        written.rows, clock = rows, written.performer.clock
+        written.performer = performer_on(rows, written.performer)
+        async with written.life(clean=False) as log:
+            rows.are_all_stuck = True
+            await clock.sleep_s(LEASE_S / 2)
+            log.writer.stop()
+            await clock.sleep_s(LEASE_S)
+            assert not caplog.messages
+
+    run(scenario())
+
+
 def test_who_cannot_renew_vouches_for_the_rest_of_a_lease_and_no_longer() -> None:
     async def scenario() -> None:
         written = WrittenLog()

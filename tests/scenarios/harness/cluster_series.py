@@ -32,6 +32,7 @@ import statistics
 import sys
 import tempfile
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -335,7 +336,9 @@ def measure_gaps(events: Sequence[Event], journal: Path) -> Iterator[Gap]:
         begin_s = event.at_s - BEFORE_S
         for partition, times in acked.items():
             is_led = partition in event.led
-            for before_s, after_s in pairwise(at for at in times if begin_s <= at < end_s):
+            # From the last one before: what is silent already stays so into the event.
+            first = max(bisect_left(times, begin_s) - 1, 0)
+            for before_s, after_s in pairwise(times[first : bisect_left(times, end_s)]):
                 silence_s = after_s - before_s
                 if before_s < event.back_s:
                     longest[is_led] = max(longest[is_led], silence_s)
