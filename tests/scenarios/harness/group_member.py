@@ -82,14 +82,13 @@ def librdkafka(
     say("ready")
     while not is_over():
         offsets.clear()
-        message = consumer.poll(POLL_S)
-        for _ in range(BATCH):
+        for number in range(BATCH):
+            message = consumer.poll(0 if number else POLL_S)
             if message is None:
                 break
             partition, offset = message.partition(), message.offset()
             if message.error() is None and partition is not None and offset is not None:
                 offsets.setdefault(partition, []).append(offset)
-            message = consumer.poll(0)
         if not offsets:
             continue
         journal.note("read", read_parts(offsets))
