@@ -1,10 +1,15 @@
 """What begins and ends leaderships here: one partition's trouble holds up no other's."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from logstore.chains.state import PartitionState
 from logstore.log.log import Log
+from logstore.metadata import read_partition_row
+from logstore.objects.memory import MemoryObjects, MemoryStore
+from logstore.objects.store import Buffer
 from logstore.rows import (
     TOPIC,
     Change,
@@ -15,7 +20,7 @@ from logstore.rows import (
     partition_sk,
 )
 from logstore.takeover import Inheritance
-from logstore.testing.virtual_loop import VirtualClock, run
+from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.written import WrittenLog
 
 NO_SUCH_CHAIN = 99
@@ -81,5 +86,45 @@ def test_a_takeover_that_is_over_late_begins_no_leadership_that_has_ended() -> N
             await until(lambda: "orders" in log.topics, SOON_S)
             log.inherit([Inheritance(topic_id, 0, late, PartitionState())])
             assert not log.topics["orders"].leaders
+
+    run(scenario())
+
+
+class HeldStore(MemoryStore):
+    """Answers no put while it is held."""
+
+    def __init__(self, objects: MemoryObjects) -> None:
+        super().__init__(objects)
+        self.lets_go = asyncio.Event()
+        self.lets_go.set()
+
+    async def create(self, key: str, parts: Sequence[Buffer]) -> None:
+        await self.lets_go.wait()
+        await super().create(key, parts)
+
+
+def test_nobody_else_is_named_before_the_release_is_committed() -> None:
+    """What was appended until then may be committed, and its next leader must know it."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        store = HeldStore(written.objects)
+        async with (
+            written.life(broker=2) as two,
+            written.life(broker=1, performer=replace(written.performer, store=store)) as one,
+        ):
+            topic = await one.create_topic("orders", 1, {})
+            await until(lambda: len(one.live_brokers()) == 2, SOON_S)
+            store.lets_go.clear()
+            written.append(topic.leaders[0], [EPOCH_MS])
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(one.drain(LONG_S, lambda topic, number: 2))
+                await written.performer.clock.sleep_s(SOON_S)
+                row = await written.performer.run(read_partition_row(topic.topic_id, 0))
+                assert row is not None
+                assert row.chain == one.epoch
+                store.lets_go.set()
+            await until(partial(is_led, two, "orders"), SOON_S)
+            assert two.topics["orders"].leaders[0].log_end == 1
 
     run(scenario())
