@@ -4,9 +4,10 @@ Librdkafka producers with their defaults, but idempotent as Java's are by defaul
 size, in turn to every partition. What the cluster cannot take for a while is sent later: the rate
 is that of what is handed to the producers.
 
-Several of them, each with its partitions: such a producer has five requests on their way to each
-broker, each with a batch of one partition. One for 200 partitions would acknowledge a partition
-every two seconds on a bucket, whatever happens to brokers.
+Several of them, each with few partitions: such a producer has five requests on their way to each
+broker, each with a batch of one partition, and where that is not enough it starves some partitions
+for seconds. One for 200 partitions would acknowledge a partition every two seconds on a bucket,
+whatever happens to brokers.
 
     progress acked=<n> on_their_way=<n>      ten times a second
     done sent=<n> acked=<n> failed=<n>       after SIGTERM, once everything sent was answered
@@ -32,6 +33,7 @@ from tests.scenarios.harness.values import (
     pack_entry,
 )
 
+PARTITIONS_EACH = 5
 PROGRESS_S = 0.1
 TICK_S = 0.005
 FLUSH_S = 120.0
@@ -105,7 +107,7 @@ def main() -> int:
     parser.add_argument("--rate", type=float, required=True, help="values a second")
     parser.add_argument("--bytes", type=int, default=1000, help="of one value")
     parser.add_argument("--journal", type=Path, required=True)
-    parser.add_argument("--producers", type=int, default=8)
+    parser.add_argument("--producers", type=int, help="by default one for five partitions")
     parser.add_argument("--timeout-ms", type=int, default=60_000, help="socket.timeout.ms")
     options = parser.parse_args()
 
@@ -117,7 +119,8 @@ def main() -> int:
         "socket.timeout.ms": options.timeout_ms,
         "log_level": 0,
     }
-    producers = [Producer(settings) for _ in range(options.producers)]
+    count = options.producers or max(1, options.partitions // PARTITIONS_EACH)
+    producers = [Producer(settings) for _ in range(count)]
     with options.journal.open("wb") as journal:
         steady = Steady(options.topic, options.partitions, options.bytes, producers, journal)
         run(steady, options.rate, lambda: bool(stopping))
