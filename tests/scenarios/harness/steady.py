@@ -33,7 +33,7 @@ from tests.scenarios.harness.values import (
     pack_entry,
 )
 
-PARTITIONS_EACH = 12
+PARTITIONS_EACH = 5
 PROGRESS_S = 0.1
 TICK_S = 0.005
 FLUSH_S = 120.0
@@ -107,7 +107,7 @@ def main() -> int:
     parser.add_argument("--rate", type=float, required=True, help="values a second")
     parser.add_argument("--bytes", type=int, default=1000, help="of one value")
     parser.add_argument("--journal", type=Path, required=True)
-    parser.add_argument("--producers", type=int, help="by default one for twelve partitions")
+    parser.add_argument("--producers", type=int, help="by default one for five partitions")
     parser.add_argument("--timeout-ms", type=int, default=60_000, help="socket.timeout.ms")
     options = parser.parse_args()
 
