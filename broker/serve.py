@@ -23,7 +23,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -247,14 +246,13 @@ async def _accept(process: _Process, log: Log, tasks: asyncio.TaskGroup) -> int 
     if process.stop.is_set() and not log.fenced.is_set():
         await _hand_over(settings, log)
     controller.stop()
-    giving_up = partial(asyncio.wait, [running], timeout=GIVE_UP_TIMEOUT_S)
-    if log.fenced.is_set():
-        # Clients first: who cannot give the lease up cannot tell them who leads either.
-        code = await _end(process, log, server)
-        await giving_up()
-        return code
-    await giving_up()
-    return await _end(process, log, server)
+    if not log.fenced.is_set():
+        await asyncio.wait([running], timeout=GIVE_UP_TIMEOUT_S)
+        return await _end(process, log, server)
+    # Clients first: who cannot give the lease up cannot tell them who leads either.
+    code = await _end(process, log, server)
+    await asyncio.wait([running], timeout=GIVE_UP_TIMEOUT_S)
+    return code
 
 
 async def _end(process: _Process, log: Log, server: Server) -> int | None:

@@ -179,3 +179,23 @@ def test_a_call_that_hangs_is_given_up_and_made_again() -> None:
         assert looks_s[0] - began_s < LOOK_S_MAX + 1.0
 
     run(scenario())
+
+
+def test_whoever_is_in_a_hurry_all_the_time_still_waits_between_two_looks() -> None:
+    """One broker drains, which every look at brokers tells, while another seems silent."""
+
+    async def scenario() -> None:
+        rows, watches = EditedRows(edits=0), list[Watch]()
+
+        def hurry() -> None:
+            for watch in watches:
+                watch.hurry()
+
+        async with watched(rows, lambda news: None, hurry, lambda: True) as (clock, watch):
+            watches.append(watch)
+            await clock.sleep_s(2.0)
+            rows.feed_looks_s.clear()
+            await clock.sleep_s(2.0)
+        assert min(b - a for a, b in pairwise(rows.feed_looks_s)) > HURRIED_FEED_S
+
+    run(scenario())
