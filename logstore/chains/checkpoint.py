@@ -49,7 +49,7 @@ from logstore.chains.state import decode_state, encode_state
 from logstore.errors import Corrupt, Refused
 from logstore.index.rows import ROW_BYTES, first_row_for_seq, row_at, row_count
 from logstore.records.crc32c import crc32c
-from logstore.segments.format import PLACE, Place
+from logstore.segments.format import KEY_BYTES_MAX, PLACE, Place
 
 MAGIC = b"LGCP"
 FORMAT = 1
@@ -215,14 +215,29 @@ def _pack_stretch(key: StretchKey, stretch: Stretch, states: bytearray) -> bytes
 
 
 def front_bytes_of(data: bytes) -> int:
-    """How long the front is, from its first `HEADER_BYTES` bytes. Raises `Corrupt`, `Refused`."""
+    """How long the front is, from its first `HEADER_BYTES` bytes. Raises `Corrupt`, `Refused`.
+
+    The length is read before the checksum that covers it can be checked, so it must agree with the
+    counts beside it: a wrong bit must not ask a store, or memory, for exabytes.
+    """
     if len(data) < HEADER_BYTES:
         raise Corrupt(f"checkpoint too short for its header: bytes={len(data)}")
-    magic, form, *_rest, front_bytes, _states_bytes = HEADER.unpack_from(data)
+    magic, form, _id, _epoch, seq, from_seq, *_rest = HEADER.unpack_from(data)
     if magic != MAGIC:
         raise Corrupt(f"not a checkpoint: magic={magic!r}")
     if form != FORMAT:
         raise Refused(f"checkpoint of an unknown format: format={form} known={FORMAT}; upgrade")
+    *_others, pages, earlier, stretches, places, front_bytes, _states_bytes = _rest
+    least = (
+        HEADER_BYTES
+        + pages * PAGE.size
+        + earlier * SEQ.size
+        + stretches * STRETCH.size
+        + (seq - from_seq) * SPAN.size
+        + places * PLACE.size
+    )
+    if seq < from_seq or not least <= front_bytes <= least + places * KEY_BYTES_MAX:
+        raise Corrupt(f"checkpoint whose counts do not give its length: front_bytes={front_bytes}")
     return int(front_bytes)
 
 
@@ -280,7 +295,10 @@ class _Tables:
         for _ in range(count):
             key_bytes, nonce = PLACE.unpack(self.take(PLACE, 1))
             start, self._at = self._at, self._at + key_bytes
-            places.append(Place(bytes(self._view[start : self._at]).decode("ascii"), nonce))
+            key = bytes(self._view[start : self._at])
+            if len(key) < key_bytes or not key.isascii():
+                raise Corrupt(f"bad key in a checkpoint's table of places: at={start}")
+            places.append(Place(key.decode("ascii"), nonce))
         return places
 
 

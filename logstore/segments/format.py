@@ -68,6 +68,8 @@ IDENTITY_BYTES = 80
 ENTRY = struct.Struct(">BBHi16siIQqqqh2xiqqII")
 ENTRY_BYTES = ENTRY.size
 PLACE = struct.Struct(">H16s")
+KEY_BYTES_MAX = 1024
+"""What an object's key may have, `logstore.objects.keys` too."""
 
 NO_NONCE = bytes(16)
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 1, 2, 4
@@ -193,8 +195,10 @@ def decode_header(front: bytes | memoryview) -> Header:
         raise Refused(f"segment of an unknown kind: kind={kind}; upgrade")
     cluster_id, epoch, seq, broker, entry_count, nonce, previous_nonce = fields[:7]
     created_ms, index_bytes, place_count, body_bytes, body_crc, _crc = fields[7:]
-    if index_bytes < entry_count * ENTRY_BYTES + place_count * PLACE.size:
-        raise Corrupt(f"index too short: bytes={index_bytes} entries={entry_count}")
+    least = entry_count * ENTRY_BYTES + place_count * PLACE.size
+    if not least <= index_bytes <= least + place_count * KEY_BYTES_MAX:
+        # Believed before its checksum is known: readers ask for as many bytes.
+        raise Corrupt(f"index of another length: bytes={index_bytes} entries={entry_count}")
     return Header(
         kind=SegmentKind(kind),
         cluster_id=cluster_id,
