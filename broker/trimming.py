@@ -36,8 +36,11 @@ class Trimming:
         settings: BrokerSettings,
         is_controller: Callable[[], bool],
         tables: AskedTables,
+        *,
+        period_s: float = PERIOD_S,
     ) -> None:
         self._log = log
+        self._period_s = period_s
         self._is_controller = is_controller
         grace_ms = settings.number("logstore.delete.grace.ms")
         self._trimmer = Trimmer(log.cluster_id, grace_ms=grace_ms)
@@ -52,7 +55,7 @@ class Trimming:
         performer = self._log.performer
         while True:
             # Brokers that were started together need not all ask at once.
-            await performer.clock.sleep_s(PERIOD_S * (0.75 + performer.chance.random() / 2))
+            await performer.clock.sleep_s(self._period_s * (0.75 + performer.chance.random() / 2))
             await self.trim_once()
 
     async def trim_once(self) -> None:
