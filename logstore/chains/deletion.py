@@ -1,11 +1,13 @@
 """Delete what lies below a published trim point, once its grace has passed. Repeatable.
 
-    segments below the trim point upwards, then checkpoints below it; the row says how far it is
+    a round of segments upwards, then the checkpoints below its end; then the row says how far it is
 
-In this order what is left tells how far a chain was trimmed, should the registry be lost.
+In this order what is left tells how far a chain was trimmed, should the registry be lost. What the
+row says is deleted is not asked for again, checkpoints as little as segments.
 Readers that meet a 404 read the chain's row again and find the trim point above it (rule 6).
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from logstore.chains.keys import checkpoint_key, segment_key
@@ -31,15 +33,17 @@ def publish_trim(epoch: int, row: ChainRow, trim: int, now_ms: int) -> Steps[boo
 
 
 def delete_below_trim(epoch: int, row: ChainRow, checkpoints: Sequence[int]) -> Steps[int]:
-    """Delete; how many objects were asked to go. `checkpoints` are all that the chain ever had."""
-    count, left = 0, segments_to_delete(row)
-    while left:
+    """Delete; how many objects were asked to go. `checkpoints` are the chain's, in order."""
+    count, left, done = 0, segments_to_delete(row), row.deleted
+    while done < row.trim:
         some, left = left[:SEGMENTS_PER_ROUND], left[SEGMENTS_PER_ROUND:]
         count += yield from _delete([segment_key(epoch, seq) for seq in some])
-        if left and not (yield from _note_deleted(epoch, row, some.stop)):
+        end = some.stop if left else row.trim
+        gone = checkpoints[bisect_left(checkpoints, done) : bisect_left(checkpoints, end)]
+        count += yield from _delete([checkpoint_key(epoch, seq) for seq in gone])
+        if not (yield from _note_deleted(epoch, row, end)):
             return count
-    count += yield from _delete([checkpoint_key(epoch, s) for s in checkpoints if s < row.trim])
-    yield from _note_deleted(epoch, row, row.trim)
+        done = end
     return count
 
 

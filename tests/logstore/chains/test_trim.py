@@ -192,6 +192,25 @@ def test_deletion_takes_checkpoints_below_and_keeps_the_one_at_the_trim_point() 
     assert made[-1].sets == {"deleted": 6}
 
 
+def test_what_is_deleted_is_not_asked_to_go_again() -> None:
+    """A chain that lives for a month has had a million checkpoints."""
+    row = chain_row(trim=3_000, checkpoint=9_000, deleted=1_000)
+    rounds = [[None] * 1024, [None] * 6, None, [None] * 976, [None] * 4, None]
+
+    count, made = drive(delete_below_trim(EPOCH, row, range(200, 9_001, 200)), rounds)
+
+    assert count == 2_000 + 10
+    gone = [list(one) for request in made if isinstance(request, Together) for one in request.steps]
+    deleted = [request.key for one in gone for request in one if isinstance(request, Delete)]
+    assert [key for key in deleted if key.startswith("checkpoints/")] == [
+        checkpoint_key(EPOCH, seq) for seq in range(1_000, 3_000, 200)
+    ]
+    assert [request.sets for request in made if isinstance(request, UpdateRow)] == [
+        {"deleted": 2_024},
+        {"deleted": 3_000},
+    ]
+
+
 def test_a_deletion_that_fails_is_not_noted() -> None:
     row = chain_row(trim=6, checkpoint=9, deleted=5)
 
