@@ -77,6 +77,8 @@ class TableWriter:
                 self._write_row_group()
             self._waiting.append(piece)
             self._waiting_bytes += piece.nbytes
+            if self._waiting_bytes >= self._row_group_bytes:  # one row may be 100 MiB: not kept
+                self._write_row_group()
 
     def close(self) -> list[DataFile]:
         """What was written, all of it stored; empty if there was no row."""

@@ -8,38 +8,24 @@ however many partitions there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import groupby
 from time import thread_time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from logstore.errors import Corrupt, Refused
+from logstore.errors import Corrupt
 from logstore.history.columns import TABLE_COLUMNS
 from logstore.history.read import read_rows
 from logstore.history.snapshot import DataFile
 from logstore.history.write import TableWriter
 from logstore.objects.store import BlockingObjectStore
 from logstore.reader import FoundBatch, Piece, SegmentGone, read_batches
-from logstore.records.arrow import decode_to_arrow
-from logstore.records.batch import CorruptBatch
+from spark_source.compaction.decoding import BYTES_MAX, ROWS_MAX, decoded
 from spark_source.compaction.plan import MergeTask, MoveTask, Task, TaskResult
 from spark_source.planning import Run
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-MiB = 1024 * 1024
-ROWS_MAX = 65_536
-BYTES_MAX = 8 * MiB
-PAYLOAD_BYTES_MAX = 1024 * MiB
-"""What one batch may decompress to, as for readers."""
-
 WRITERS = 8
 """Partitions at a time: a put takes 10 to 50 ms of waiting, a small file 3 ms of work."""
-
-_ATTRIBUTES_AT = 22  # the low byte, in a batch
-_KINDS, _TRANSACTIONAL = 0x30, 0x10  # control, transactional; transactional and no control
 
 Resolve = Callable[[Run, SegmentGone, Mapping[Piece, int]], Run | None]
 """(run, what is gone, next offset by piece) → the rest of the run, if any is left."""
@@ -102,11 +88,11 @@ def _move(
 def _write(key: _Key, batches: Sequence[FoundBatch], topic: str, writer: TableWriter) -> _Written:
     began_s = thread_time()
     row_count = undecodable = 0
-    for rows in _decoded(batches, topic):
+    for rows in decoded(batches, topic):
         writer.write(rows)
         row_count += rows.num_rows
-        raw = rows.column("raw_batch")
-        undecodable += len(raw) - raw.null_count
+        undecodable += rows.num_rows - rows.column("raw_batch").null_count
+        del rows  # one row may be large, and its room is given up when the next is asked for
     files = writer.close()
     return _Written(key, files, row_count, undecodable, thread_time() - began_s)
 
@@ -126,37 +112,6 @@ def _found(store: BlockingObjectStore, run: Run, resolve: Resolve | None) -> Ite
             if resolve is None:
                 raise
             rest = resolve(rest, gone, reached)
-
-
-def _decoded(batches: Sequence[FoundBatch], topic: str) -> Iterator[pa.RecordBatch]:
-    for piece, stretch in groupby(batches, lambda found: found.piece):
-        try:
-            yield from decode_to_arrow(
-                _without_transactions(stretch, topic),
-                start=piece.start,
-                end=piece.end,
-                columns=TABLE_COLUMNS,
-                rows_max=ROWS_MAX,
-                bytes_max=BYTES_MAX,
-                payload_bytes_max=PAYLOAD_BYTES_MAX,
-            )
-        except CorruptBatch as fault:
-            raise Corrupt(
-                f"a stored batch is damaged: topic={topic} partition={piece.partition} "
-                f"offsets=[{piece.start}, {piece.end}) chain={piece.chain} cause={fault}; this "
-                "topic is not compacted until it is dealt with: logstore fsck tells more"
-            ) from fault
-
-
-def _without_transactions(found: Iterable[FoundBatch], topic: str) -> Iterator[memoryview]:
-    """Whether a transaction was aborted is not known here yet; its records may be none."""
-    for one in found:
-        if one.data[_ATTRIBUTES_AT] & _KINDS == _TRANSACTIONAL:
-            raise Refused(
-                f"transactional batches need a newer version of logstore: topic={topic} "
-                f"partition={one.piece.partition} offset={one.entry.base_offset}"
-            )
-        yield one.data
 
 
 def _merge(store: BlockingObjectStore, task: MergeTask, run: str) -> TaskResult:
