@@ -5,7 +5,7 @@ the table where the log no longer goes back so far. What is raised goes when cha
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from broker.log_starts import NewStart, raise_led
 from broker.shown_cluster import INTERNAL_TOPICS
@@ -18,9 +18,12 @@ from logstore.log.log import Log, Topic
 from logstore.log.retention import Ledger, Policy, parts_of_files
 from logstore.metadata import read_table_rows
 from logstore.rows import TableRow
+from logstore.steps import believed_ms
 
 READS_PER_PASS_MAX = 1000
 """Reads of index pages; what is left waits for the next pass."""
+DAY_MS = 86_400_000
+DOUBTED_DAYS = 0.05
 PARTITIONS_PER_TURN = 100
 """So many are looked at before the event loop gets its turn."""
 
@@ -50,10 +53,18 @@ class Retention:
 
     async def run_once(self) -> None:
         log, turn = self._log, _Pass(self._log, self._tables)
-        now_ms = log.performer.clock.now_ms()
+        held = self._held()
+        if not held:
+            self._ledgers = {}
+            return
+        try:
+            now_ms = await log.performer.run(believed_ms())
+        except LogstoreError as error:
+            self._tell({f"retention cannot tell the time: {error}"})
+            return
         wanted: list[NewStart] = []
-        ledgers, troubles = {}, set()
-        for number, (topic, leader, policy) in enumerate(self._held()):
+        ledgers, troubles = {}, self._doubts()
+        for number, (topic, leader, policy) in enumerate(held):
             if number % PARTITIONS_PER_TURN == 0:
                 await log.performer.clock.sleep_s(0)
             key = (topic.topic_id, leader.partition)
@@ -69,7 +80,11 @@ class Retention:
             if offset > leader.log_start:
                 wanted.append(NewStart(topic, leader, offset))
         self._ledgers = ledgers
-        outcomes = await raise_led(log, wanted) if wanted else ()
+        await self._raise(wanted, troubles)
+        self._tell(troubles)
+
+    async def _raise(self, wanted: Sequence[NewStart], troubles: set[str]) -> None:
+        outcomes = await raise_led(self._log, wanted) if wanted else ()
         for outcome in outcomes:
             if isinstance(outcome, LogstoreError):
                 troubles.add(f"retention cannot raise log starts: {outcome}")
@@ -77,7 +92,16 @@ class Retention:
         self.raised_count += raised
         if raised:
             logger.info("retention raised log starts: partitions=%d", raised)
-        self._tell(troubles)
+
+    def _doubts(self) -> set[str]:
+        """A wall clock that is ahead: said once for each day that it is."""
+        days = self._log.performer.believed.ahead_ms / DAY_MS
+        if days < DOUBTED_DAYS:
+            return set()
+        return {
+            f"the wall clock of this host is {days:.1f} days ahead of what can be confirmed, so "
+            "nothing is deleted by it yet; if it is wrong, set it right"
+        }
 
     def _held(self) -> list[tuple[Topic, Leader, Policy]]:
         """The partitions that are led here and may not keep everything."""

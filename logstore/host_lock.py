@@ -35,13 +35,13 @@ class HostLock:
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
         inode = os.fstat(self._descriptor).st_ino
-        self.name = f"{_boot_id()}:{path.resolve()}:{inode}"
+        self.name = f"{boot_id()}:{path.resolve()}:{inode}"
 
     def release(self) -> None:
         os.close(self._descriptor)
 
 
-def _boot_id() -> str:
+def boot_id() -> str:
     """One boot of one machine; a lock of an earlier boot is nobody's, but has another name."""
     try:
         return _BOOT_ID.read_text().strip()

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from logstore.backends import EMBEDDED_REGISTRY, Backends, state_directory
+from logstore.believed_time import BelievedTime
 from logstore.chains.identity import Identity, ensure_identity, read_identity
 from logstore.chains.keys import CLUSTER_KEY
 from logstore.clock import Clock
 from logstore.errors import Refused
+from logstore.host_lock import boot_id
 from logstore.location import (
     DirectoryLocation,
     Location,
@@ -33,7 +35,7 @@ from logstore.perform import BlockingPerformer, Performer
 from logstore.registry.memory import MemoryRows
 from logstore.registry.reads import PatientReads
 from logstore.registry.retrying import RetryingRegistry
-from logstore.registry.store import BlockingRowStore, RowStore
+from logstore.registry.store import BlockingRowStore, Registry, RowStore
 
 if TYPE_CHECKING:
     from logstore.history.delta import Tables
@@ -111,7 +113,7 @@ async def open_log(
     try:
         rows = backends.rows(registry_url, "create")
         registry = RetryingRegistry(rows, lambda: secrets.token_hex(8), clock, chance)
-        performer = Performer(store, registry, clock, chance, lambda: secrets.token_bytes(16))
+        performer = _performer(location, store, registry, clock, chance)
         try:
             identity = await performer.run(ensure_identity(registry_url))
         except BaseException:
@@ -152,8 +154,17 @@ async def open_existing(
         rows = MemoryRows()
     registry = RetryingRegistry(rows, lambda: secrets.token_hex(8), clock, chance)
     store = MeteredStore(backends.store(clock), counts)
-    performer = Performer(store, registry, clock, chance, lambda: secrets.token_bytes(16))
+    performer = _performer(location, store, registry, clock, chance)
     return OpenLog(location, performer, identity, counts)
+
+
+def _performer(
+    location: Location, store: ObjectStore, registry: Registry, clock: Clock, chance: random.Random
+) -> Performer:
+    # The files of a directory bear the time of this host, so they are no second witness of it.
+    boot = boot_id() if isinstance(location, DirectoryLocation) else None
+    believed = BelievedTime(boot)
+    return Performer(store, registry, clock, chance, lambda: secrets.token_bytes(16), believed)
 
 
 def _identity_of(backends: Backends) -> Identity | None:

@@ -7,15 +7,17 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
+from logstore.believed_time import BelievedTime, believed_now
 from logstore.clock import Clock, blocking_sleep_s
-from logstore.errors import LogstoreError
+from logstore.errors import LogstoreError, NotFound
 from logstore.objects.store import BlockingObjectStore, ObjectStore
 from logstore.registry.store import Registry, Row
 from logstore.steps import (
     BackOff,
+    BelievedMs,
     Create,
     Delete,
     DeleteRow,
@@ -24,6 +26,8 @@ from logstore.steps import (
     GetRange,
     GetRow,
     ListKeys,
+    ModifiedMs,
+    MonotonicS,
     NowMs,
     PutRow,
     QueryRows,
@@ -56,6 +60,8 @@ class Performer:
     clock: Clock
     chance: random.Random
     draw_nonce: Callable[[], bytes]
+    believed: BelievedTime = field(default_factory=BelievedTime)
+    """What is known of the time, by all that this process asks."""
 
     async def run(self, steps: Steps[T]) -> T:
         answer: Any = None
@@ -74,7 +80,7 @@ class Performer:
 
     async def _perform(self, request: Request) -> Any:
         match request:
-            case Create() | Get() | GetRange() | Delete() | ListKeys():
+            case Create() | Get() | GetRange() | Delete() | ListKeys() | ModifiedMs():
                 return await self._perform_object(request)
             case BackOff(attempt):
                 return await self.clock.sleep_s(back_off_seconds(attempt, self.chance))
@@ -82,6 +88,10 @@ class Performer:
                 return await self.clock.sleep_s(seconds)
             case NowMs():
                 return self.clock.now_ms()
+            case MonotonicS():
+                return self.clock.monotonic_s()
+            case BelievedMs():
+                return await self.run(believed_now(self.believed))
             case DrawNonce():
                 return self.draw_nonce()
             case Together(steps):
@@ -89,7 +99,9 @@ class Performer:
             case _:
                 return await self._perform_row(request)
 
-    async def _perform_object(self, request: Create | Get | GetRange | Delete | ListKeys) -> Any:
+    async def _perform_object(
+        self, request: Create | Get | GetRange | Delete | ListKeys | ModifiedMs
+    ) -> Any:
         match request:
             case Create(key, parts):
                 await self.store.create(key, parts)
@@ -101,6 +113,11 @@ class Performer:
                 await self.store.delete(key)
             case ListKeys(prefix):
                 return sorted([info.key async for info in self.store.list(prefix)])
+            case ModifiedMs(key):
+                async for info in self.store.list(key):
+                    if info.key == key:
+                        return info.modified_ms
+                raise NotFound(f"no object key={key}")
         return None
 
     async def _perform_row(self, request: Request) -> Any:

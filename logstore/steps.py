@@ -56,6 +56,13 @@ class ListKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class ModifiedMs:
+    """The time that the store stamped on an object; `NotFound` where there is none. One LIST."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class GetRow:
     pk: str
     sk: str
@@ -112,6 +119,16 @@ class NowMs:
 
 
 @dataclass(frozen=True, slots=True)
+class MonotonicS:
+    """Seconds of this host's monotonic clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class BelievedMs:
+    """Milliseconds since 1970 to judge by how old something is (`logstore.believed_time`)."""
+
+
+@dataclass(frozen=True, slots=True)
 class DrawNonce:
     """16 random bytes."""
 
@@ -132,6 +149,7 @@ Request = (
     | GetRange
     | Delete
     | ListKeys
+    | ModifiedMs
     | GetRow
     | QueryRows
     | PutRow
@@ -140,6 +158,8 @@ Request = (
     | BackOff
     | Wait
     | NowMs
+    | MonotonicS
+    | BelievedMs
     | DrawNonce
     | Together
 )
@@ -157,3 +177,9 @@ def get_range(key: str, start: int, length: int) -> Steps[bytes]:
     """Bytes [start, start + length) of an object, as steps, for `Together`."""
     data: bytes = yield GetRange(key, start, length)
     return data
+
+
+def believed_ms() -> Steps[int]:
+    """The time to judge by how old something is, as steps."""
+    now_ms: int = yield BelievedMs()
+    return now_ms

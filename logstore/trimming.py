@@ -41,7 +41,7 @@ from logstore.metadata import read_partition_rows, read_topics
 from logstore.perform import Performer
 from logstore.rows import CHAIN, ChainRow, ChainStatus, PartitionRow, TopicStatus, chain_sk
 from logstore.segments.format import HEADER_BYTES
-from logstore.steps import GetRow, NowMs, QueryRows, Steps
+from logstore.steps import BelievedMs, GetRow, NowMs, QueryRows, Steps
 
 GRACE_MS = 3_600_000
 HOLDS_KEPT_MAX = 10_000
@@ -146,6 +146,8 @@ class Trimmer:
         match next_of(row, now_ms, self._grace_ms):
             case Next.WAIT:
                 done.waiting += 1
+            case Next.DELETE if not (yield from self._is_over(row)):
+                done.waiting += 1
             case Next.DELETE if not may_delete:
                 front = yield from cache.front(epoch, row.trim)
                 done.due += 1
@@ -161,6 +163,11 @@ class Trimmer:
                 if is_trim_point(row, trim) and (yield from publish_trim(epoch, row, trim, now_ms)):
                     done.published[epoch] = trim
                     done.waiting += 1
+
+    def _is_over(self, row: ChainRow) -> Steps[bool]:
+        """Whether the grace has passed by what may be believed of the time too."""
+        now_ms: int = yield BelievedMs()
+        return next_of(row, now_ms, self._grace_ms) is Next.DELETE
 
     def _highest(self, cache: IndexCache, epoch: int, row: ChainRow, needs: Needs) -> Steps[int]:
         """The last checkpoint at which nothing holds the chain back; its trim point without one."""

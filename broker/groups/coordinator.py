@@ -221,12 +221,12 @@ class Coordinator:
 
     # Time
 
-    async def sweep(self) -> None:
-        """Drop offsets that are too old, and groups of which nothing is left."""
+    async def sweep(self, now_ms: int) -> None:
+        """Drop offsets that are too old at `now_ms`, and groups of which nothing is left."""
         for number, group in enumerate(list(self.states.groups.values())):
             if self.is_retired:
                 return
-            self._append(retention.expired(group, self._limits.retention_ms, self._clock.now_ms()))
+            self._append(retention.expired(group, self._limits.retention_ms, now_ms))
             if number % GROUPS_AT_ONCE == GROUPS_AT_ONCE - 1:
                 await self._clock.sleep_s(0)
 

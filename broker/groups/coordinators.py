@@ -22,6 +22,7 @@ from logstore.errors import LogstoreError
 from logstore.log.leader import Leader
 from logstore.log.log import Log, Topic
 from logstore.log.topics import TopicExists
+from logstore.steps import believed_ms
 from logstore.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -117,9 +118,17 @@ class Coordinators:
             self.follow()
             await self._clock.sleep_s(FOLLOW_S)
             if self._clock.monotonic_s() >= sweep_at_s:
-                for coordinator in self.loaded():
-                    await coordinator.sweep()
+                await self._sweep()
                 sweep_at_s = self._clock.monotonic_s() + self._sweep_s
+
+    async def _sweep(self) -> None:
+        try:
+            now_ms = await self._log.performer.run(believed_ms())
+        except LogstoreError as error:
+            logger.warning("offsets of groups stay, whatever their age: %s", error)
+            return
+        for coordinator in self.loaded():
+            await coordinator.sweep(now_ms)
 
     # Looking up
 

@@ -130,13 +130,14 @@ class Tables:
         """`version_at`, and what was committed after it, oldest first; everything read anew."""
         return self._log(topic_id).since(time_ms)
 
-    def vacuum(self, topic_id: bytes, retention_hours: int, dry_run: bool) -> int:
+    def vacuum(self, topic_id: bytes, retention_hours: int, dry_run: bool, *, now_ms: int) -> int:
         """Deletes files that no version of the last hours names; says how many. Repeatable.
 
         Also what runs left behind that never committed; no run may take as long as the retention.
+        `now_ms` is what time it is believed to be (`logstore.believed_time`).
         """
         now = self.snapshot(topic_id)
-        since_ms = self._clock.now_ms() - retention_hours * _HOUR_MS
+        since_ms = now_ms - retention_hours * _HOUR_MS
         oldest = None if now is None else self.version_at(topic_id, since_ms)
         if now is None or oldest is None:
             return 0

@@ -15,7 +15,7 @@ from logstore.metadata import read_table_rows, read_topics
 from logstore.perform import Performer, outcome_of
 from logstore.pieces import TopicPartition
 from logstore.rows import TableRow, TopicStatus
-from logstore.steps import Steps
+from logstore.steps import Steps, believed_ms
 
 LOOKS_PER_GRACE = 10
 MARK_EVERY = 32
@@ -43,15 +43,15 @@ class HeldByTables:
         self._grace_ms = grace_ms
         self._known: dict[bytes, _Known] = {}
         self._troubles: Sequence[str] = ()
-        self._looked_at_ms: int | None = None
+        self._looked_at_s: float | None = None
 
     async def look(self, performer: Performer, *, fresh: Collection[bytes] = ()) -> InTables:
         """Of every live topic that has a table; those in `fresh` are asked anew.
 
         Raises as registry and tables do; then nothing may be trimmed.
         """
-        now_ms = performer.clock.now_ms()
-        if not fresh and self._is_recent(now_ms):
+        now_s = performer.clock.monotonic_s()
+        if not fresh and self._is_recent(now_s):
             return InTables(self._ends(), self._troubles, {})
         rows = await performer.run(_live_tables())
         self._known = {key: known for key, known in self._known.items() if key in rows}
@@ -61,12 +61,13 @@ class HeldByTables:
             if topic_id in fresh or not self._is_settled(topic_id, row)
         ]
         if not fresh:
-            self._looked_at_ms = now_ms
+            self._looked_at_s = now_s
             self._troubles = ()
         if not wanted:
             return InTables(self._ends(), self._troubles, {})
         marks = await performer.run(read_marks())
         asked = {topic_id: marks.get(topic_id, NOTHING_VERIFIED) for topic_id in wanted}
+        now_ms = await performer.run(believed_ms())
         found = await self._tables.held(asked, self._grace_ms, now_ms)
         for topic_id in wanted:
             ends = {key: end for key, end in found.ends.items() if key.topic_id == topic_id}
@@ -75,10 +76,10 @@ class HeldByTables:
         await self._mark(performer, marks, found.verified, rows.keys())
         return InTables(self._ends(), self._troubles, found.verified)
 
-    def _is_recent(self, now_ms: int) -> bool:
-        if self._looked_at_ms is None:
+    def _is_recent(self, now_s: float) -> bool:
+        if self._looked_at_s is None:
             return False
-        return 0 <= now_ms - self._looked_at_ms < self._grace_ms // LOOKS_PER_GRACE
+        return (now_s - self._looked_at_s) * 1000 < self._grace_ms // LOOKS_PER_GRACE
 
     def _is_settled(self, topic_id: bytes, row: TableRow) -> bool:
         known = self._known.get(topic_id)

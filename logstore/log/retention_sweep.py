@@ -21,7 +21,7 @@ from logstore.log.records_deletion import Raise, raise_log_starts
 from logstore.log.retention import Ledger, Policy, parts_of_files, parts_of_rows
 from logstore.metadata import read_partition_rows, read_topics
 from logstore.rows import Change, PartitionRow, TopicStatus
-from logstore.steps import NowMs, Steps
+from logstore.steps import BelievedMs, Steps
 
 OFFSET_MAX = 2**63 - 1
 FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
@@ -61,7 +61,7 @@ def topics_to_sweep(defaults: Mapping[str, str]) -> Steps[dict[bytes, Kept]]:
 def sweep(topics: Mapping[bytes, Kept], snapshots: Mapping[bytes, Snapshot]) -> Steps[Swept]:
     """Raise log starts of the partitions of `topics`; `snapshots` are of those with a table."""
     done = Swept()
-    now_ms: int = yield NowMs()
+    now_ms: int = yield BelievedMs()
     checkpoints = ChainCheckpoints(IndexCache())
     wanted: list[Raise] = []
     for (topic_id, number), row in (yield from read_partition_rows()):

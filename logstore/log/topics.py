@@ -32,6 +32,7 @@ from logstore.rows import (
     partition_sk,
 )
 from logstore.steps import (
+    BelievedMs,
     Delete,
     DeleteRow,
     DrawNonce,
@@ -134,11 +135,14 @@ def _is_deleted(topic_id: bytes) -> list[Term]:
 
 def forget_deleted() -> Steps[None]:
     """Remove the rows of topics that were deleted long ago."""
-    now_ms: int = yield NowMs()
+    wall_ms: int = yield NowMs()
     for name, row in (yield QueryRows(TOPIC)):
         topic, deleted_ms = TopicRow.of(row), row.get(DELETED_MS)
         if topic.status is not TopicStatus.DELETED or not isinstance(deleted_ms, int):
             continue
+        if deleted_ms + DELETED_KEPT_MS > wall_ms:
+            continue
+        now_ms: int = yield BelievedMs()
         if deleted_ms + DELETED_KEPT_MS <= now_ms:
             with suppress(ConditionFailed):  # the name has a new life
                 yield DeleteRow(TOPIC, name, _is_deleted(topic.topic_id))

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from logstore.errors import LogstoreError
 from logstore.perform import Performer, outcome_of
-from logstore.steps import BackOff, DrawNonce, NowMs, Request, Steps, Wait
+from logstore.steps import BackOff, BelievedMs, DrawNonce, NowMs, Request, Steps, Wait
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,7 +33,7 @@ def drive(
         match request:
             case BackOff() | Wait():
                 answer = None
-            case NowMs():
+            case NowMs() | BelievedMs():
                 answer = now_ms
             case DrawNonce():
                 answer = nonce

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from logstore.errors import Denied, LogstoreError
 from logstore.history.snapshot import DataFile, TableCommit
 from logstore.rows import CompactionRow, TableRow
+from logstore.steps import believed_ms
 from spark_source.compaction.backlog import TopicState
 from spark_source.compaction.commit import Overtaken
 from spark_source.compaction.merge import RUN_BYTES_MAX, groups_of, within
@@ -74,7 +75,7 @@ class Upkeep:
 
     def folders(self, states: States, copy_rows: CopyRows) -> None:
         """Tables of topics that are gone are dropped; files that nothing names are swept."""
-        now_ms = self._session.ports.clock.now_ms()
+        now_ms = self._perform(believed_ms())
         live = {row.topic_id for row in self._session.ports.reader.topics().values()}
         for topic_id, row in copy_rows.items():
             if topic_id in live:
@@ -120,7 +121,9 @@ class Upkeep:
         self._session.step(f"sweep: {state.topic.name}")
         hours = self._session.options.horizon_hours
         try:
-            count = self._session.ports.tables.vacuum(state.topic.topic_id, hours, False)
+            count = self._session.ports.tables.vacuum(
+                state.topic.topic_id, hours, False, now_ms=now_ms
+            )
         except Denied:
             raise
         except LogstoreError as error:
@@ -133,7 +136,9 @@ class Upkeep:
         """A table whose topic is gone: noticed first, dropped a grace later, or kept."""
         if not row.gone_ms:
             self._session.step(f"topic is gone: {row.topic}")
-            self._perform(note_on_copy_row(topic_id, gone_ms=now_ms))
+            # By the wall clock, which may be ahead: that only delays.
+            seen_ms = max(now_ms, self._session.ports.clock.now_ms())
+            self._perform(note_on_copy_row(topic_id, gone_ms=seen_ms))
         elif may_be_dropped(row, now_ms) and not self._session.options.keep_deleted:
             self._session.step(f"drop table: {row.topic}")
             self._session.ports.tables.delete_table(topic_id)

@@ -17,7 +17,7 @@ from logstore.perform import Performer
 from logstore.reader import TopicPartition
 from logstore.registry.store import Row, Term
 from logstore.rows import TABLE, TableRow
-from logstore.testing.virtual_loop import EPOCH_MS, run
+from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.written import NoTables, WrittenLog
 
 DAY_MS = 86_400_000
@@ -72,6 +72,23 @@ def test_records_older_than_retention_go_and_the_registry_knows() -> None:
         assert reader.partitions(reader.topics())[key].row.log_start == 3
 
     play(story)
+
+
+def test_a_wall_clock_days_ahead_costs_no_record_and_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=4)
+        ahead = VirtualClock(EPOCH_MS + 30 * DAY_MS)
+        async with written.life(performer=replace(written.performer, clock=ahead)) as log:
+            await fill(written, log, [3, 0.5, 0])
+            retention = Retention(log, SETTINGS, NoTables())
+            await retention.run_once()
+            assert log_start(log) == 1
+            await retention.run_once()
+        assert sum("30.0 days ahead" in one.message for one in caplog.records) == 1
+
+    run(scenario())
 
 
 def test_a_topic_wholly_too_old_is_empty_afterwards_and_goes_on() -> None:

@@ -354,7 +354,7 @@ def test_old_offsets_are_swept_away() -> None:
         coordinator = await bench.loaded()
         put(coordinator, 5)
         await VirtualClock().sleep_s(bench.limits.retention_ms / 1000)
-        await coordinator.sweep()
+        await coordinator.sweep(VirtualClock().now_ms())
         assert coordinator.states.groups == {}
 
     play(story)

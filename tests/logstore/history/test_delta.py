@@ -222,13 +222,31 @@ def test_vacuum_deletes_what_no_late_version_names(tmp_path: Path) -> None:
     clock.now += 3_600_000
     snapshot = tables.commit(snapshot, TableCommit({}, {}, merged, files, "merge"))
 
-    assert tables.vacuum(TOPIC_ID, 2, dry_run=False) == 0
+    assert tables.vacuum(TOPIC_ID, 2, dry_run=False, now_ms=clock.now) == 0
     clock.now += 2 * 3_600_000
-    assert tables.vacuum(TOPIC_ID, 2, dry_run=True) == 2
-    assert tables.vacuum(TOPIC_ID, 2, dry_run=False) == 2
-    assert tables.vacuum(TOPIC_ID, 2, dry_run=False) == 0
+    assert tables.vacuum(TOPIC_ID, 2, dry_run=True, now_ms=clock.now) == 2
+    assert tables.vacuum(TOPIC_ID, 2, dry_run=False, now_ms=clock.now) == 2
+    assert tables.vacuum(TOPIC_ID, 2, dry_run=False, now_ms=clock.now) == 0
     left = [info.key for info in store.list(names.table_key(TOPIC_ID) + "/partition")]
     assert left == [f"{names.table_key(TOPIC_ID)}/{merged[0].path}"]
+
+
+def test_vacuum_spares_young_files_that_no_version_names(tmp_path: Path) -> None:
+    """A run may be about to commit them."""
+    clock, store = SetTime(), directory_store(tmp_path)
+    tables = directory_tables(tmp_path, clock)
+    modified_ms = _modified(tmp_path)
+    clock.now = modified_ms - 4 * 3_600_000
+    files = written(store, some_rows(0, 10))
+    snapshot = tables.create(TOPIC_ID, "orders")
+    tables.commit(snapshot, TableCommit({0: 0}, {0: 10}, files, run="r"))
+    young = written(store, some_rows(10, 20), number=1, run="not-committed-yet")
+
+    assert tables.vacuum(TOPIC_ID, 2, dry_run=False, now_ms=modified_ms) == 0
+    assert f"{names.table_key(TOPIC_ID)}/{young[0].path}" in {
+        info.key for info in store.list(names.table_key(TOPIC_ID) + "/partition")
+    }
+    assert tables.vacuum(TOPIC_ID, 2, dry_run=False, now_ms=modified_ms + 3 * 3_600_000) == 1
 
 
 def _modified(root: Path) -> int:

@@ -1,6 +1,7 @@
 """Retention without a broker: by what checkpoints hold, as careful as a leader."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,7 @@ from logstore.log.log import Log
 from logstore.log.retention import Policy
 from logstore.log.retention_sweep import Kept, Swept, sweep, topics_to_sweep
 from logstore.metadata import read_partition_row
-from logstore.testing.virtual_loop import EPOCH_MS, run
+from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.written import WrittenLog
 
 DAY_MS = 86_400_000
@@ -62,6 +63,17 @@ def test_a_topic_is_swept_by_what_it_says_itself_or_the_caller_does(
         assert await log_start(written, topic_id) == expected
         assert (done.raised, done.troubles) == (int(expected > 0), [])
         assert (await swept(written, defaults)).raised == 0
+
+    run(scenario())
+
+
+def test_a_wall_clock_ahead_of_the_stores_costs_no_record() -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=3)
+        topic_id = await two_lives(written, DEFAULTS)
+        written.performer = replace(written.performer, clock=VirtualClock(EPOCH_MS + 30 * DAY_MS))
+        await swept(written, {})
+        assert await log_start(written, topic_id) == 8
 
     run(scenario())
 

@@ -47,8 +47,8 @@ class Disturbed:
     def create(self, topic_id: bytes, topic_name: str) -> Snapshot:
         return self._tables.create(topic_id, topic_name)
 
-    def vacuum(self, topic_id: bytes, retention_hours: int, dry_run: bool) -> int:
-        return self._tables.vacuum(topic_id, retention_hours, dry_run)
+    def vacuum(self, topic_id: bytes, retention_hours: int, dry_run: bool, *, now_ms: int) -> int:
+        return self._tables.vacuum(topic_id, retention_hours, dry_run, now_ms=now_ms)
 
     def checkpoint(self, topic_id: bytes) -> None:
         self._tables.checkpoint(topic_id)
