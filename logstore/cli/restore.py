@@ -58,14 +58,17 @@ def run(options: argparse.Namespace) -> int:
 
 async def _run(options: argparse.Namespace) -> "Restored":
     from logstore.clock import SystemClock
+    from logstore.history.delta import Tables
+    from logstore.log.asked_tables import TablesInThreads
     from logstore.open import open_existing
     from logstore.restore.run import restore
 
+    storage = storage_of(options)
     log = await open_existing(
         options.url,
         clock=SystemClock(),
         chance=random.Random(),
-        storage=storage_of(options),
+        storage=storage,
         lost_registry="imagine" if options.dry_run else "create",
     )
     try:
@@ -73,6 +76,7 @@ async def _run(options: argparse.Namespace) -> "Restored":
             return await restore(
                 log.performer,
                 log.identity.cluster_id,
+                TablesInThreads(lambda: Tables(options.url, storage)),
                 dry_run=options.dry_run,
                 advance=advance,
                 names=dict(options.names),

@@ -37,6 +37,18 @@ def table_key(topic_id: bytes) -> str:
     return f"{TABLES}/{topic_id.hex()}"
 
 
+def table_topic(key: str) -> bytes | None:
+    """The topic id of any key below a table's folder; None for other keys."""
+    parts = key.split("/")
+    if len(parts) < 3 or parts[0] != TABLES:
+        return None
+    try:
+        topic_id = bytes.fromhex(parts[1])
+    except ValueError:
+        return None
+    return topic_id if table_key(topic_id) == f"{parts[0]}/{parts[1]}" else None
+
+
 def log_prefix(topic_id: bytes) -> str:
     return f"{table_key(topic_id)}/_delta_log/"
 

@@ -98,6 +98,11 @@ def standing(records: Iterable[TopicRecord]) -> TopicRecord:
     return max(records, key=lambda one: (_is_deletion(one), one.topic.version))
 
 
+def deletion_in(records: Iterable[TopicRecord]) -> TopicRecord | None:
+    """The record that says the topic was deleted: final, whatever the versions of the others."""
+    return next((record for record in records if _is_deletion(record)), None)
+
+
 def newest_version(records: Iterable[TopicRecord]) -> int:
     return max((record.topic.version for record in records), default=0)
 

@@ -20,6 +20,7 @@ from logstore.chains.walk import (
     read_on,
 )
 from logstore.errors import Corrupt, LogstoreError, NotFound
+from logstore.history.names import TABLES, table_topic
 from logstore.log.topic_record import (
     RECORD_BYTES_MAX,
     TOPICS,
@@ -42,10 +43,18 @@ class Listed:
     checkpoints: list[int] = field(default_factory=list)
 
     def add(self, seq: int) -> None:
+        """Seqs are listed upwards."""
         if self.runs and self.runs[-1][1] == seq:
             self.runs[-1] = (self.runs[-1][0], seq + 1)
         elif len(self.runs) < RUNS_MAX:
             self.runs.append((seq, seq + 1))
+
+    def add_run(self, first: int, end: int) -> None:
+        """Seqs [first, end) are there too, wherever they lie among the others."""
+        touching = [run for run in self.runs if run[0] <= end and run[1] >= first]
+        others = [run for run in self.runs if run not in touching]
+        merged = (min([first, *(r[0] for r in touching)]), max([end, *(r[1] for r in touching)]))
+        self.runs = sorted([*others, merged])
 
     def run_of(self, seq: int) -> tuple[int, int] | None:
         return next((run for run in self.runs if run[0] <= seq < run[1]), None)
@@ -53,7 +62,12 @@ class Listed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One chain. `gone` has, by stretch, the offset below which its segments are deleted."""
+    """One chain. `gone` has, by stretch, the offset below which its segments are deleted.
+
+    `torn` is empty where what is there below the trim point is what a deletion leaves behind. Else
+    it says what is missing: a deletion that died or a segment that came back looks the same as a
+    segment that was lost, and what else knows of those offsets has to tell them apart.
+    """
 
     epoch: int
     broker: int
@@ -63,6 +77,7 @@ class Evidence:
     trim: int
     stretches: Mapping[StretchKey, Extent]
     gone: Mapping[StretchKey, int]
+    torn: str = ""
 
 
 async def list_chains(store: ObjectStore) -> dict[int, Listed]:
@@ -86,6 +101,16 @@ async def list_records(store: ObjectStore) -> dict[bytes, list[str]]:
         place = record_place(info.key)
         if place is not None:
             found.setdefault(place[0], []).append(info.key)
+    return found
+
+
+async def list_tables(store: ObjectStore) -> set[bytes]:
+    """Ids of the topics that have anything where their table would be."""
+    found = set()
+    async for info in store.list(f"{TABLES}/"):
+        topic_id = table_topic(info.key)
+        if topic_id is not None:
+            found.add(topic_id)
     return found
 
 
@@ -158,7 +183,7 @@ def _enter(cluster_id: bytes, epoch: int, listed: Listed) -> Steps[ChainState]:
 def evidence_of(listed: Listed, read: ReadChain) -> Steps[Evidence]:
     """What of the chain is there. Raises `Corrupt` when a piece in its midst is not."""
     state = read.state
-    trim = _trim_point(state, listed)
+    trim, torn = _trim_point(state, listed)
     gone: dict[StretchKey, int] = {}
     if trim:
         front: Checkpoint = yield from read_checkpoint(state.epoch, trim)
@@ -172,34 +197,38 @@ def evidence_of(listed: Listed, read: ReadChain) -> Steps[Evidence]:
         trim=trim,
         stretches=extents_of(state),
         gone=gone,
+        torn=torn,
     )
 
 
-def _trim_point(state: ChainState, listed: Listed) -> int:
+def _trim_point(state: ChainState, listed: Listed) -> tuple[int, str]:
     """The lowest checkpoint from which on every segment and every checkpoint is there; 0: all are.
 
-    Deletion goes upwards, segments first: what is left of a trimmed chain is its opening and one
-    run of segments, and checkpoints are missing only below that.
+    And what is missing below it, where that is not what a finished deletion leaves: it deletes all
+    segments below the trim point and only then the checkpoints there. So where no checkpoint is
+    left below, all segments there were to go, and one that is there came back.
     """
-    end = state.next_seq
-    run = listed.run_of(end - 1) or listed.run_of(end) or (end, end)
-    lower = [r for r in listed.runs if r[1] <= run[0] and r != (0, 1)]
-    if lower:
-        raise _hole(state.epoch, f"segments are missing: seqs=[{lower[-1][1]}, {run[0]})")
+    run = listed.run_of(state.next_seq - 1) or (state.next_seq, state.next_seq)
     there = set(listed.checkpoints)
-    lost = [seq for seq in state.checkpoints if seq not in there and (seq > run[0] or not run[0])]
-    if lost:
-        raise _hole(state.epoch, f"checkpoints are missing: seqs={lost[:10]}")
-    if run[0] == 0:
-        return 0
-    kept = [seq for seq in state.checkpoints if seq >= run[0]]
+    lost = [seq for seq in state.checkpoints if seq not in there]
+    if run[0] == 0 and not lost:
+        return 0, ""
+    lowest = max([run[0], *(seq + 1 for seq in lost)])
+    kept = [seq for seq in state.checkpoints if seq >= lowest]
+    lower = [r for r in listed.runs if r[1] <= run[0] and r != (0, 1)]
+    first_missing = lower[-1][1] if lower else 1
+    segments = f"segments are missing: seqs=[{first_missing}, {run[0]})"
+    checkpoints = f"checkpoints are missing: seqs={lost[:10]}"
+    missing = segments if run[0] else checkpoints
     if not kept:
-        raise _hole(state.epoch, f"segments are missing: seqs=[1, {run[0]})")
-    return kept[0]
+        raise torn_chain(state.epoch, missing)
+    is_finished = run[0] > 0 and all(seq in lost for seq in state.checkpoints if seq < kept[0])
+    is_clean = run[0] > 0 and not lower and not any(seq > run[0] for seq in lost)
+    return kept[0], "" if is_finished or is_clean else missing
 
 
-def _hole(epoch: int, what: str) -> Corrupt:
-    return Corrupt(f"{what} of chain {epoch}; {_PUT_BACK}")
+def torn_chain(epoch: int, missing: str) -> Corrupt:
+    return Corrupt(f"{missing} of chain {epoch}; {_PUT_BACK}")
 
 
 _PUT_BACK = "put the files back from a copy, then run this again"

@@ -1,19 +1,23 @@
 """Which rows a registry must have for the chains that are there: the decision of restore. Pure.
 
 Leadership, stretches, starts and ends come from take entries; trim points, seals and the next epoch
-from what is stored; topics from their rows and records (`restore.topics`).
+from what is stored; topics from their rows and records (`restore.topics`); log starts from all that
+holds offsets, chains and tables (`disposal`).
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
 
 from logstore.chains.checks import Extent
+from logstore.config.topics import TOPIC_SETTINGS
+from logstore.disposal import InTable, Span, restored_log_start
 from logstore.errors import Corrupt, Refused
+from logstore.history.snapshot import Snapshot
 from logstore.log.topic_record import TopicRecord
-from logstore.restore.evidence import Evidence
+from logstore.restore.evidence import Evidence, torn_chain
 from logstore.restore.topics import Led, Records, plan_topics
 from logstore.rows import (
     FORMAT_LEVEL,
@@ -23,10 +27,12 @@ from logstore.rows import (
     ClusterRow,
     PartitionRow,
     StretchRef,
+    TableRow,
     TopicRow,
     TopicStatus,
 )
 
+ON_DELETE = "logstore.table.on.delete"
 TopicPartition = tuple[bytes, int]
 
 
@@ -38,6 +44,8 @@ class Rows:
     chains: dict[int, ChainRow] = field(default_factory=dict)
     topics: dict[str, TopicRow] = field(default_factory=dict)
     partitions: dict[TopicPartition, PartitionRow] = field(default_factory=dict)
+    tables: dict[bytes, TableRow] = field(default_factory=dict)
+    """Copy rows, by topic id."""
     records: list[TopicRecord] = field(default_factory=list)
     """Of topics whose rows are planned and have none: to be written before them."""
 
@@ -51,10 +59,15 @@ class Lead(NamedTuple):
     gone: int
 
 
+Snapshots = Mapping[bytes, Snapshot]
+"""Of every table there is, the newest, by topic id."""
+
+
 def plan_rows(
     cluster_id: bytes,
     chains: Sequence[Evidence],
     old: Rows,
+    snapshots: Snapshots,
     names: Mapping[bytes, str] | None = None,
     records: Records | None = None,
 ) -> Rows:
@@ -66,19 +79,28 @@ def plan_rows(
     _check_same_moment(chains, old)
     brokers = {chain.epoch: chain.broker for chain in chains}
     all_leads = _leads(chains)
-    topics = plan_topics(old.topics, _led(all_leads, old), records or {}, names or {})
+    starts = {
+        partition: _log_start(partition, leads, old, snapshots.get(partition[0]))
+        for partition, leads in all_leads.items()
+    }
+    topics = plan_topics(old.topics, _led(all_leads, starts), records or {}, names or {})
     planned = Rows(
         cluster=_cluster(cluster_id, chains, old.cluster),
         chains={chain.epoch: _chain(chain, old.chains.get(chain.epoch)) for chain in chains},
         topics=topics.rows,
         partitions=dict(old.partitions),
+        tables=_tables(topics.rows, old.tables, snapshots),
         records=topics.records,
     )
     wanted = {topic.topic_id for topic in topics.rows.values() if topic.status is TopicStatus.LIVE}
+    for chain in chains:
+        _check_torn(chain, old, snapshots, wanted)
     for partition, leads in all_leads.items():
         if partition[0] in wanted:
             known = old.partitions.get(partition)
-            planned.partitions[partition] = _partition(partition, leads, known, brokers)
+            planned.partitions[partition] = _partition(
+                partition, leads, starts[partition], known, brokers
+            )
     _fill_up(planned, brokers)
     return planned
 
@@ -98,6 +120,27 @@ def _check_same_moment(chains: Sequence[Evidence], old: Rows) -> None:
                 f"chain {chain.epoch} ends at {chain.end}, the registry knows it up to "
                 f"{max(row.seal, row.checkpoint)}: put back the objects that are missing"
             )
+
+
+def _check_torn(
+    chain: Evidence, old: Rows, snapshots: Snapshots, wanted: Collection[bytes]
+) -> None:
+    """A chain that lacks some segments below others: trimmed, if nobody needs what is missing.
+
+    The old row may say so; else all offsets below the trim point must be below log start, in a
+    table, or of topics that are gone.
+    """
+    row = old.chains.get(chain.epoch)
+    if not chain.torn or (row is not None and row.trim >= chain.trim):
+        return
+    for key, gone in chain.gone.items():
+        partition = (key.topic_id, key.partition)
+        known, snapshot = old.partitions.get(partition), snapshots.get(key.topic_id)
+        log_start = 0 if known is None else known.log_start
+        table_end = 0 if snapshot is None else snapshot.end(key.partition) or 0
+        start = chain.stretches[key].start
+        if key.topic_id in wanted and gone > max(start, log_start, table_end):
+            raise torn_chain(chain.epoch, chain.torn)
 
 
 def _cluster(cluster_id: bytes, chains: Sequence[Evidence], old: ClusterRow | None) -> ClusterRow:
@@ -133,12 +176,12 @@ def _leads(chains: Sequence[Evidence]) -> dict[TopicPartition, list[Lead]]:
 def _partition(
     partition: TopicPartition,
     leads: Sequence[Lead],
+    log_start: int,
     old: PartitionRow | None,
     brokers: Mapping[int, int],
 ) -> PartitionRow:
     _check_they_meet(partition, leads)
     end = leads[-1].extent.end
-    log_start = _log_start(leads, old)
     taken = {lead.leader_epoch: lead for lead in leads}
     refs = {lead.leader_epoch: StretchRef(*lead[:2], lead.extent.start) for lead in leads}
     newest = leads[-1].leader_epoch
@@ -156,24 +199,71 @@ def _partition(
         for number in sorted(refs)
         if number >= newest or taken[number].extent.end > max(refs[number].start, log_start)
     ]
-    return _row(tuple(kept), min(log_start, end), old, brokers)
+    return _row(tuple(kept), log_start, old, brokers)
 
 
-def _log_start(leads: Sequence[Lead], old: PartitionRow | None) -> int:
-    return max(
-        leads[0].extent.start,
-        *(lead.gone for lead in leads if lead.gone > lead.extent.start),
-        0 if old is None else old.log_start,
+def _log_start(
+    partition: TopicPartition, leads: Sequence[Lead], old: Rows, snapshot: Snapshot | None
+) -> int:
+    end = leads[-1].extent.end
+    row = old.partitions.get(partition)
+    segments = [Span(max(lead.gone, lead.extent.start), lead.extent.end) for lead in leads]
+    return restored_log_start(
+        max(leads[0].extent.start, 0 if row is None else row.log_start),
+        end,
+        segments,
+        _in_table(partition, end, old.tables.get(partition[0]), snapshot),
     )
 
 
-def _led(all_leads: Mapping[TopicPartition, Sequence[Lead]], old: Rows) -> dict[bytes, Led]:
+def _in_table(
+    partition: TopicPartition, end: int, copy: TableRow | None, snapshot: Snapshot | None
+) -> InTable | None:
+    """None: neither the store nor the old registry knows that any offset was moved to a table."""
+    number = partition[1]
+    table_end = None if snapshot is None else snapshot.end(number)
+    if snapshot is None or table_end is None:
+        moved = 0 if copy is None else copy.ends.get(number, 0)
+        return InTable(None, moved) if moved else None
+    if table_end > end:
+        raise Corrupt(
+            f"the table holds offsets that no chain has: {_name(partition)} table_end={table_end} "
+            f"chains_end={end}; objects are missing: put the files back from a copy"
+        )
+    return InTable(snapshot.first(number), table_end)
+
+
+def _tables(
+    topics: Mapping[str, TopicRow], old: Mapping[bytes, TableRow], snapshots: Snapshots
+) -> dict[bytes, TableRow]:
+    """Copy rows: without one nobody looks at a table to trim by it, or to drop its old files."""
+    planned = dict(old)
+    for name, topic in topics.items():
+        snapshot = snapshots.get(topic.topic_id)
+        if snapshot is None or topic.status is not TopicStatus.LIVE:
+            continue
+        row = replace(planned.get(topic.topic_id, TableRow(version=-1)), gone_ms=0)
+        if row.version < snapshot.version:
+            on_delete = topic.configs.get(ON_DELETE, str(TOPIC_SETTINGS[ON_DELETE].default))
+            row = replace(
+                row,
+                version=snapshot.version,
+                ends=snapshot.ends,
+                topic=name,
+                on_delete=on_delete,
+            )
+        planned[topic.topic_id] = row
+    return planned
+
+
+def _led(
+    all_leads: Mapping[TopicPartition, Sequence[Lead]], starts: Mapping[TopicPartition, int]
+) -> dict[bytes, Led]:
     """By topic id."""
     found: dict[bytes, Led] = {}
     for (topic_id, number), leads in all_leads.items():
-        log_start = _log_start(leads, old.partitions.get((topic_id, number)))
         known = found.get(topic_id, Led(0, is_empty=True))
-        is_empty = known.is_empty and leads[-1].extent.end <= log_start
+        is_empty = known.is_empty and leads[-1].extent.end <= starts[topic_id, number]
         found[topic_id] = Led(max(known.partitions, number + 1), is_empty)
     return found
 

@@ -3,13 +3,14 @@
     watch        heartbeats and the ends of open chains for longer than a lease: is anybody there?
     seal         every chain without a seal, by a real put, so that no old broker can go on
     checkpoint   at every seal
+    tables       up to where they hold each partition
     records      of topics that have none that says what their row is to say
-    rows         chains, partitions, topics; the cluster row last: no broker starts before that
+    rows         chains, partitions, tables, topics; the cluster row last: no broker starts before
 
 Wherever it dies it can be run again; what was written is found and is what would be written.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,8 +20,11 @@ from logstore.chains.put import create_settled
 from logstore.chains.replay import ChainState
 from logstore.chains.seal import seal_at_end
 from logstore.chains.walk import read_front
-from logstore.errors import ConditionFailed, NotFound, Refused
-from logstore.log.topic_record import TopicRecord, put_record
+from logstore.errors import ConditionFailed, Corrupt, NotFound, Refused
+from logstore.history.snapshot import Snapshot
+from logstore.log.asked_tables import AskedTables
+from logstore.log.topic_record import TopicRecord, deletion_in, put_record
+from logstore.metadata import read_table_rows
 from logstore.perform import Performer
 from logstore.registry.store import Condition, Row, RowAbsent
 from logstore.restore.evidence import (
@@ -30,22 +34,25 @@ from logstore.restore.evidence import (
     evidence_of,
     list_chains,
     list_records,
+    list_tables,
     openings_missing,
     read_chain,
     read_records,
 )
 from logstore.restore.plan import Rows, plan_rows
-from logstore.restore.topics import RESTORED
+from logstore.restore.topics import RESTORED, Records
 from logstore.rows import (
     BROKER,
     CHAIN,
     CLUSTER,
     NOBODY,
+    TABLE,
     TOPIC,
     BrokerRow,
     ChainRow,
     ClusterRow,
     PartitionRow,
+    TableRow,
     TopicRow,
     chain_sk,
     partition_pk,
@@ -88,12 +95,14 @@ class _Ends:
 async def restore(
     performer: Performer,
     cluster_id: bytes,
+    tables: AskedTables,
     *,
     dry_run: bool,
     advance: Advance,
     names: Mapping[bytes, str] | None = None,
 ) -> Restored:
-    """Raises `Refused` when a broker is at work, `Corrupt` when a piece of a chain is missing.
+    """Raises `Refused` when a broker is at work, `Corrupt` when a piece of a chain is missing or a
+    table cannot be read.
 
     `names` are of topics whose rows are lost, by id.
     """
@@ -110,7 +119,9 @@ async def restore(
         evidence.append(await performer.run(steps))
         advance(1)
     records = await performer.run(read_records(await list_records(performer.store)))
-    planned = plan_rows(cluster_id, evidence, old, names, records)
+    there = await list_tables(performer.store)
+    snapshots = await _read_tables(tables, there, records)
+    planned = plan_rows(cluster_id, evidence, old, snapshots, names, records)
     done.lost_topics = {
         name: topic.partitions
         for name, topic in planned.topics.items()
@@ -137,7 +148,28 @@ def _read_rows(cluster_id: bytes) -> Steps[Rows]:
     for pk in partition_pks():
         for sk, row in (yield QueryRows(pk)):
             rows.partitions[topic_partition_of(sk)] = PartitionRow.of(row)
+    rows.tables = yield from read_table_rows()
     return rows
+
+
+async def _read_tables(
+    tables: AskedTables, topic_ids: Collection[bytes], records: Records
+) -> dict[bytes, Snapshot]:
+    """Those of topics that are not deleted."""
+    found = {}
+    for topic_id in sorted(topic_ids):
+        if deletion_in(records.get(topic_id, ())) is not None:
+            continue
+        try:
+            snapshot = await tables.snapshot(topic_id)
+        except (Corrupt, Refused) as error:
+            raise Corrupt(
+                f"a table cannot be read: {error}; put its files back from a copy, or move its "
+                "folder away to go on without what it holds"
+            ) from error
+        if snapshot is not None:
+            found[topic_id] = snapshot
+    return found
 
 
 # Is anybody there?
@@ -189,22 +221,15 @@ def _settle(
     state = read.state
     if not read.is_sealed:
         if not dry_run:
+            first = state.next_seq
             yield from seal_at_end(state, NOBODY)
-            _note_growth(listed, state)
+            listed.add_run(first, state.next_seq + 1)  # what came in meanwhile, and the seal
         done.sealed[epoch] = state.next_seq
     if not dry_run:
         yield from _put_checkpoint(state)
         if state.next_seq not in listed.checkpoints:
             listed.checkpoints.append(state.next_seq)
     return (yield from evidence_of(listed, ReadChain(state, is_sealed=not dry_run)))
-
-
-def _note_growth(listed: Listed, state: ChainState) -> None:
-    """What came in while it was sealed, and the seal."""
-    known = listed.run_of(state.next_seq - 1)
-    if known is None and listed.runs:
-        start = listed.runs[-1][0]
-        listed.runs[-1] = (start, state.next_seq + 1)
 
 
 def _put_checkpoint(state: ChainState) -> Steps[None]:
@@ -251,6 +276,9 @@ def _changes(planned: Rows, old: Rows) -> list[_Change]:
     for key, row in planned.partitions.items():
         place, known = (partition_pk(*key), partition_sk(*key)), old.partitions.get(key)
         changes.append(_Change(place, row.row(), _row(known), "leader_epoch"))
+    for topic_id, table in planned.tables.items():
+        place, copy = (TABLE, topic_id.hex()), old.tables.get(topic_id)
+        changes.append(_Change(place, table.row(), _row(copy), "version"))
     for name, topic in planned.topics.items():
         then = old.topics.get(name)
         changes.append(_Change((TOPIC, name), topic.row(), _row(then), "topic_id"))
@@ -258,7 +286,9 @@ def _changes(planned: Rows, old: Rows) -> list[_Change]:
     return [*changes, _Change(place, planned.cluster.row(), _row(was), "next_epoch")]
 
 
-def _row(value: ChainRow | PartitionRow | TopicRow | ClusterRow | None) -> Row | None:
+def _row(
+    value: ChainRow | PartitionRow | TableRow | TopicRow | ClusterRow | None,
+) -> Row | None:
     return None if value is None else value.row()
 
 

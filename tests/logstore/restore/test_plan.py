@@ -27,14 +27,14 @@ def test_a_deleted_topic_of_an_old_copy_is_not_brought_back() -> None:
     chains = [evidence(1, {0: Extent(0, 5, False)})]
     old = Rows(topics={"orders": TopicRow(TOPIC_ID, TopicStatus.DELETED, 1, {})})
 
-    planned = plan_rows(CLUSTER_ID, chains, old)
+    planned = plan_rows(CLUSTER_ID, chains, old, {})
 
     assert planned.partitions == {}
     assert planned.topics == old.topics
 
 
 def test_a_lost_topic_without_records_is_not_brought_back() -> None:
-    planned = plan_rows(CLUSTER_ID, [evidence(1, {0: Extent(0, 0, False)})], Rows())
+    planned = plan_rows(CLUSTER_ID, [evidence(1, {0: Extent(0, 0, False)})], Rows(), {})
 
     assert (planned.topics, planned.partitions) == ({}, {})
 
@@ -42,12 +42,12 @@ def test_a_lost_topic_without_records_is_not_brought_back() -> None:
 def test_a_lost_topic_gets_the_name_that_is_given_also_when_it_is_empty() -> None:
     chains = [evidence(1, {0: Extent(0, 0, False)})]
 
-    planned = plan_rows(CLUSTER_ID, chains, Rows(), {TOPIC_ID: "orders"})
+    planned = plan_rows(CLUSTER_ID, chains, Rows(), {}, {TOPIC_ID: "orders"})
 
     assert {name: topic.topic_id for name, topic in planned.topics.items()} == {"orders": TOPIC_ID}
     other = Rows(topics={"orders": TopicRow(b"o" * 16, TopicStatus.LIVE, 1, {})})
     with pytest.raises(Refused, match="there already"):
-        plan_rows(CLUSTER_ID, chains, other, {TOPIC_ID: "orders"})
+        plan_rows(CLUSTER_ID, chains, other, {}, {TOPIC_ID: "orders"})
 
 
 def test_an_empty_leadership_of_an_old_copy_stays_above_what_was_taken() -> None:
@@ -64,7 +64,7 @@ def test_an_empty_leadership_of_an_old_copy_stays_above_what_was_taken() -> None
     )
     chains = [evidence(1, {0: Extent(0, 5, False)}), evidence(2, {})]
 
-    assert plan_rows(CLUSTER_ID, chains, old).partitions == {KEY: row}
+    assert plan_rows(CLUSTER_ID, chains, old, {}).partitions == {KEY: row}
 
 
 def test_two_leaders_of_one_leadership_are_an_alarm() -> None:
@@ -73,16 +73,17 @@ def test_two_leaders_of_one_leadership_are_an_alarm() -> None:
             CLUSTER_ID,
             [evidence(1, {0: Extent(0, 5, False)}), evidence(2, {0: Extent(5, 6, False)})],
             Rows(),
+            {},
         )
 
 
 def test_objects_older_than_the_registry_are_refused() -> None:
     old = Rows(chains={2: ChainRow(broker=1, status=ChainStatus.OPEN)})
     with pytest.raises(Refused, match="older than the registry"):
-        plan_rows(CLUSTER_ID, [evidence(1, {})], old)
+        plan_rows(CLUSTER_ID, [evidence(1, {})], old, {})
     old = Rows(chains={1: ChainRow(broker=1, status=ChainStatus.SEALED, seal=99, checkpoint=99)})
     with pytest.raises(Refused, match="knows it up to 99"):
-        plan_rows(CLUSTER_ID, [evidence(1, {})], old)
+        plan_rows(CLUSTER_ID, [evidence(1, {})], old, {})
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(0, 10))
@@ -101,7 +102,7 @@ def test_a_row_lists_what_can_be_read_and_ends_with_the_newest(
     ]
     end = sum(lengths)
 
-    planned = plan_rows(CLUSTER_ID, chains, Rows())
+    planned = plan_rows(CLUSTER_ID, chains, Rows(), {})
 
     gone = min(gone, end)
     if end <= gone:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from logstore.chains.keys import CHECKPOINTS, checkpoint_key, segment_key
+from logstore.chains.keys import CHAINS, CHECKPOINTS, checkpoint_key, segment_key
 from logstore.errors import Corrupt, LogstoreError, Refused
 from logstore.log.log import Log
 from logstore.log.topic_record import TOPICS, record_key
@@ -20,6 +20,7 @@ from logstore.rows import (
     BROKER,
     CHAIN,
     CLUSTER,
+    TABLE,
     TOPIC,
     ChainRow,
     PartitionRow,
@@ -33,9 +34,9 @@ from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from logstore.trimming import Trimmer
-from tests.logstore.written import WrittenLog, read_pieces
+from tests.logstore.written import NoTables, WrittenLog, read_pieces
 
-PLACES = (CLUSTER, BROKER, CHAIN, TOPIC, *partition_pks())
+PLACES = (CLUSTER, BROKER, CHAIN, TOPIC, TABLE, *partition_pks())
 
 Story = Callable[[WrittenLog], Awaitable[None]]
 
@@ -78,7 +79,9 @@ def cluster_id(written: WrittenLog) -> bytes:
 
 
 async def rebuild(written: WrittenLog, cluster: bytes, *, dry_run: bool = False) -> Restored:
-    return await restore(written.performer, cluster, dry_run=dry_run, advance=lambda count: None)
+    return await restore(
+        written.performer, cluster, NoTables(), dry_run=dry_run, advance=lambda count: None
+    )
 
 
 async def check_everything_is_there(written: WrittenLog, names: dict[bytes, str]) -> None:
@@ -375,6 +378,27 @@ def test_what_was_trimmed_stays_trimmed() -> None:
         await check_everything_is_there(written, names)
 
     play(story)
+
+
+def test_an_open_chain_that_is_trimmed_to_its_tail_is_sealed_by_the_first_run() -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=3)
+        async with written.life() as log:
+            await log.create_topic("orders", 1, {})
+            await write(written, log, "orders", 0, 9)
+        cluster, (key,) = cluster_id(written), written.records
+        place = partition_pk(*key), partition_sk(*key)
+        await change(written.rows, *place, {"log_start": 9})
+        trimmer = Trimmer(cluster, grace_ms=0)
+        for _ in range(2):
+            await trimmer.trim_once(written.performer)
+        assert {info.key for info in written.objects.list(CHAINS)} == {segment_key(1, 0)}
+        put_back(written, MemoryRows())
+        done = await rebuild(written, cluster)
+        assert set(done.sealed) == {1}
+        assert not audit(written.objects, written.rows).violations
+
+    run(scenario())
 
 
 def test_no_checkpoint_is_made_twice() -> None:

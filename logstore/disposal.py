@@ -1,0 +1,89 @@
+"""Which data may be deleted, and where a log starts: the one module that decides. Pure.
+
+Rows, topic records, tables and chains are four witnesses, and each of them can be lost or be an
+older copy. Nothing is deleted because one of them says so or says nothing:
+
+    what                       may be deleted when
+    segments, of one topic     the topic is deleted (below); or all their offsets are below log
+                               start or in its table (`chains.trim`, `log.held_by_tables`)
+    everything of a topic      the registry has no live row of its id, and a topic record says that
+                               it was deleted; without that record the registry is an old copy
+
+A registry that was lost gets its log starts from what is left: no log start is raised above what
+chains or tables still hold.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import NamedTuple
+
+from logstore.rows import TopicRow, TopicStatus
+
+
+class Fate(Enum):
+    """What is known of a topic id that chains or tables hold data of."""
+
+    LIVE = "the registry has the topic"
+    UNRECORDED = "the topic is being deleted, and no record of the deletion is stored yet"
+    DELETED = "no live row, and a record says that the topic was deleted"
+    UNKNOWN = "no row of the topic, and no record says that it was deleted"
+
+
+def fate_of(row: TopicRow | None, *, deletion_recorded: bool) -> Fate:
+    """`row` is the registry's row with this topic id, None if it has none.
+
+    A live row prevails over a record of a deletion: the registry may be older than the deletion,
+    and then it is `logstore restore` that settles it.
+    """
+    if row is not None and row.status is TopicStatus.LIVE:
+        return Fate.LIVE
+    if deletion_recorded:
+        return Fate.DELETED
+    return Fate.UNKNOWN if row is None else Fate.UNRECORDED
+
+
+class Span(NamedTuple):
+    """Offsets [start, end) of one partition."""
+
+    start: int
+    end: int
+
+
+class InTable(NamedTuple):
+    """A partition in its topic's table: `first` is the lowest offset that a file may hold, None
+    without files; `end` is the table end.
+    """
+
+    first: int | None
+    end: int
+
+
+def restored_log_start(
+    known: int, end: int, segments: Iterable[Span], table: InTable | None
+) -> int:
+    """The log start of a partition whose row is lost or old, at least `known`, at most `end`.
+
+    `known` is what the old row says, `end` the end of the log, `segments` the offsets that chains
+    hold; `table` is None only where the partition never had one. Offsets that were trimmed were
+    below log start, or in the table. Without a table all that lies below a gap is therefore below
+    log start. With one the gap may come from a table that lost commits, and a log start above the
+    gap would let its other files be dropped: so the gap stays, and reading there fails until the
+    table is put back or a client deletes the records.
+    """
+    spans = [span for span in segments if span.start < span.end]
+    if table is not None:
+        if table.first is not None and table.first < table.end:
+            spans.append(Span(table.first, table.end))
+        start = min((span.start for span in spans), default=end)
+    else:
+        start = _contiguous_from(end, spans)
+    return min(max(known, start), end)
+
+
+def _contiguous_from(end: int, spans: Iterable[Span]) -> int:
+    """The lowest offset from which on every offset below `end` is in one of `spans`."""
+    start = end
+    for span in sorted(spans, key=lambda span: span.end, reverse=True):
+        if span.end >= start:
+            start = min(start, span.start)
+    return start
