@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from logstore.believed_time import BelievedTime, believed_now
-from logstore.clock import Clock, blocking_sleep_s
+from logstore.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.errors import LogstoreError, NotFound
 from logstore.objects.store import BlockingObjectStore, ObjectStore
 from logstore.registry.store import Registry, Row
@@ -175,6 +175,7 @@ class BlockingPerformer:
     chance: random.Random
     threads: ThreadPoolExecutor | None = None
     sleep_s: Callable[[float], None] = blocking_sleep_s
+    monotonic_s: Callable[[], float] = SystemClock().monotonic_s
 
     def run(self, steps: Steps[T]) -> T:
         answer: Any = None
@@ -207,6 +208,8 @@ class BlockingPerformer:
                 return self.sleep_s(back_off_seconds(attempt, self.chance))
             case Wait(seconds):
                 return self.sleep_s(seconds)
+            case MonotonicS():
+                return self.monotonic_s()
             case Together(steps):
                 # In the pool's threads nothing waits for the pool, or all of them might.
                 inner = replace(self, threads=None)

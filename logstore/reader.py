@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from logstore.chains.follow import Follower
+from logstore.chains.follow import ROW_AGE_S_MAX, Follower
 from logstore.chains.keys import segment_key
 from logstore.chains.replay import SegmentSpan, StretchKey
 from logstore.chains.seal import read_chain_row
@@ -65,8 +65,6 @@ __all__ = [
 PREFETCH_SEGMENTS = 2
 FRONTS_TOGETHER = 32
 GET_ATTEMPTS_MAX = 8
-IDLE_READS_PER_LOOK = 32
-"""After so many reads of a chain that found nothing new, its row is looked at."""
 
 
 class SegmentGone(Retryable):
@@ -107,10 +105,11 @@ class FoundBatch(NamedTuple):
 class LogReader:
     """Plans reads of one log. Not for several threads at once."""
 
-    def __init__(self, log: ReadableLog) -> None:
+    def __init__(self, log: ReadableLog, *, row_age_s_max: float = ROW_AGE_S_MAX) -> None:
+        """`row_age_s_max`: as for `Follower`; at most half of the grace of deletion."""
         self._log = log
+        self._row_age_s_max = row_age_s_max
         self._followers: dict[int, Follower] = {}
-        self._idle: dict[int, int] = {}
         self._sealed: set[int] = set()
         self._checkpoints = ChainCheckpoints(IndexCache())
 
@@ -153,10 +152,9 @@ class LogReader:
         }
         chains = {row.chain for row in rows.values()}
         for chain in chains:
-            self._advance(chain, look_every=1)
+            self._log.performer.run(self._follower(chain).advance())
         for chain in set(self._followers) - chains:
             del self._followers[chain]
-            self._idle.pop(chain, None)
         return {key: PartitionView(row, self._end(key, row)) for key, row in rows.items()}
 
     def follow(
@@ -168,7 +166,7 @@ class LogReader:
         """
         news = 0
         for chain in {view.row.chain for view in views.values()}:
-            news += self._advance(chain, look_every=IDLE_READS_PER_LOOK)
+            news += self._log.performer.run(self._follower(chain).advance())
             if self._follower(chain).is_sealed:
                 return None
         if not news:
@@ -208,22 +206,11 @@ class LogReader:
         found = self._log.performer.run(self._offset_for_time(key, view, timestamp, start))
         return None if found is None else max(found, start)
 
-    def _advance(self, chain: int, *, look_every: int) -> int:
-        """How many segments of a chain are new; or 1 when it was entered anew.
-
-        Where nothing is new for long, its row tells whether what follows was trimmed (rule 6).
-        """
-        follower = self._follower(chain)
-        news = self._log.performer.run(follower.advance())
-        self._idle[chain] = 0 if news else self._idle.get(chain, 0) + 1
-        if self._idle[chain] < look_every:
-            return news
-        self._idle[chain] = 0
-        return int(self._log.performer.run(follower.look_at_row()))
-
     def _follower(self, chain: int) -> Follower:
         if chain not in self._followers:
-            self._followers[chain] = Follower(self.cluster_id, chain)
+            self._followers[chain] = Follower(
+                self.cluster_id, chain, row_age_s_max=self._row_age_s_max
+            )
         return self._followers[chain]
 
     def _end(self, key: TopicPartition, row: PartitionRow) -> int:

@@ -40,7 +40,7 @@ from logstore.index.lookup import IndexCache, checkpoints_of
 from logstore.metadata import read_partition_rows, read_topics
 from logstore.perform import Performer
 from logstore.rows import CHAIN, ChainRow, ChainStatus, PartitionRow, TopicStatus, chain_sk
-from logstore.segments.format import HEADER_BYTES
+from logstore.segments.format import HEADER_BYTES, SegmentKind, decode_header
 from logstore.steps import BelievedMs, GetRow, NowMs, QueryRows, Steps
 
 GRACE_MS = 3_600_000
@@ -210,12 +210,19 @@ def _read_rows() -> Steps[tuple[frozenset[bytes], dict[TopicPartition, Partition
 def _check_registry_is_newest(cluster_id: bytes) -> Steps[None]:
     """An old copy of a registry knows less of what is live than the log holds."""
     cluster = yield from read_cluster(cluster_id)
+    epoch = cluster.next_epoch
     try:
-        yield from get_patiently(segment_key(cluster.next_epoch, 1), 0, HEADER_BYTES)
+        # A chain with a seal at seq 1 holds nothing: its maker died before it raised the row.
+        while (yield from _kind_at(epoch, 1)) is SegmentKind.SEAL:
+            epoch += 1
     except NotFound:
         return
     if (yield from read_cluster(cluster_id)).next_epoch == cluster.next_epoch:
-        raise Refused(f"chain {cluster.next_epoch} is there already: {OLD_REGISTRY}")
+        raise Refused(f"chain {epoch} is there already: {OLD_REGISTRY}")
+
+
+def _kind_at(epoch: int, seq: int) -> Steps[SegmentKind]:
+    return decode_header((yield from get_patiently(segment_key(epoch, seq), 0, HEADER_BYTES))).kind
 
 
 def _hold(cache: IndexCache, front: Checkpoint, needs: Needs) -> Steps[Hold | None]:

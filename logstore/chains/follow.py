@@ -3,6 +3,11 @@
 A follower enters at the chain's last checkpoint (safety rule 6) and reads on by GET of the next
 seq. Its index rows go back to that checkpoint; when the owner checkpoints again, what that sums up
 is dropped here and found there, so that memory stays bounded however long one follows.
+
+An absent segment means the tail only while the chain's row is younger than half the grace of
+deletion and has its trim point no higher. Otherwise the row is read after the segments: if the trim
+point has passed what was read, or a seal lies below it, the chain is entered again at its newest
+checkpoint. Entering ends with the same comparison, because it may take longer than the grace.
 """
 
 from logstore.chains.checkpoint import rebase
@@ -10,6 +15,7 @@ from logstore.chains.replay import ChainState, Stretch
 from logstore.chains.seal import read_chain_row
 from logstore.chains.state import PartitionState, Producer
 from logstore.chains.walk import (
+    MissingCheckpoint,
     MissingPiece,
     Sealed,
     Seen,
@@ -17,17 +23,26 @@ from logstore.chains.walk import (
     read_checkpoint,
     read_on,
 )
+from logstore.errors import NotFound, Retryable
 from logstore.rows import ChainRow
-from logstore.steps import Steps
+from logstore.steps import MonotonicS, Steps
 
 SEGMENTS_PER_ROW_READ = 64
 """How many new segments it takes until the chain's row is read again for a newer checkpoint."""
+
+ROW_AGE_S_MAX = 30.0
+"""Half of the shortest grace of deletion that a broker accepts (`logstore.delete.grace.ms`)."""
+
+ENTERS_MAX = 100
 
 
 class Follower:
     """One chain as a reader knows it. `state` is at the first seq not seen yet."""
 
-    def __init__(self, cluster_id: bytes, epoch: int) -> None:
+    def __init__(
+        self, cluster_id: bytes, epoch: int, *, row_age_s_max: float = ROW_AGE_S_MAX
+    ) -> None:
+        """`row_age_s_max`: half of the grace of deletion, or less where that is not known."""
         self.epoch = epoch
         self.is_sealed = False
         self.entered_count = 0
@@ -35,6 +50,8 @@ class Follower:
         self._cluster_id = cluster_id
         self._state: ChainState | None = None
         self._row_read_at = 0
+        self._row_age_s_max = row_age_s_max
+        self._row_s = 0.0
 
     @property
     def is_entered(self) -> bool:
@@ -57,7 +74,7 @@ class Follower:
         At most `segments_max`, `width` at a time at first; entering reads all there is.
         """
         if self._state is None:
-            yield from self._enter((yield from read_chain_row(self.epoch)))
+            yield from self._enter((yield from self._read_row()))
             return self.state.next_seq - self._row_read_at
         if self.is_sealed:
             return 0
@@ -67,37 +84,68 @@ class Follower:
                 self.state, width=width, segments_max=segments_max, seen=seen
             )
         except MissingPiece:
-            row = yield from read_chain_row(self.epoch)
+            row = yield from self._read_row()
             if row.checkpoint <= self.state.next_seq:
                 raise
             yield from self._enter(row)
             return self.state.next_seq - before
-        self.is_sealed = isinstance(found, Sealed)
-        if self.state.next_seq - self._row_read_at >= SEGMENTS_PER_ROW_READ:
-            self._row_read_at = self.state.next_seq
-            yield from self._drop_what_is_summed_up((yield from read_chain_row(self.epoch)))
+        is_seal = isinstance(found, Sealed)
+        is_row_due = is_seal or (yield from self._is_row_due())
+        if not (is_row_due and (yield from self.look_at_row())):
+            self.is_sealed = is_seal
         return self.state.next_seq - before
 
     def look_at_row(self) -> Steps[bool]:
-        """Whether what followed had been trimmed away: then the chain was entered anew.
+        """Read the chain's row; True: what followed had been trimmed, the chain was entered again.
 
-        To be asked when nothing was found for long: only then may the next seq be missing because
-        it was deleted (safety rule 6).
+        Only this tells a deleted segment or a void seal from the end of the chain (safety rule 6).
         """
-        row = yield from read_chain_row(self.epoch)
-        if row.trim <= self.state.next_seq:
-            yield from self._drop_what_is_summed_up(row)
-            return False
+        row = yield from self._read_row()
+        while row.trim <= self.state.next_seq:
+            try:
+                yield from self._drop_what_is_summed_up(row)
+            except MissingCheckpoint:
+                before, row = row, (yield from self._read_row())
+                if row.checkpoint <= before.checkpoint:
+                    raise
+            else:
+                self._row_read_at = self.state.next_seq
+                return False
         yield from self._enter(row)
         return True
 
+    def _is_row_due(self) -> Steps[bool]:
+        if self.state.next_seq - self._row_read_at >= SEGMENTS_PER_ROW_READ:
+            return True
+        now_s: float = yield MonotonicS()
+        return now_s - self._row_s > self._row_age_s_max
+
+    def _read_row(self) -> Steps[ChainRow]:
+        asked_s: float = yield MonotonicS()
+        row = yield from read_chain_row(self.epoch)
+        self._row_s = asked_s
+        return row
+
     def _enter(self, row: ChainRow) -> Steps[None]:
-        """At the last checkpoint, and on to the tail."""
-        entered = yield from read_chain_at(self._cluster_id, self.epoch, row.checkpoint)
-        self._row_read_at = entered.next_seq
-        self.is_sealed = isinstance((yield from read_on(entered, width=1)), Sealed)
-        self._state = entered
-        self.entered_count += 1
+        """At the last checkpoint, and on to the tail; again where that was trimmed meanwhile."""
+        for _ in range(ENTERS_MAX):
+            try:
+                entered = yield from read_chain_at(self._cluster_id, self.epoch, row.checkpoint)
+                entered_at = entered.next_seq
+                found = yield from read_on(entered, width=1)
+            except (MissingCheckpoint, MissingPiece, NotFound):
+                before, row = row, (yield from self._read_row())
+                if row.checkpoint <= before.checkpoint:
+                    raise
+                continue
+            row = yield from self._read_row()
+            if row.trim <= entered.next_seq:
+                self._row_read_at = entered_at
+                self.is_sealed = isinstance(found, Sealed)
+                self._state = entered
+                self.entered_count += 1
+                return
+        raise Retryable(f"the trim point of a chain keeps moving while it is read: {self.epoch}")
 
     def _drop_what_is_summed_up(self, row: ChainRow) -> Steps[None]:
         if self.state.checkpoint < row.checkpoint <= self.state.next_seq:

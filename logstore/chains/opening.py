@@ -8,14 +8,18 @@ it made between the two would else never look there. When the opening of n is th
     the row has moved on               → somebody else drew n; read again
     the row stays for a whole lease    → whoever created the opening died before it raised the row:
                                          seal that chain at seq 1, raise the row, try n + 1
-    a segment at seq 1, a checkpoint   → the registry is older than the log: stop
+    a segment at seq 1, or a checkpoint above it, and the row, read after that, still says n
+                                       → the registry is older than the log: stop
+
+A seal at seq 1 and a checkpoint there are those of a takeover: the maker died between the chain row
+and the raise, and its chain, which holds nothing, was taken over by that row.
 
 A chain row that is there already for a freshly drawn epoch means the same as that last case.
 """
 
 from dataclasses import dataclass
 
-from logstore.chains.keys import checkpoints_prefix
+from logstore.chains.keys import checkpoints_prefix, seq_of
 from logstore.chains.put import Stored, Taken, put_once
 from logstore.chains.walk import list_patiently
 from logstore.errors import ConditionFailed, Fenced, Refused
@@ -103,20 +107,26 @@ def _bury(cluster_id: bytes, broker: int, epoch: int, opening: Taken) -> Steps[N
         raise Refused(
             f"chain {epoch} does not begin with an opening of this cluster; {OLD_REGISTRY}"
         )
-    if (
-        yield from list_patiently(checkpoints_prefix(epoch))
-    ):  # its first segments may be gone again
-        raise Refused(
-            f"chain {epoch} has checkpoints that the registry does not know: {OLD_REGISTRY}"
-        )
+    keys = yield from list_patiently(checkpoints_prefix(epoch))
+    if any(seq_of(key) > 1 for key in keys):  # its first segments may be gone again
+        yield from _refuse_unless_drawn(cluster_id, epoch, "checkpoints")
+        return
     seal = yield from _bare(SegmentKind.SEAL, cluster_id, broker, epoch, 1, header.nonce)
     put = yield from put_once(epoch, seal)
     if isinstance(put, Taken) and (put.header is None or put.header.kind is not SegmentKind.SEAL):
-        raise Refused(
-            f"chain {epoch} holds segments that the registry does not know: {OLD_REGISTRY}"
-        )
+        yield from _refuse_unless_drawn(cluster_id, epoch, "segments")
+        return
     # If somebody else buried it first the row has moved, which is all we want.
     yield from _raise_row(epoch)
+
+
+def _refuse_unless_drawn(cluster_id: bytes, epoch: int, what: str) -> Steps[None]:
+    """Raises `Refused` where the cluster row, read after the log, does not know the epoch.
+
+    Its maker may have been slow: it raised the row after that was read here, and wrote the chain.
+    """
+    if (yield from read_cluster(cluster_id)).next_epoch == epoch:
+        raise Refused(f"chain {epoch} holds {what} that the registry does not know: {OLD_REGISTRY}")
 
 
 def _bare(

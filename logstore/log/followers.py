@@ -189,8 +189,8 @@ class _Chain:
     cluster_id: bytes
     epoch: int
     performer: Performer
-    row_again_s: float
-    """Half the grace of deletion: a next seq missing for longer may have been deleted (rule 6)."""
+    row_age_s_max: float
+    """Half the grace of deletion: by an older row an absent segment may be deleted (rule 6)."""
 
     partitions: dict[StretchKey, Followed] = field(default_factory=dict)
     error: LogstoreError | None = None
@@ -198,10 +198,12 @@ class _Chain:
     follower: Follower = field(init=False)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _tail_seen_s: float = float("-inf")
-    _found_s: float = float("-inf")
 
     def __post_init__(self) -> None:
-        self.follower = Follower(self.cluster_id, self.epoch)
+        self.follower = self._new_follower()
+
+    def _new_follower(self) -> Follower:
+        return Follower(self.cluster_id, self.epoch, row_age_s_max=self.row_age_s_max)
 
     @property
     def is_entered(self) -> bool:
@@ -239,7 +241,7 @@ class _Chain:
             except LogstoreError as error:
                 # What was half applied is worth nothing; another try begins at the checkpoint.
                 self.error = error
-                self.follower = Follower(self.cluster_id, self.epoch)
+                self.follower = self._new_follower()
                 raise
             self.error = None
             return count
@@ -250,7 +252,7 @@ class _Chain:
         entered_count = follower.entered_count
         if not follower.is_entered:
             count = await perform(follower.advance())
-            self._note(1, is_at_tail=True)
+            self._tail_seen_s = self.performer.clock.monotonic_s()
             self._tell_all()
             return count
         touched: set[StretchKey] = set()
@@ -266,19 +268,9 @@ class _Chain:
                 self.partitions[key].advance()
         if follower.entered_count > entered_count:
             self._tell_all()
-        self._note(count, is_at_tail=width is None or count < width)
-        if self.performer.clock.monotonic_s() - self._found_s > self.row_again_s:
-            if await perform(follower.look_at_row()):
-                self._tell_all()
-            self._note(1, is_at_tail=False)
+        if width is None or count < width:
+            self._tail_seen_s = self.performer.clock.monotonic_s()
         return count
-
-    def _note(self, count: int, *, is_at_tail: bool) -> None:
-        now_s = self.performer.clock.monotonic_s()
-        if count:
-            self._found_s = now_s
-        if is_at_tail:
-            self._tail_seen_s = now_s
 
     def _tell_all(self) -> None:
         for followed in tuple(self.partitions.values()):

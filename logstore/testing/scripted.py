@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from logstore.errors import LogstoreError
 from logstore.perform import Performer, outcome_of
-from logstore.steps import BackOff, BelievedMs, DrawNonce, NowMs, Request, Steps, Wait
+from logstore.steps import BackOff, BelievedMs, DrawNonce, MonotonicS, NowMs, Request, Steps, Wait
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -35,6 +35,8 @@ def drive(
                 answer = None
             case NowMs() | BelievedMs():
                 answer = now_ms
+            case MonotonicS():
+                answer = now_ms / 1000
             case DrawNonce():
                 answer = nonce
             case _:

@@ -30,7 +30,8 @@ class _Reader(LogReader):
 
     def __init__(self, world: World, performer: Performer) -> None:
         # Only what it does at once, in a thread that may wait, asks its log for a performer.
-        super().__init__(cast(ReadableLog, SimpleNamespace(identity=world.identity)))
+        log = cast(ReadableLog, SimpleNamespace(identity=world.identity))
+        super().__init__(log, row_age_s_max=world.plan.settings.delete_grace_s / 2)
         self._performer = performer
 
     async def view(self, key: TopicPartition) -> PartitionView | None:
@@ -38,9 +39,7 @@ class _Reader(LogReader):
         rows = dict(await self._performer.run(read_partition_rows()))
         chains = {row.chain for row in rows.values()}
         for chain in sorted(chains):
-            follower = self._follower(chain)
-            if not await self._performer.run(follower.advance()):
-                await self._performer.run(follower.look_at_row())
+            await self._performer.run(self._follower(chain).advance())
         for chain in set(self._followers) - chains:
             del self._followers[chain]
         row = rows.get(key)

@@ -43,15 +43,21 @@ class Plan:
 def draw_cluster_plan(chance: random.Random) -> Plan:
     """A plan for two to four brokers."""
     plan = draw_plan(chance)
+    brokers, partitions = chance.randint(2, 4), chance.randint(2, 8)
+    moves, faults_s = chance.random() < 0.6, chance.uniform(15, 50)
+    replicas, follower_reads = chance.randint(1, 3), chance.choice((0.0, 0.3, 0.7))
+    grace_s = chance.choice((0.0, 5.0, 10.0, 30.0))
+    settings = replace(plan.settings, delete_grace_s=grace_s) if grace_s else plan.settings
     return replace(
         plan,
-        brokers=chance.randint(2, 4),
-        partitions=chance.randint(2, 8),
-        moves=chance.random() < 0.6,
-        faults_s=chance.uniform(15, 50),
-        replicas=chance.randint(1, 3),
-        follower_reads=chance.choice((0.0, 0.3, 0.7)),
-        grace_s=chance.choice((0.0, 5.0, 10.0, 30.0)),
+        settings=settings,
+        brokers=brokers,
+        partitions=partitions,
+        moves=moves,
+        faults_s=faults_s,
+        replicas=replicas,
+        follower_reads=follower_reads,
+        grace_s=grace_s,
         clocks_differ=chance.random() < 0.5,
     )
 

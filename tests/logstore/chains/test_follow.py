@@ -1,5 +1,6 @@
 """Following a chain: what is committed so far, from its last checkpoint on, in bounded memory."""
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 
@@ -9,15 +10,20 @@ from hypothesis import strategies as st
 
 from logstore.chains.checkpoint import encode_checkpoint
 from logstore.chains.follow import SEGMENTS_PER_ROW_READ, Follower, copy_of
-from logstore.chains.keys import segment_key
+from logstore.chains.keys import checkpoint_key, segment_key
 from logstore.chains.replay import ChainState, StretchKey
 from logstore.chains.state import PRODUCER_EXPIRATION_MS, encode_state
 from logstore.chains.take import encode_inline
-from logstore.chains.walk import MissingPiece, read_on
+from logstore.chains.walk import MissingCheckpoint, MissingPiece, read_on
 from logstore.errors import Refused
 from logstore.index.rows import row_at, row_count
+from logstore.objects.memory import MemoryObjects, MemoryStore
+from logstore.registry.store import Row
 from logstore.rows import CHAIN, ChainRow, ChainStatus, chain_sk
-from logstore.segments.format import EntryKind, Index, decode_front
+from logstore.segments.format import EntryKind, Index, SegmentKind, decode_front
+from logstore.steps import GetRange
+from logstore.testing.scripted import resume, stop_before
+from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.golden.samples import BROKER, CLUSTER_ID, EPOCH, state
 from tests.logstore.chains.built import BuiltChain, open_chain_row
@@ -247,5 +253,164 @@ def test_pieces_of_a_state_that_were_trimmed_first_are_found_in_the_checkpoint(
         assert follower.entered_count == 1
         (stretch,) = follower.state.stretches.values()
         assert len(stretch.state.producers) == 2_000
+
+    run(scenario())
+
+
+class TrimmedWhileRead(MemoryStore):
+    """Calls `trim` once, before read number `number`."""
+
+    def __init__(self, objects: MemoryObjects, number: int, trim: Callable[[], None]) -> None:
+        super().__init__(objects)
+        self.reads_left = number
+        self._trim = trim
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        if not self.reads_left:
+            self._trim()
+        self.reads_left -= 1
+        return await super().get_range(key, start, length)
+
+
+def trimmed_at_a_new_checkpoint(chain: BuiltChain) -> None:
+    """The chain goes on, and what lies below its newest checkpoint is deleted."""
+    last = chain.chain_row().checkpoint
+    for _ in range(5):
+        chain.add_batches(1)
+    checkpoint = chain.add_checkpoint()
+    chain.register(replace(chain.chain_row(), trim=checkpoint))
+    for seq in range(1, checkpoint):
+        chain.objects.delete(segment_key(EPOCH, seq))
+    if last:
+        chain.objects.delete(checkpoint_key(EPOCH, last))
+    chain.add_batches(2)
+
+
+def chain_with_a_checkpoint(*, checkpoint: bool) -> BuiltChain:
+    chain = BuiltChain()
+    chain.register(open_chain_row())
+    chain.add_opening()
+    chain.add_take()
+    chain.add_batches(1, 2)
+    if checkpoint:
+        chain.add_checkpoint()
+        chain.add_batches(1)
+    return chain
+
+
+@pytest.mark.parametrize("checkpoint", [True, False])
+@pytest.mark.parametrize("number", range(8))
+def test_a_chain_that_is_trimmed_while_it_is_entered_is_read_to_its_tail(
+    number: int, *, checkpoint: bool
+) -> None:
+    """Entering takes time: a checkpoint or a segment may go before it is read."""
+
+    async def scenario() -> None:
+        chain = chain_with_a_checkpoint(checkpoint=checkpoint)
+        follower = Follower(CLUSTER_ID, EPOCH)
+        store = TrimmedWhileRead(chain.objects, number, lambda: trimmed_at_a_new_checkpoint(chain))
+        await replace(chain.performer, store=store).run(follower.advance())
+        if store.reads_left >= 0:
+            return  # it was over before
+
+        assert follower.state.next_seq == chain.seq
+        (stretch,) = follower.state.stretches.values()
+        assert stretch.end == chain.offset
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_pieces_of_a_state_that_go_while_a_chain_is_entered_are_found_in_the_checkpoint(
+    number: int,
+) -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=1000)
+        async with written.life() as log:
+            leader = (await log.create_topic("orders", 1, {})).leaders[0]
+            for producer in range(2_000):
+                written.append(
+                    leader, [EPOCH_MS], producer_id=producer, producer_epoch=0, base_sequence=0
+                )
+        async with written.life() as log:
+            cluster_id, epoch = log.cluster_id, log.epoch
+        found = at_once(written.rows.get(CHAIN, chain_sk(epoch)))
+        assert found is not None
+        row = ChainRow.of(found)
+        at_once(written.rows.update_if(CHAIN, chain_sk(epoch), {"checkpoint": 0}, [], "1"))
+
+        def trim() -> None:
+            sets: Row = {"checkpoint": row.checkpoint, "trim": row.checkpoint}
+            at_once(written.rows.update_if(CHAIN, chain_sk(epoch), sets, [], "2"))
+            written.objects.delete(segment_key(epoch, 1))  # the piece, not yet the entry
+
+        follower = Follower(cluster_id, epoch)
+        store = TrimmedWhileRead(written.objects, number, trim)
+        await replace(written.performer, store=store).run(follower.advance())
+        (stretch,) = follower.state.stretches.values()
+        assert len(stretch.state.producers) == 2_000
+
+    run(scenario())
+
+
+def test_a_checkpoint_that_is_lost_stops_whoever_enters() -> None:
+    chain = chain_with_a_checkpoint(checkpoint=True)
+    chain.objects.delete(checkpoint_key(EPOCH, chain.chain_row().checkpoint))
+
+    with pytest.raises(MissingCheckpoint):
+        run(chain.performer.run(Follower(CLUSTER_ID, EPOCH).advance()))
+
+
+def test_a_checkpoint_that_goes_before_it_is_read_is_looked_for_again() -> None:
+    async def scenario() -> None:
+        chain = chain_with_a_checkpoint(checkpoint=False)
+        follower = Follower(CLUSTER_ID, EPOCH)
+        await chain.performer.run(follower.advance())
+        chain.add_checkpoint()
+        chain.add_batches(1)
+        steps = follower.look_at_row()
+        request = await stop_before(chain.performer, steps, GetRange)
+        trimmed_at_a_new_checkpoint(chain)
+
+        assert await chain.performer.run(resume(steps, request))
+        assert follower.state.next_seq == chain.seq
+
+    run(scenario())
+
+
+def test_an_absent_segment_is_the_tail_only_while_the_row_is_young() -> None:
+    async def scenario() -> None:
+        chain = chain_with_a_checkpoint(checkpoint=True)
+        follower = Follower(CLUSTER_ID, EPOCH, row_age_s_max=10.0)
+        await chain.performer.run(follower.advance())
+        trimmed_at_a_new_checkpoint(chain)
+        assert await chain.performer.run(follower.advance()) == 0
+        await chain.clock.sleep_s(10.1)
+
+        assert await chain.performer.run(follower.advance()) == 6
+        assert follower.state.next_seq == chain.seq
+
+    run(scenario())
+
+
+def test_a_seal_below_the_trim_point_is_void() -> None:
+    """Put by a sealer that had read the trim point before it was raised."""
+
+    async def scenario() -> None:
+        chain = chain_with_a_checkpoint(checkpoint=True)
+        follower = Follower(CLUSTER_ID, EPOCH)
+        await chain.performer.run(follower.advance())
+        void = BuiltChain()
+        void.seq = seq = chain.seq
+        trimmed_at_a_new_checkpoint(chain)
+        seal = void.bare(SegmentKind.SEAL, bytes(16))
+        chain.objects.create(segment_key(EPOCH, seq), seal.parts)
+        await chain.performer.run(follower.advance())
+
+        assert not follower.is_sealed
+        assert follower.state.next_seq == chain.seq
+        chain.add_seal()
+        await chain.performer.run(follower.advance())
+        assert follower.is_sealed
 
     run(scenario())

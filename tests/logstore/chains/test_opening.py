@@ -9,12 +9,13 @@ from logstore.chains.opening import Opened, open_chain
 from logstore.errors import NotFound, Refused
 from logstore.rows import CHAIN, CLUSTER, ChainRow, ChainStatus, ClusterRow, chain_sk
 from logstore.segments.format import SegmentKind, decode_header
-from logstore.steps import Create, PutRow, Request, Steps, UpdateRow
-from logstore.testing.scripted import resume
+from logstore.steps import Create, ListKeys, PutRow, Request, Steps, UpdateRow, Wait
+from logstore.takeover import Heir, take_over
+from logstore.testing.scripted import resume, stop_before
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import run
 from tests.golden.samples import BROKER, CLUSTER_ID, EPOCH
-from tests.logstore.chains.built import BuiltChain
+from tests.logstore.chains.built import BuiltChain, open_chain_row
 
 LEASE_S = 3.0
 
@@ -85,6 +86,41 @@ def test_an_opening_that_was_buried_halfway_is_passed() -> None:
     chain.add_seal()
 
     assert run(open_one(chain)).epoch == EPOCH + 1
+
+
+def test_an_opening_that_was_taken_over_by_its_chain_row_is_passed() -> None:
+    """Its maker died before it raised the row; the takeover put the seal and a checkpoint there."""
+    chain = BuiltChain()
+    chain.register_cluster(EPOCH)
+    chain.add_opening()
+    chain.register(open_chain_row())
+    run(chain.performer.run(take_over(CLUSTER_ID, EPOCH, BROKER, lambda *_: Heir(BROKER, EPOCH))))
+    assert chain.chain_row().checkpoint == 1
+
+    assert run(open_one(chain)).epoch == EPOCH + 1
+
+
+@pytest.mark.parametrize("what", [ListKeys, Create])
+def test_a_maker_that_raises_the_row_late_is_no_sign_of_an_old_registry(
+    what: type[ListKeys] | type[Create],
+) -> None:
+    """It writes its chain after the row was read and before the chain is looked at."""
+    chain = BuiltChain()
+    chain.register_cluster(EPOCH)
+    chain.add_opening()
+    steps = open_chain(CLUSTER_ID, BROKER, lease_s=LEASE_S)
+
+    async def scenario() -> Opened:
+        rest = resume(steps, await stop_before(chain.performer, steps, Wait))
+        request: Request = await stop_before(chain.performer, rest, what)
+        chain.register(open_chain_row())
+        chain.register_cluster(EPOCH + 1)
+        chain.add_take()
+        if what is ListKeys:
+            chain.add_checkpoint()
+        return await chain.performer.run(resume(rest, request))
+
+    assert run(scenario()).epoch == EPOCH + 1
 
 
 def test_a_maker_that_was_only_slow_draws_another_epoch() -> None:
