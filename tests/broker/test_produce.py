@@ -254,6 +254,44 @@ def test_an_answer_waits_for_the_commit_or_its_timeout(
     running.wait_until(lambda: running.log.topics["slow"].leaders[0].high_watermark == 2)
 
 
+def broken(batch: bytes) -> bytes:
+    return batch[:-1] + bytes([batch[-1] ^ 1])
+
+
+@pytest.mark.parametrize("what", ["damaged", "no such partition", "no such topic", "out of order"])
+def test_a_refused_batch_hurries_no_answer_to_the_others(
+    running: Running, client: Connection, what: str
+) -> None:
+    """Before and after the batch that is taken, whose answer waits for its commit."""
+    name = what.replace(" ", "-")
+    running.create_topic(name, 3)
+    assert produce(client, name, idempotent(b"x", 0), partition=1).error_code == 0
+    refused = {
+        "damaged": TopicProduceData(
+            name, partition_data=[PartitionProduceData(1, broken(batch_of(b"y")))]
+        ),
+        "no such partition": TopicProduceData(
+            name, partition_data=[PartitionProduceData(9, batch_of(b"y"))]
+        ),
+        "no such topic": TopicProduceData(
+            "nowhere", partition_data=[PartitionProduceData(0, batch_of(b"y"))]
+        ),
+        "out of order": TopicProduceData(
+            name, partition_data=[PartitionProduceData(1, idempotent(b"y", 7))]
+        ),
+    }[what]
+    taken = TopicProduceData(name, partition_data=[PartitionProduceData(0, batch_of(b"z"))])
+    running.hold_store()
+    for topics in ([refused, taken], [taken, refused]):
+        response: ProduceResponse = client.call(PRODUCE, ProduceRequest(None, -1, 30, topics), 11)
+        codes = [one.partition_responses[0].error_code for one in response.responses]
+        assert codes[topics.index(taken)] == ErrorCode.REQUEST_TIMED_OUT
+        assert codes[topics.index(refused)] not in (0, ErrorCode.REQUEST_TIMED_OUT)
+    assert fetch(client, name).high_watermark == 0
+    running.let_store_go()
+    running.wait_until(lambda: running.log.topics[name].leaders[0].high_watermark == 2)
+
+
 def idempotent(value: bytes, sequence: int, epoch: int = 0, count: int = 1) -> bytes:
     return batch_of(*[value] * count, producer_id=99, producer_epoch=epoch, base_sequence=sequence)
 

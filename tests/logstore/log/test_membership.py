@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from logstore.errors import ConditionFailed
-from logstore.log.membership import Heartbeats
+from logstore.log.membership import Heartbeats, Membership
 from logstore.log.start import LEASE_S
 from logstore.perform import Performer
 from logstore.registry.memory import MemoryRows
@@ -128,6 +128,32 @@ def test_who_cannot_renew_vouches_for_the_rest_of_a_lease_and_no_longer() -> Non
             rows.let_go.set()
             await clock.sleep_s(LEASE_S)
             assert [*vouches, log.vouches] == [True, False, True]
+
+    run(scenario())
+
+
+def test_a_lease_is_counted_from_the_beginning_of_a_heartbeat() -> None:
+    """The row may have changed as early as that, and others count their lease from there."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        rows = StuckRows()
+        written.rows, clock = rows, written.performer.clock
+        written.performer = performer_on(rows, written.performer)
+        async with written.life() as log:
+            heartbeats = Heartbeats(written.performer, 1, log.epoch, last=1_000_000)
+            membership = Membership(written.performer, log.writer, 1, heartbeats)
+            rows.are_all_stuck = True
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(membership.renew())
+                await clock.sleep_s(LEASE_S - 0.5)
+                assert not membership.vouches, "no answer yet"
+                rows.are_all_stuck = False
+                rows.let_go.set()
+            await clock.sleep_s(0.4)
+            assert membership.vouches
+            await clock.sleep_s(0.1)
+            assert not membership.vouches
 
     run(scenario())
 
