@@ -21,3 +21,10 @@ class Piece:
     last_seq: int
     start: int
     end: int
+
+
+class Cut(NamedTuple):
+    """A place to divide a piece: before segment `seq`, with first seq < `seq` <= last seq."""
+
+    piece: Piece
+    seq: int

@@ -19,6 +19,7 @@ from logstore.chains.seal import read_chain_row
 from logstore.chains.walk import get_patiently
 from logstore.clock import blocking_sleep_s
 from logstore.errors import Corrupt, Denied, NotFound, OutcomeUnknown, Refused, Retryable
+from logstore.index.cuts import ChainCut, end_in_memory, ends_in_checkpoints
 from logstore.index.lookup import IndexCache, rows_for_offset, rows_for_time
 from logstore.index.partition import ChainCheckpoints
 from logstore.index.rows import first_row_for_offset, row_at, row_count, row_for_time
@@ -32,7 +33,7 @@ from logstore.metadata import (
 from logstore.objects.store import BlockingObjectStore
 from logstore.open import ReadableLog
 from logstore.perform import back_off_seconds
-from logstore.pieces import Piece, TopicPartition
+from logstore.pieces import Cut, Piece, TopicPartition
 from logstore.records.lookup import first_record_at_or_after
 from logstore.rows import (
     BrokerStatus,
@@ -187,6 +188,14 @@ class LogReader:
         """Sizes of the segments [first seq, last seq] of a chain."""
         return self._log.performer.run(self._spans(chain, first_seq, last_seq))
 
+    def offsets_at(self, cuts: Sequence[Cut]) -> list[int]:
+        """Per cut, the first offset of its piece that lies in segment `seq` or a later one.
+
+        So both parts are known by offsets, whatever becomes of their segments. Raises `Corrupt`
+        where the index no longer tells.
+        """
+        return self._log.performer.run(self._offsets_at(cuts))
+
     def written_ms(self, chain: int, seq: int) -> int:
         """When the first batch of a segment came, by its broker's clock; never falls in a chain.
 
@@ -303,6 +312,26 @@ class LogReader:
             raise Corrupt(f"no checkpoint tells of a segment: chain={chain} seq={missing[0]}")
         return [spans[seq] for seq in range(first_seq, last_seq + 1)]
 
+    def _offsets_at(self, cuts: Sequence[Cut]) -> Steps[list[int]]:
+        by_chain: dict[int, set[ChainCut]] = {}
+        for cut in cuts:
+            by_chain.setdefault(cut.piece.chain, set()).add(_chain_cut(cut))
+        ends: dict[tuple[int, ChainCut], int] = {}
+        for chain, mine in by_chain.items():
+            follower = yield from self._enter(chain)
+            recent: set[ChainCut] = set()
+            if follower is not None:
+                state = follower.state
+                recent = {cut for cut in mine if cut.seq >= state.checkpoint}
+                ends.update(((chain, cut), end_in_memory(state, cut)) for cut in recent)
+            known = yield from self._known_checkpoints(chain)
+            older = yield from ends_in_checkpoints(
+                self._checkpoints.cache, chain, known, mine - recent
+            )
+            ends.update(((chain, cut), end) for cut, end in older.items())
+        found = ((cut.piece, ends[cut.piece.chain, _chain_cut(cut)]) for cut in cuts)
+        return [min(max(end, piece.start), piece.end) for piece, end in found]
+
     def _offset_for_time(
         self, key: TopicPartition, view: PartitionView, timestamp: int, start: int
     ) -> Steps[int | None]:
@@ -401,6 +430,11 @@ def _batches_of(
                     f"partition={entry.partition} offset={entry.base_offset}"
                 )
             yield FoundBatch(piece, seq, entry, batch)
+
+
+def _chain_cut(cut: Cut) -> ChainCut:
+    piece, seq = cut
+    return ChainCut(StretchKey(piece.topic_id, piece.partition, piece.leader_epoch), seq)
 
 
 def _read_body_range(chain: int, seq: int, position: int, length: int) -> Steps[bytes]:

@@ -136,10 +136,9 @@ class Search:
                 history.append(part)
                 start = part.end
             if start < piece.end:
-                following = min(following, self._first_seq(gone, key, row, start, piece.end))
+                following = min(following, self._first_seq(gone, run, key, row, start, piece.end))
                 left.append(replace(piece, start=start))
-        following = max(following, gone.seq + 1)
-        if not left or following > run.last_seq:
+        if not left:
             return Rest(tuple(history), None)
         return Rest(tuple(history), Run(run.chain, following, run.last_seq, tuple(left)))
 
@@ -170,15 +169,21 @@ class Search:
         return max(start, log_start)
 
     def _first_seq(
-        self, gone: SegmentGone, key: TopicPartition, row: PartitionRow, start: int, end: int
+        self,
+        gone: SegmentGone,
+        run: Run,
+        key: TopicPartition,
+        row: PartitionRow,
+        start: int,
+        end: int,
     ) -> int:
-        """Where offsets [start, end) begin in the chain; above the segment that is gone."""
+        """Where offsets [start, end) begin in the run; above the segment that is gone."""
         try:
             found = self._rows.pieces(key, row, start, end)
         except Corrupt as fault:
             raise self._missing(gone, key, start) from fault
         first_seq = min(piece.first_seq for piece in found)
-        if first_seq <= gone.seq:
+        if not gone.seq < first_seq <= run.last_seq:
             raise self._missing(gone, key, start)
         return first_seq
 

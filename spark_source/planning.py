@@ -8,6 +8,10 @@ before it reads anything.
     pieces  → runs: neighbouring seqs of one chain that any piece needs
             → weights: object bytes, and what a request costs
             → tasks of about equal weight, in the order of chain and seq
+            → each task's own part of every piece, by offsets
+
+The last step is for a task that comes when its segments are gone: what it was to read is then known
+exactly, and every offset is read by one task, wherever it lies by then (safety rule 12).
 
 What lies in tables comes before, weighed by the bytes of its files (`history`).
 
@@ -16,11 +20,11 @@ that, the task is cut. Pure.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 
-from logstore.pieces import Piece
+from logstore.pieces import Cut, Piece
 from spark_source.history import Grain, TableRange, grains, joined, table_bytes
 
 MiB = 1024 * 1024
@@ -36,12 +40,15 @@ REQUEST_BYTES = 64 * 1024
 SegmentSizes = Callable[[int, int, int], Sequence[int]]
 """(chain, first seq, last seq) → object size of each of these segments, in bytes."""
 
+OffsetsAt = Callable[[Sequence[Cut]], Sequence[int]]
+"""Per cut, the first offset of its piece in segment `seq` or a later one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """Segments [first seq, last seq] of a chain and the pieces to take from them.
 
-    A piece may reach beyond the run: the run reads what of it lies in its segments.
+    All offsets of these pieces lie in these segments, or did when the run was planned.
     """
 
     chain: int
@@ -77,6 +84,7 @@ class _Slice:
 def plan_tasks(
     places: Places,
     sizes: SegmentSizes,
+    offsets_at: OffsetsAt,
     *,
     parallelism: int,
     tasks_min: int | None = None,
@@ -87,7 +95,8 @@ def plan_tasks(
 
     `parallelism` is how many tasks can run at once; `tasks_min` asks for more, as far as there are
     segments and grains for them. Tasks weigh `task_bytes` where there is enough for all cores, and
-    none is cut below `task_bytes_min` to keep a core busy. `sizes` may raise as the log does.
+    none is cut below `task_bytes_min` to keep a core busy. `sizes` and `offsets_at` may raise as
+    the log does; the latter is asked once, for all places where tasks divide a piece.
     """
     by_chain = _by_chain(places.pieces)
     weights: list[tuple[Grain | tuple[int, int], int]] = [
@@ -99,13 +108,19 @@ def plan_tasks(
     ]
     total = sum(weight for _, weight in weights)
     count = task_count(total, len(weights), parallelism, tasks_min, task_bytes, task_bytes_min)
-    tasks: list[ReadTask] = []
+    shares: list[tuple[list[TableRange], list[Run]]] = []
     for _, slices in groupby(_share_out(weights, total, count), attrgetter("task")):
         items = [one.item for one in slices]
         history = joined(item.part for item in items if isinstance(item, Grain))
         seqs = [item for item in items if not isinstance(item, Grain)]
-        tasks += _tasks_of(history, _runs(seqs, by_chain))
-    return tasks
+        shares.append((history, _runs(seqs, by_chain)))
+    cuts = [cut for _, runs in shares for run in runs for cut in _cuts_before(run)]
+    offsets = dict(zip(cuts, offsets_at(cuts), strict=True)) if cuts else {}
+    return [
+        task
+        for history, runs in shares
+        for task in _tasks_of(history, list(_own_parts(runs, offsets)))
+    ]
 
 
 def object_bytes(places: Places, sizes: SegmentSizes) -> int:
@@ -185,6 +200,32 @@ def _within(pieces: Sequence[Piece], first: int, last: int) -> Iterator[Piece]:
     for piece in pieces:
         if piece.first_seq <= last and piece.last_seq >= first:
             yield piece
+
+
+def _cuts_before(run: Run) -> Iterator[Cut]:
+    """Where pieces come in from the run before: neighbours in seqs, of another task."""
+    for piece in run.pieces:
+        if piece.first_seq < run.first_seq:
+            yield Cut(piece, run.first_seq)
+
+
+def _own_parts(runs: Iterable[Run], offsets: Mapping[Cut, int]) -> Iterator[Run]:
+    """The same runs with what of their pieces lies in them, by offsets; none for nothing."""
+    for run in runs:
+        parts = [part for piece in run.pieces if (part := _part(piece, run, offsets)) is not None]
+        if parts:
+            yield replace(run, pieces=tuple(parts))
+
+
+def _part(piece: Piece, run: Run, offsets: Mapping[Cut, int]) -> Piece | None:
+    first, last, start, end = piece.first_seq, piece.last_seq, piece.start, piece.end
+    if first < run.first_seq:
+        first, start = run.first_seq, offsets[Cut(piece, run.first_seq)]
+    if last > run.last_seq:
+        last, end = run.last_seq, offsets[Cut(piece, run.last_seq + 1)]
+    if start >= end:
+        return None
+    return replace(piece, first_seq=first, last_seq=last, start=start, end=end)
 
 
 def _tasks_of(history: Sequence[TableRange], runs: Sequence[Run]) -> Iterator[ReadTask]:

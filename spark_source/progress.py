@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from logstore.errors import Corrupt, Invalid, NotFound, Refused
+from logstore.index.lookup import Trimmed
 from spark_source.choices import EARLIEST, Choice, OffsetChoice, TimeChoice
 from spark_source.cutting import cut_ranges, records_per_task
 from spark_source.offsets import (
@@ -141,7 +142,7 @@ class Progress:
         """
         try:
             return work(extents)
-        except (Corrupt, NotFound):
+        except (Corrupt, NotFound, Trimmed):
             return work(self._survey.look(tables_anew=True))
 
     def _look(self, known: Position) -> Extents:
@@ -260,6 +261,7 @@ class Progress:
         return plan_tasks(
             self._survey.places(ranges),
             self._survey.segment_sizes,
+            self._survey.offsets_at,
             parallelism=parallelism,
             tasks_min=tasks_min,
         )

@@ -8,14 +8,16 @@ apart: a long poll instead of the hundred questions a second that Spark would as
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from logstore.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.errors import Denied, OutcomeUnknown, Retryable
 from logstore.history.snapshot import Snapshot
+from logstore.index.lookup import Trimmed
 from logstore.open import ReadableLog, open_readable
 from logstore.perform import back_off_seconds
+from logstore.pieces import Cut
 from logstore.reader import LogReader, PartitionView, Piece, TopicPartition
 from logstore.rows import TableRow, TopicRow
 from spark_source.choices import TopicChoice
@@ -120,7 +122,8 @@ class Survey:
     def places(self, ranges: Iterable[Range]) -> Places:
         """Where the offsets of `ranges` lie, which must be in the extents.
 
-        Raises `Corrupt` or `NotFound` where that cannot be told; then what is known may be too old.
+        Raises `Corrupt`, `NotFound` or `Trimmed` where that cannot be told; then what is known may
+        be too old.
         """
         history: list[TableRange] = []
         pieces: list[Piece] = []
@@ -138,6 +141,10 @@ class Survey:
     def segment_sizes(self, chain: int, first_seq: int, last_seq: int) -> list[int]:
         spans = self._patiently(self._log().spans, chain, first_seq, last_seq)
         return [span.size_bytes for span in spans]
+
+    def offsets_at(self, cuts: Sequence[Cut]) -> list[int]:
+        """Where tasks divide pieces, by offsets. Raises `Corrupt` as `places` does."""
+        return self._patiently(self._log().offsets_at, cuts)
 
     def offset_for_time(self, topic_id: bytes, partition: int, time_ms: int) -> int | None:
         """Of the first record at or after a time, among those in the extents; None without one."""
@@ -200,8 +207,8 @@ class Survey:
         for attempt in itertools.count(1):
             try:
                 return call(*arguments)
-            except Denied:
-                raise  # no wait mends that
+            except (Denied, Trimmed):
+                raise  # waiting helps neither; the second needs newer rows and tables
             except (Retryable, OutcomeUnknown):
                 if self._clock.monotonic_s() >= give_up_at_s:
                     raise

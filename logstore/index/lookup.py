@@ -8,8 +8,9 @@ are read. Fronts and pages are immutable and kept in an `IndexCache`.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from logstore.chains.checkpoint import Checkpoint, Page, StretchSummary
 from logstore.chains.keys import checkpoint_key
@@ -97,22 +98,37 @@ class IndexCache:
             return found
         return (yield from self._read_with_neighbours(checkpoint, page))
 
+    def warm(self, wanted: Iterable[tuple[Checkpoint, Page]]) -> Steps[None]:
+        """Read those pages that are not kept, together, each with its neighbours."""
+        near: dict[tuple[int, int, int], tuple[Checkpoint, Page]] = {}
+        for checkpoint, page in wanted:
+            if (checkpoint.epoch, checkpoint.seq, page.position) not in self._pages:
+                read = (checkpoint.epoch, checkpoint.seq, self.read_of(page))
+                near.setdefault(read, (checkpoint, page))
+        reads = [_Neighbours.of(*one) for one in near.values()]
+        found: Sequence[bytes | LogstoreError] = yield Together([one.read() for one in reads])
+        for one, data in zip(reads, found, strict=True):
+            if isinstance(data, LogstoreError):
+                raise data
+            for position, page_bytes in one.whole_pages(data):
+                self._keep((one.checkpoint.epoch, one.checkpoint.seq, position), page_bytes)
+
+    @staticmethod
+    def read_of(page: Page) -> int:
+        """Pages of one checkpoint with the same number are read together."""
+        return page.position // READ_BYTES
+
     def _read_with_neighbours(self, checkpoint: Checkpoint, page: Page) -> Steps[bytes]:
         """Pages of a busy chain are small and many: who wants one soon wants those beside it."""
-        key = checkpoint_key(checkpoint.epoch, checkpoint.seq)
-        near = checkpoint.pages_near(page, READ_BYTES)
-        begin, end = near[0].position, near[-1].position + near[-1].byte_count
-        data = yield from get_patiently(key, checkpoint.pages_at + begin, end - begin)
-        for other in near:
-            at = other.position - begin
-            found = data[at : at + other.byte_count]
-            if len(found) == other.byte_count and crc32c(found) == other.crc:
-                self._keep((checkpoint.epoch, checkpoint.seq, other.position), found)
-        at = page.position - begin
-        found = data[at : at + page.byte_count]
-        if len(found) != page.byte_count or crc32c(found) != page.crc:
+        near = _Neighbours.of(checkpoint, page)
+        wanted: bytes | None = None
+        for position, found in near.whole_pages((yield from near.read())):
+            self._keep((checkpoint.epoch, checkpoint.seq, position), found)
+            wanted = found if position == page.position else wanted
+        if wanted is None:
+            key = checkpoint_key(checkpoint.epoch, checkpoint.seq)
             raise Corrupt(f"index page fails its checksum: key={key} position={page.position}")
-        return found
+        return wanted
 
     def _keep(self, name: tuple[int, int, int], page: bytes) -> None:
         if name not in self._pages:
@@ -121,6 +137,34 @@ class IndexCache:
         while self._pages_bytes > self._pages_bytes_max and len(self._pages) > 1:
             _, dropped = self._pages.popitem(last=False)
             self._pages_bytes -= len(dropped)
+
+
+class _Neighbours(NamedTuple):
+    """Pages that lie together, read at once."""
+
+    checkpoint: Checkpoint
+    pages: Sequence[Page]
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, page: Page) -> "_Neighbours":
+        return cls(checkpoint, checkpoint.pages_near(page, READ_BYTES))
+
+    @property
+    def begin(self) -> int:
+        return self.pages[0].position
+
+    def read(self) -> Steps[bytes]:
+        key = checkpoint_key(self.checkpoint.epoch, self.checkpoint.seq)
+        end = self.pages[-1].position + self.pages[-1].byte_count
+        return get_patiently(key, self.checkpoint.pages_at + self.begin, end - self.begin)
+
+    def whole_pages(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """(position, bytes) of those that are as the checkpoint says."""
+        for page in self.pages:
+            at = page.position - self.begin
+            found = data[at : at + page.byte_count]
+            if len(found) == page.byte_count and crc32c(found) == page.crc:
+                yield page.position, found
 
 
 def rows_for_offset(

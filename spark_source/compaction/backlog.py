@@ -12,7 +12,7 @@ from functools import partial
 from logstore.clock import Clock
 from logstore.errors import Corrupt, Denied, LogstoreError, Refused, Retryable
 from logstore.history.snapshot import Snapshot
-from logstore.pieces import Piece, TopicPartition
+from logstore.pieces import Cut, Piece, TopicPartition
 from logstore.reader import LogReader, PartitionView, SegmentGone
 from logstore.rows import TopicRow
 from spark_source.compaction.commit import TableLog
@@ -148,6 +148,9 @@ class Backlog:
 
     def segment_sizes(self, chain: int, first_seq: int, last_seq: int) -> list[int]:
         return [span.size_bytes for span in self._reader.spans(chain, first_seq, last_seq)]
+
+    def offsets_at(self, cuts: Sequence[Cut]) -> list[int]:
+        return self._reader.offsets_at(cuts)
 
     def _is_sound(self, state: TopicState) -> bool:
         """False for a topic that was deleted while it was looked at: its rows went before."""

@@ -54,13 +54,13 @@ def rest_of(run: Run, gone: SegmentGone, reached: Mapping[Piece, int], rows: Row
             continue
         start = max(start, row.log_start)
         for found in rows.pieces(key, row, start, piece.end):
-            if found.chain == gone.chain and found.first_seq <= gone.seq:
+            if found.chain == gone.chain and not gone.seq < found.first_seq <= run.last_seq:
                 raise Corrupt(
                     f"a segment is missing: chain={gone.chain} seq={gone.seq} "
                     f"topic={piece.topic_id.hex()} partition={piece.partition} offset={start}; "
                     "see what the log holds with: logstore inspect"
                 )
         left.append(replace(piece, start=start))
-    if not left or gone.seq >= run.last_seq:
+    if not left:
         return None
     return Run(run.chain, gone.seq + 1, run.last_seq, tuple(left))

@@ -64,6 +64,7 @@ class Moves:
             str(self._session.run),
             (piece for mine in by_topic.values() for one in mine for piece in self._pieces[one]),
             self._backlog.segment_sizes,
+            self._backlog.offsets_at,
             {topic_id: self._states[topic_id].topic.name for topic_id in by_topic},
             self._session.numbers,
             parallelism=self._session.ports.carrier.parallelism,

@@ -21,7 +21,7 @@ from logstore.errors import Corrupt
 from logstore.history.snapshot import DataFile
 from logstore.objects.prices import Requests
 from logstore.pieces import Piece
-from spark_source.planning import Places, ReadTask, Run, SegmentSizes, plan_tasks
+from spark_source.planning import OffsetsAt, Places, ReadTask, Run, SegmentSizes, plan_tasks
 
 MiB = 1024 * 1024
 TASK_BYTES = 256 * MiB
@@ -127,6 +127,7 @@ def plan_moves(
     run: str,
     pieces: Iterable[Piece],
     sizes: SegmentSizes,
+    offsets_at: OffsetsAt,
     names: Mapping[bytes, str],
     numbers: Iterator[int],
     *,
@@ -137,6 +138,7 @@ def plan_moves(
     tasks: list[ReadTask] = plan_tasks(
         Places((), list(pieces)),
         sizes,
+        offsets_at,
         parallelism=parallelism,
         task_bytes=task_bytes,
         task_bytes_min=min(TASK_BYTES_MIN, task_bytes),

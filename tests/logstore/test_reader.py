@@ -18,6 +18,7 @@ from logstore.errors import (
 )
 from logstore.log.start import Self, start
 from logstore.objects.memory import MemoryObjects
+from logstore.pieces import Cut
 from logstore.reader import (
     GET_ATTEMPTS_MAX,
     LogReader,
@@ -107,8 +108,23 @@ def test_any_range_is_found_where_it_lies_and_nothing_else(
                 seqs = range(piece.first_seq, piece.last_seq + 1)
                 objects = [written.objects.get(segment_key(piece.chain, seq)) for seq in seqs]
                 assert [span.size_bytes for span in spans] == [len(data) for data in objects]
+                check_cuts(written, reader, piece)
 
     run(scenario())
+
+
+def check_cuts(written: WrittenLog, reader: LogReader, piece: Piece) -> None:
+    """Before each seq, the piece is cut between what lies below and what lies from there on."""
+    offsets = {
+        seq: [
+            found.entry.last_offset + 1
+            for found in read_batches(written.objects, piece.chain, piece.first_seq, seq, [piece])
+        ]
+        for seq in range(piece.first_seq, piece.last_seq)
+    }
+    cuts = [Cut(piece, seq + 1) for seq in offsets]
+
+    assert reader.offsets_at(cuts) == [max(below) for below in offsets.values()]
 
 
 @given(LIVES, st.data())

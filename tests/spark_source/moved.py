@@ -12,13 +12,15 @@ from pathlib import Path
 import pyarrow as pa
 
 from logstore.backends import Backends
-from logstore.chains.keys import segment_key
+from logstore.chains.keys import checkpoint_key, segment_key
 from logstore.history.columns import TABLE_COLUMNS
 from logstore.history.delta import Tables
+from logstore.history.names import table_key
+from logstore.history.read import read_rows
 from logstore.history.snapshot import DataFile, Snapshot, TableCommit
 from logstore.history.write import TableWriter
 from logstore.location import parse_location
-from logstore.open import ReadableLog, identity_in, open_readable
+from logstore.open import ReadableLog, identity_in, open_objects, open_readable
 from logstore.reader import LogReader, PartitionView, TopicPartition, read_batches
 from logstore.records.arrow import decode_to_arrow
 from logstore.registry.store import BlockingRowStore
@@ -93,8 +95,27 @@ class Mover:
             write = rows.put_if if rows.get(*place) is None else rows.update_if
             write(*place, row.row(), [], f"copy {snapshot.version}")
 
+    def merge(self, partition: int) -> None:
+        """The owner's OPTIMIZE and VACUUM: one file of all those of a partition, which go."""
+        snapshot = self.tables.snapshot(self.topic_id)
+        assert snapshot is not None
+        old = list(snapshot.files.get(partition, ()))
+        if not old:
+            return
+        store = open_objects(self.url, self.storage)
+        self._runs += 1
+        run = f"merge{self._runs}"
+        writer = TableWriter(store, self.topic_id, partition, run, 99)
+        end = snapshot.ends[partition]
+        for rows in read_rows(store, self.topic_id, old, partition, 0, end, TABLE_COLUMNS):
+            writer.write(rows)
+        self.tables.commit(snapshot, TableCommit({}, {}, writer.close(), old, run))
+        for file in old:
+            (Path(self.url) / table_key(self.topic_id) / file.path).unlink()
+
     def trim(self) -> int:
-        """Deletes segments that the table holds all of, without a grace; says how many.
+        """Deletes segments that the table holds all of, without a grace; says how many. With them
+        go checkpoints below the trim point.
 
         Of a log in which this topic is the only one. Lets go of stretches in partitions' rows.
         """
@@ -132,6 +153,9 @@ class Mover:
         )
         for seq in range(max(row.deleted, 1), trim):
             (Path(self.url) / segment_key(chain, seq)).unlink()
+        for checkpoint in (Path(self.url) / checkpoint_key(chain, 0)).parent.iterdir():
+            if int(checkpoint.name) < trim:
+                checkpoint.unlink()
         return trim - max(row.deleted, 1)
 
     def _let_go(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.reader import Piece
+from logstore.pieces import Cut, Piece
 from spark_source.planning import (
     REQUEST_BYTES,
     TASK_BYTES,
@@ -26,8 +26,15 @@ Sizes = dict[tuple[int, int], int]
 
 
 def piece(partition: int, epoch: int, chain: int, first: int, last: int) -> Piece:
-    """Offsets do not matter to a plan, but for telling pieces apart."""
-    return Piece(TOPIC, partition, epoch, chain, first, last, 1000 * epoch, 1000 * epoch + 500)
+    """Ten offsets in each segment: those of segment 7 are 1000 x epoch + 70 to 79."""
+    start, end = 1000 * epoch + 10 * first, 1000 * epoch + 10 * (last + 1)
+    return Piece(TOPIC, partition, epoch, chain, first, last, start, end)
+
+
+def offsets_at(cuts: Sequence[Cut]) -> list[int]:
+    assert all(cut.piece.first_seq < cut.seq <= cut.piece.last_seq for cut in cuts)
+    assert len(set(cuts)) == len(cuts)
+    return [1000 * cut.piece.leader_epoch + 10 * cut.seq for cut in cuts]
 
 
 @st.composite
@@ -55,6 +62,7 @@ def planned(
     return plan_tasks(
         Places((), pieces),
         lambda chain, first, last: [sizes[chain, seq] for seq in range(first, last + 1)],
+        offsets_at,
         parallelism=parallelism,
         tasks_min=tasks_min,
     )
@@ -65,17 +73,22 @@ def test_every_wanted_batch_is_in_exactly_one_task(
     log: tuple[list[Piece], Sizes], parallelism: int, tasks_min: int | None
 ) -> None:
     pieces, sizes = log
-    # A batch lies in one segment, so places (piece, seq) stand for all offsets there can be.
-    wanted = Counter(
-        (each, seq) for each in pieces for seq in range(each.first_seq, each.last_seq + 1)
-    )
-    found: Counter[tuple[Piece, int]] = Counter()
+
+    def places(each: Piece) -> list[tuple[int, int, int, int]]:
+        seqs = range(each.first_seq, each.last_seq + 1)
+        offsets = range(each.start, each.end)
+        assert [offset % 1000 // 10 for offset in offsets] == [
+            seq for seq in seqs for _ in range(10)
+        ]
+        return [(each.partition, each.leader_epoch, at % 1000 // 10, at) for at in offsets]
+
+    wanted = Counter(place for each in pieces for place in places(each))
+    found: Counter[tuple[int, int, int, int]] = Counter()
     for task in planned(pieces, sizes, parallelism=parallelism, tasks_min=tasks_min):
         for run in task.runs:
             for each in run.pieces:
-                low, high = max(run.first_seq, each.first_seq), min(run.last_seq, each.last_seq)
-                assert low <= high, "a piece that has nothing in this run"
-                found.update((each, seq) for seq in range(low, high + 1))
+                assert run.first_seq <= each.first_seq <= each.last_seq <= run.last_seq
+                found.update(places(each))
 
     assert found == wanted
 

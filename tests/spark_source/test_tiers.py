@@ -10,11 +10,7 @@ from typing import Any
 import pytest
 
 from logstore.errors import Corrupt, NotFound, Refused
-from logstore.history.columns import TABLE_COLUMNS
 from logstore.history.names import table_key
-from logstore.history.read import read_rows as read_table
-from logstore.history.snapshot import DataFile, TableCommit
-from logstore.history.write import TableWriter
 from logstore.open import open_objects
 from logstore.records.crc32c import crc32c
 from logstore.records.encode import encode_batch
@@ -140,6 +136,23 @@ def test_a_batch_planned_on_segments_gives_the_same_rows_after_they_have_gone(
     assert topic.rows(plan) == before
 
 
+@pytest.mark.parametrize("limits", [{"minPartitions": "5"}, {"minPartitions": "20"}])
+def test_every_task_of_a_plan_reads_its_own_part_of_what_has_moved_since(
+    topic: Topic, limits: dict[str, str]
+) -> None:
+    topic.append(20)
+    plan = topic.plan(**limits)
+    before = topic.rows(plan)
+    assert len(plan[0]) == int(limits["minPartitions"])
+    assert len(before) == 20 * 5 * PARTITIONS
+
+    topic.mover.move()
+    topic.append(10)
+    assert topic.mover.trim() > 0
+
+    assert topic.rows(plan) == before
+
+
 def test_a_copy_row_that_was_never_written_costs_a_look_and_no_row(topic: Topic) -> None:
     topic.append(20)
     plan = topic.plan()
@@ -222,22 +235,6 @@ def test_a_time_is_found_in_the_table_and_above_it(topic: Topic, moved: dict[int
             ]
 
 
-def merged(topic: Topic, partition: int) -> None:
-    """The owner's OPTIMIZE and VACUUM: one file of all those of a partition, which are deleted."""
-    tables = topic.mover.tables
-    snapshot = tables.snapshot(topic.topic_id)
-    assert snapshot is not None
-    store = open_objects(str(topic.directory))
-    old: list[DataFile] = list(snapshot.files[partition])
-    writer = TableWriter(store, topic.topic_id, partition, "merged", 99)
-    end = snapshot.ends[partition]
-    for rows in read_table(store, topic.topic_id, old, partition, 0, end, TABLE_COLUMNS):
-        writer.write(rows)
-    tables.commit(snapshot, TableCommit({}, {}, writer.close(), old, "merged"))
-    for file in old:
-        (topic.directory / table_key(topic.topic_id) / file.path).unlink()
-
-
 def test_a_file_that_was_merged_away_since_a_task_was_planned_is_found_again(
     topic: Topic,
 ) -> None:
@@ -247,7 +244,7 @@ def test_a_file_that_was_merged_away_since_a_task_was_planned_is_found_again(
     before = topic.rows(plan)
 
     for partition in range(PARTITIONS):
-        merged(topic, partition)
+        topic.mover.merge(partition)
 
     assert topic.rows(plan) == before
 

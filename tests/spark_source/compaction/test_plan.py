@@ -1,5 +1,6 @@
 """Tasks and results travel as text and come back as they were."""
 
+from collections.abc import Sequence
 from itertools import count
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from logstore.errors import Corrupt
 from logstore.history.snapshot import DataFile
 from logstore.objects.prices import Requests
-from logstore.pieces import Piece
+from logstore.pieces import Cut, Piece
 from spark_source.compaction.plan import (
     MergeTask,
     MoveTask,
@@ -38,7 +39,10 @@ def planned(segment_bytes: int, parallelism: int = 4) -> list[MoveTask]:
     def sizes(chain: int, first: int, last: int) -> list[int]:
         return [segment_bytes] * (last - first + 1)
 
-    return plan_moves("run", pieces(), sizes, NAMES, count(1), parallelism=parallelism)
+    def offsets_at(cuts: Sequence[Cut]) -> list[int]:
+        return [10 * (cut.seq - 1) for cut in cuts]
+
+    return plan_moves("run", pieces(), sizes, offsets_at, NAMES, count(1), parallelism=parallelism)
 
 
 def test_each_segment_is_in_one_task() -> None:
@@ -53,6 +57,10 @@ def test_each_segment_is_in_one_task() -> None:
     assert sorted(seqs) == [(chain, seq) for chain in (1, 2) for seq in range(1, 101)]
     assert 6 <= len(tasks) <= 8  # of about 256 MiB
     assert len({task.number for task in tasks}) == len(tasks)
+    for task in tasks:
+        for run in task.runs:
+            offsets = (10 * (run.first_seq - 1), 10 * run.last_seq)
+            assert {(piece.start, piece.end) for piece in run.pieces} == {offsets}
 
 
 def test_little_is_one_task_however_many_cores_there_are() -> None:

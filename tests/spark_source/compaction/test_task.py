@@ -41,7 +41,7 @@ def tasks_for(world: World) -> list[MoveTask]:
             return [span.size_bytes for span in reader.spans(chain, first, last)]
 
         names = {row.topic_id: name for name, row in topics.items()}
-        return plan_moves("run", pieces, sizes, names, count(1), parallelism=1)
+        return plan_moves("run", pieces, sizes, reader.offsets_at, names, count(1), parallelism=1)
     finally:
         log.close()
 
