@@ -20,7 +20,7 @@ from logstore.chains.walk import get_patiently
 from logstore.clock import blocking_sleep_s
 from logstore.errors import Corrupt, Denied, NotFound, OutcomeUnknown, Refused, Retryable
 from logstore.index.cuts import ChainCut, end_in_memory, ends_in_checkpoints
-from logstore.index.lookup import IndexCache, rows_for_offset, rows_for_time
+from logstore.index.lookup import IndexCache, Trimmed, rows_for_offset, rows_for_time
 from logstore.index.partition import ChainCheckpoints
 from logstore.index.rows import first_row_for_offset, row_at, row_count, row_for_time
 from logstore.metadata import (
@@ -60,6 +60,7 @@ __all__ = [
     "Piece",
     "SegmentGone",
     "TopicPartition",
+    "Trimmed",
     "read_batches",
 ]
 

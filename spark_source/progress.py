@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from logstore.errors import Corrupt, Invalid, NotFound, Refused
-from logstore.index.lookup import Trimmed
+from logstore.reader import Trimmed
 from spark_source.choices import EARLIEST, Choice, OffsetChoice, TimeChoice
 from spark_source.cutting import cut_ranges, records_per_task
 from spark_source.offsets import (

@@ -14,11 +14,10 @@ from typing import TypeVar
 from logstore.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.errors import Denied, OutcomeUnknown, Retryable
 from logstore.history.snapshot import Snapshot
-from logstore.index.lookup import Trimmed
 from logstore.open import ReadableLog, open_readable
 from logstore.perform import back_off_seconds
 from logstore.pieces import Cut
-from logstore.reader import LogReader, PartitionView, Piece, TopicPartition
+from logstore.reader import LogReader, PartitionView, Piece, TopicPartition, Trimmed
 from logstore.rows import TableRow, TopicRow
 from spark_source.choices import TopicChoice
 from spark_source.history import TableRange, table_range
