@@ -84,6 +84,8 @@ class Audit:
     topics: dict[str, TopicRow] = field(default_factory=dict)
     records: dict[Partition, list[StoredRecord]] = field(default_factory=dict)
     log_starts: dict[Partition, int] = field(default_factory=dict)
+    begins: dict[Partition, int] = field(default_factory=dict)
+    """Below these offsets `records` are a table's."""
 
 
 class _ReadableRows:
@@ -99,12 +101,18 @@ class _ReadableRows:
         return at_once(self._rows.query(pk, prefix, limit=1_000_000))
 
 
-def audit(objects: MemoryObjects, rows: MemoryRows) -> Audit:
-    return _Auditor(objects, rows).run()
+def audit(
+    objects: MemoryObjects, rows: MemoryRows, held: Mapping[tuple[bytes, int], int] | None = None
+) -> Audit:
+    """`held`: by partition, up to where a table holds it."""
+    return _Auditor(objects, rows, held or {}).run()
 
 
 class _Auditor:
-    def __init__(self, objects: MemoryObjects, rows: MemoryRows) -> None:
+    def __init__(
+        self, objects: MemoryObjects, rows: MemoryRows, held: Mapping[tuple[bytes, int], int]
+    ) -> None:
+        self._held = held
         self._objects = objects
         self._rows = _ReadableRows(rows)
         self._performer = BlockingPerformer(objects, self._rows, random.Random(0))
@@ -127,7 +135,7 @@ class _Auditor:
         topics = self._found.topics.values()
         chains = {epoch: chain.seen for epoch, chain in self._found.chains.items()}
         wanted = {t.topic_id for t in topics if t.status is TopicStatus.LIVE}
-        self._check_trims(Needs(wanted, partitions, newest_taken(chains)))
+        self._check_trims(Needs(wanted, partitions, newest_taken(chains), self._held))
         # A late creation may put back rows of a topic that is being deleted; nobody reads them.
         for (topic_id, number), partition in partitions.items():
             if topic_id in wanted:

@@ -8,9 +8,11 @@ store stays on its way. SIGSTOP holds them back; when it goes on, all its timers
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
+from logstore.testing.blocking import BlockingCall
 from logstore.testing.virtual_loop import LIMIT_S, VirtualLoop
 
 T = TypeVar("T")
@@ -38,6 +40,7 @@ class ProcessLoop(VirtualLoop):
         super().__init__(limit_s)
         self.is_over = False
         self._processes: list[Process] = []
+        self._calls: list[BlockingCall[Any]] = []
 
     def call_soon(
         self,
@@ -69,6 +72,18 @@ class ProcessLoop(VirtualLoop):
         step.handle = timer
         return timer
 
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> "asyncio.Future[T]":
+        """As in a thread: who stops waiting does not stop the call."""
+        outcome: asyncio.Future[T] = self.create_future()
+        self.create_task(_settle(outcome, run_blocking(lambda: func(*args))))
+        return outcome
+
+    def add_call(self, call: BlockingCall[Any]) -> None:
+        self._calls = [one for one in self._calls if not one.is_over]
+        self._calls.append(call)
+
     def add(self, process: "Process") -> None:
         self._processes.append(process)
 
@@ -76,6 +91,8 @@ class ProcessLoop(VirtualLoop):
         """The simulation is over: let everything go, so that it can be cancelled and freed."""
         self.is_over = True
         self.set_exception_handler(lambda loop, context: None)
+        for call in self._calls:
+            call.end()
         for process in self._processes:
             process.let_go()
 
@@ -145,3 +162,26 @@ def simulate(main: Coroutine[Any, Any, T], *, limit_s: float = LIMIT_S) -> T:
             loop.end()
     loop.raise_failure()
     return result
+
+
+async def run_blocking(call: Callable[[], T]) -> T:
+    """The result of blocking code, on a thread of the running process (`testing.blocking`).
+
+    Its calls of stores are steps of the process; it may be killed or stopped at each.
+    """
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, ProcessLoop)
+    blocking = BlockingCall(call)
+    loop.add_call(blocking)
+    return await blocking.run()
+
+
+async def _settle(outcome: "asyncio.Future[T]", call: Coroutine[Any, Any, T]) -> None:
+    try:
+        result = await call
+    except Exception as error:  # noqa: BLE001 - raised where it is waited for
+        if not outcome.done():
+            outcome.set_exception(error)
+    else:
+        if not outcome.done():
+            outcome.set_result(result)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from logstore.chains.identity import Identity
 from logstore.errors import LogstoreError
@@ -20,6 +20,10 @@ from logstore.open import OpenLog
 from logstore.perform import Performer
 from logstore.rows import BrokerStatus
 from logstore.testing.process_loop import Process
+
+if TYPE_CHECKING:
+    from logstore.history.delta import Tables
+    from logstore.objects.store import BlockingObjectStore
 
 T = TypeVar("T")
 
@@ -49,6 +53,7 @@ class SimulatedBroker:
         dies_at_step: int | None = None,
         lingers_s: float = 0.0,
         attach: Attach | None = None,
+        tables: "Callable[[BlockingObjectStore], Tables] | None" = None,
     ) -> None:
         self.broker = broker
         self.lock = lock
@@ -59,7 +64,11 @@ class SimulatedBroker:
         self.closed_cleanly = False
         self.drained = False
         self._opened = OpenLog(
-            DirectoryLocation(Path("/simulated")), performer, identity, StoreCounts()
+            DirectoryLocation(Path("/simulated")),
+            performer,
+            identity,
+            StoreCounts(),
+            tables=tables,
         )
         self._me = Self(broker, "localhost", 9092, "", lock)
         self._settings = settings

@@ -10,10 +10,12 @@ What a real loop hides or only logs ends the run here: every task waits and no t
 
 import asyncio
 import itertools
-from collections.abc import Coroutine
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 EPOCH_MS = 1_700_000_000_000
 LIMIT_S = 1_000_000.0
@@ -111,7 +113,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         # Between steps the runner is cleaning up: let it finish, `run` raises afterwards.
         self._failure_is_due = self.is_running()
 
-    def run_in_executor(self, executor: object, func: object, *args: object) -> NoReturn:
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> "asyncio.Future[T]":
+        """A `ProcessLoop` has threads in virtual time."""
         raise RuntimeError("a thread runs outside virtual time: give the code under test a fake")
 
     def _process_events(self, event_list: list[object]) -> None:

@@ -1,6 +1,6 @@
 """Plays one seed again and tells what happened.
 
-    python -m tests.simulation.replay [--cluster] SEED [WORD…]
+    python -m tests.simulation.replay [--cluster|--tiers] SEED [WORD…]
 
 Prints the trace (only lines with one of the words, if any are given), then what was violated.
 """
@@ -10,13 +10,19 @@ import sys
 
 from tests.simulation.plan import draw_cluster_plan
 from tests.simulation.story import play
+from tests.simulation.world import World
 
 
 def main(arguments: list[str]) -> int:
-    is_cluster = arguments[0] == "--cluster"
-    seed, *words = arguments[is_cluster:]
-    plan = draw_cluster_plan(random.Random(int(seed))) if is_cluster else None
-    world = play(int(seed), plan)
+    kind, *rest = arguments if arguments[0].startswith("--") else ["", *arguments]
+    seed, words = int(rest[0]), rest[1:]
+    if kind == "--tiers":
+        from tests.simulation.tiers.story import play_tiers
+
+        world: World = play_tiers(seed)
+    else:
+        plan = draw_cluster_plan(random.Random(seed)) if kind == "--cluster" else None
+        world = play(seed, plan)
     for line in world.lines:
         if not words or any(word in line for word in words):
             sys.stdout.write(f"{line}\n")

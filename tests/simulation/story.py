@@ -38,14 +38,7 @@ async def _play(world: World) -> None:
         world.attach = partial(attach, world)
     await start_all(world)
     admin = Admin(world)
-    while not world.live_topics:
-        try:
-            await admin.create("main", world.plan.partitions)
-        except (LogstoreError, TimeoutError):
-            if world.primary is None or is_gone(world.primary):
-                await world.start()
-            if await _exists_already(world):
-                break
+    await create_main(world, admin)
     producers = [
         Producer(world, f"p{number}", 1_000 + number if number < world.plan.idempotent else None)
         for number in range(world.plan.idempotent + world.plan.plain)
@@ -59,6 +52,18 @@ async def _play(world: World) -> None:
         await heal(world, producers)
     await read_everything(world)
     world.check(all_was_read=True)
+
+
+async def create_main(world: World, admin: Admin) -> None:
+    """The topic that is there from the beginning."""
+    while not world.live_topics:
+        try:
+            await admin.create("main", world.plan.partitions)
+        except (LogstoreError, TimeoutError):
+            if world.primary is None or is_gone(world.primary):
+                await world.start()
+            if await _exists_already(world):
+                break
 
 
 def _others(world: World) -> list[Client]:

@@ -16,8 +16,10 @@ from logstore.chains.identity import Identity, ensure_identity
 from logstore.chains.keys import segment_key
 from logstore.clock import Clock
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
+from logstore.history.delta import Tables
 from logstore.log.log import Log
 from logstore.objects.memory import MemoryObjects
+from logstore.objects.store import BlockingObjectStore
 from logstore.perform import Performer
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
@@ -59,6 +61,8 @@ class World:
         self.primaries: dict[int, SimulatedBroker | None] = dict.fromkeys(self.brokers)
         """The life of each broker that ought to serve."""
         self.attach: Attach | None = None
+        self.tables: Callable[[BlockingObjectStore], Tables] | None = None
+        """Opens the topics' tables for a broker; None: there are none."""
         self.controllers: dict[Log, Controller] = {}
         """Of every life there was."""
         self.is_over = False
@@ -151,6 +155,7 @@ class World:
             dies_at_step=dies_at_step,
             lingers_s=self.chance.choice((0.0, 0.0, 1.0, 4.0)),
             attach=self.attach,
+            tables=self.tables,
         )
         self.trace(f"{life.process.name} starts lock={life.lock} dies_at={dies_at_step}")
         self.lives.append(life)
@@ -274,11 +279,17 @@ class World:
 
     # The end
 
+    def audit(self) -> Audit:
+        """What is stored, looked through."""
+        return audit(self.objects, self.rows)
+
     def check(self, *, all_was_read: bool = False) -> Audit:
         """Audit what is stored, and compare it with what clients saw."""
-        found = audit(self.objects, self.rows)
+        found = self.audit()
         self.seen.update(found.seen)
-        self.history.check_end(found.records, found.log_starts, all_was_read=all_was_read)
+        self.history.check_end(
+            found.records, found.log_starts, found.begins, all_was_read=all_was_read
+        )
         for topic_id, (name, partitions) in self.live_topics.items():
             if self.history.is_deleted(topic_id):
                 continue

@@ -1,0 +1,147 @@
+"""Schedulers of compaction: runs of the product's own code, killed, frozen, twice at once."""
+
+import random
+from collections.abc import Iterator, Sequence
+
+from logstore.errors import Corrupt, LogstoreError, Refused
+from logstore.testing.blocking import wait_for
+from logstore.testing.process_loop import Process, run_blocking
+from spark_source.compaction.compactor import Compactor
+from spark_source.compaction.leased_rows import Busy
+from spark_source.compaction.session import RunOptions
+from spark_source.compaction.summary import Summary
+from spark_source.compaction.worker import carry_out
+from tests.simulation.tiers.world import URL, TierWorld
+
+LEASE_S = 3.0
+LIFE_S_MAX = 40.0
+
+
+class ShuffledCarrier:
+    """Carries out tasks one after the other in any order, some twice, as Spark may."""
+
+    parallelism = 2
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+
+    def carry_out(self, tasks: Sequence[str]) -> Iterator[str]:
+        for task in self._chance.sample(tasks, len(tasks)):
+            results = [carry_out(URL, {}, task) for _ in range(self._chance.choice((1, 1, 1, 2)))]
+            yield self._chance.choice(results)
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+class Scheduler:
+    """Starts one process after the other that runs compaction, until all is healed."""
+
+    def __init__(self, world: TierWorld, name: str) -> None:
+        self._world = world
+        self._name = name
+        self._count = 0
+
+    async def run(self) -> None:
+        world, chance = self._world, self._world.chance
+        while not world.is_healed:
+            await world.clock.sleep_s(chance.uniform(0, world.tiers.compaction_pause_s))
+            await self.live(runs=chance.randint(1, 4), is_harmed=chance.random() < 0.5)
+
+    async def live(self, *, runs: int, is_harmed: bool) -> bool:
+        """One process, to its end; whether its last run succeeded."""
+        world, chance = self._world, self._world.chance
+        self._count += 1
+        process = Process(f"compaction {self._name} {self._count}")
+        dies_at = freezes_at = 0
+        if is_harmed:
+            process.dies_at_step = chance.choice((None, chance.randrange(1, 4_000)))
+            dies_at = chance.choice((0, chance.randrange(1, 60)))
+            freezes_at = chance.choice((0, chance.randrange(1, 60)))
+        life = _Life(world, process, runs, dies_at, freezes_at)
+        done = process.spawn(run_blocking(life.run))
+        until_s = world.clock.monotonic_s() + LIFE_S_MAX * (1 if is_harmed else 5)
+        while not done.done() and not process.is_dead and world.clock.monotonic_s() < until_s:
+            await world.clock.sleep_s(0.1)
+        if not done.done():
+            world.seen["compaction killed"] += 1
+            process.kill()
+            return False
+        done.result()
+        return life.succeeded
+
+
+class _Life:
+    """What one process does, blocking."""
+
+    def __init__(
+        self, world: TierWorld, process: Process, runs: int, dies_at: int, freezes_at: int
+    ) -> None:
+        self._world = world
+        self._process = process
+        self._runs = runs
+        self._dies_at = dies_at
+        self._freezes_at = freezes_at
+        self._steps = 0
+        self.succeeded = False
+
+    def run(self) -> None:
+        world = self._world
+        compactor = Compactor(
+            URL, {}, ShuffledCarrier(world.chance), clock=world.new_clock(), lease_s=LEASE_S
+        )
+        options = RunOptions(now=True, task_bytes=world.tiers.task_bytes)
+        for _ in range(self._runs):
+            self.succeeded = False
+            try:
+                summary = compactor.run(options, watch=self._watch)
+            except Busy:
+                world.seen["compaction busy"] += 1
+            except LogstoreError as error:
+                self._judge(error)
+            else:
+                self.succeeded = not summary.errors
+                self._note(summary)
+            wait_for(world.clock.sleep_s(world.chance.uniform(0, world.tiers.compaction_pause_s)))
+        compactor.close()
+
+    def _judge(self, error: LogstoreError) -> None:
+        world = self._world
+        world.trace(f"{self._process.name} failed: {error!r}")
+        world.seen[f"compaction ended by {type(error).__name__}"] += 1
+        if isinstance(error, Corrupt | Refused) and not world.plan.flips_bits:
+            world.violate(f"{self._process.name} raised a false alarm: {error!r}")
+
+    def _note(self, summary: Summary) -> None:
+        world = self._world
+        world.trace(f"{self._process.name} rows={summary.rows} errors={summary.errors}")
+        world.seen["compaction runs"] += 1
+        world.seen["rows moved"] += summary.rows
+        world.seen["compaction tasks"] += summary.tasks
+        world.seen["runs abandoned"] += summary.abandoned_runs
+        for one in summary.topics.values():
+            world.seen["files merged"] += one.merged_files
+            world.seen["files expired"] += one.expired_files
+
+    def _watch(self, step: str) -> None:
+        """Every step may be the last one, or one that takes long."""
+        self._steps += 1
+        self._world.trace(f"{self._process.name} step: {step}")
+        if self._steps == self._dies_at:
+            self._world.seen[f"compaction died at: {step.split(':')[0]}"] += 1
+            self._process.kill()
+            wait_for(self._world.clock.sleep_s(0))
+        if self._steps == self._freezes_at:
+            self._world.seen["compaction frozen"] += 1
+            self._process.stop_for(self._world.chance.uniform(1.0, 15.0))
+            wait_for(self._world.clock.sleep_s(0))
+
+
+async def compact_all(world: TierWorld, attempts_max: int = 20) -> bool:
+    """Once all is healed: run until one run moves everything."""
+    scheduler = Scheduler(world, "last")
+    for _ in range(attempts_max):
+        if await scheduler.live(runs=1, is_harmed=False):
+            return True
+        await world.clock.sleep_s(LEASE_S)
+    return False

@@ -1,0 +1,50 @@
+"""What one seed of a world with both tiers does, beside what `tests.simulation.plan` draws."""
+
+import random
+from dataclasses import dataclass, replace
+
+from tests.simulation.plan import Plan, draw_plan
+
+
+@dataclass(frozen=True, slots=True)
+class TierPlan:
+    compactors: int
+    """Schedulers that run compaction, each on a machine of its own."""
+    compaction_pause_s: float
+    """At most, between two runs of one."""
+    task_bytes: int
+    batches: int
+    """Spark drivers that plan a batch and have its tasks run later."""
+    streams: int
+    late_s: float
+    """At most, between the plan of a batch and its tasks."""
+    deletes: bool
+    """Whether records are deleted."""
+
+
+def draw_tier_plans(chance: random.Random) -> tuple[Plan, TierPlan]:
+    plan = draw_plan(chance)
+    plan = replace(
+        plan,
+        # Entries of a table's log have no checksum: what a flipped bit makes of them is not seen.
+        store=replace(plan.store, get_flipped=0.0, get_short=0.0),
+        flips_bits=False,
+        brokers=chance.choice((1, 2, 2, 3)),
+        partitions=chance.randint(1, 4),
+        moves=chance.random() < 0.4,
+        replicas=chance.randint(1, 2),
+        follower_reads=chance.choice((0.0, 0.3)),
+        grace_s=chance.choice((1.0, 3.0, 10.0)),
+        faults_s=chance.uniform(20, 60),
+        clocks_differ=chance.random() < 0.3,
+    )
+    tiers = TierPlan(
+        compactors=chance.choice((1, 1, 2)),
+        compaction_pause_s=chance.choice((1.0, 3.0, 8.0)),
+        task_bytes=chance.choice((500, 5_000, 1 << 20)),
+        batches=chance.choice((1, 2, 4)),
+        streams=chance.choice((0, 1)),
+        late_s=chance.choice((1.0, 15.0, 40.0)),
+        deletes=chance.random() < 0.5,
+    )
+    return plan, tiers

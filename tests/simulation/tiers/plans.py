@@ -1,0 +1,81 @@
+"""What a plan of Spark must bring, however late its tasks run: every offset once, as produced."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from logstore.testing.history import Partition
+from spark_source.planning import ReadTask
+from tests.simulation.tiers.world import TierWorld
+
+Row = tuple[Partition, int, bytes]
+
+
+@dataclass(slots=True)
+class Planned:
+    """One plan and when it was made."""
+
+    tasks: Sequence[ReadTask]
+    topics: Mapping[bytes, str]
+    made_s: float
+    fails_on_data_loss: bool
+    wanted: dict[Partition, set[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for task in self.tasks:
+            for partition, start, end in ranges_of(task):
+                self.wanted.setdefault(partition, set()).update(range(start, end))
+
+    @property
+    def cut_pieces(self) -> int:
+        """Pieces that lie in several tasks."""
+        pieces = [
+            piece
+            for task in self.tasks
+            for piece in {piece for run in task.runs for piece in run.pieces}
+        ]
+        return len(pieces) - len(set(pieces))
+
+
+def ranges_of(task: ReadTask) -> list[tuple[Partition, int, int]]:
+    found = [
+        (Partition(part.topic_id, part.partition), part.start, part.end) for part in task.history
+    ]
+    for run in task.runs:
+        for piece in run.pieces:
+            found.append((Partition(piece.topic_id, piece.partition), piece.start, piece.end))
+    return found
+
+
+def judge(
+    world: TierWorld, name: str, planned: Planned, results: Mapping[int, Sequence[Row]]
+) -> None:
+    """`results`: rows by task, of all of them."""
+    counts: dict[tuple[Partition, int], int] = {}
+    for task, rows in results.items():
+        reached: dict[Partition, int] = {}
+        for partition, offset, value in rows:
+            if offset <= reached.get(partition, -1):
+                world.violate(f"{name} task={task}: offset {offset} after {reached[partition]}")
+            reached[partition] = offset
+            counts[partition, offset] = counts.get((partition, offset), 0) + 1
+            world.history.read(partition, offset, value)
+    doubled = [key for key, count in counts.items() if count > 1]
+    if doubled:
+        partition, offset = min(doubled)
+        world.violate(
+            f"{name}: {len(doubled)} offsets read twice or more, first partition="
+            f"{partition.number} offset={offset} tasks={len(planned.tasks)}"
+        )
+    for partition, wanted in planned.wanted.items():
+        got = {offset for one, offset in counts if one == partition}
+        if got - wanted:
+            world.violate(f"{name}: offset {min(got - wanted)} was not planned")
+        if world.history.is_deleted(partition.topic_id):
+            continue
+        start = world.history.start_asked(partition)
+        lost = {offset for offset in wanted - got if offset >= start}
+        if lost:
+            world.violate(
+                f"{name}: {len(lost)} offsets were not read, first partition={partition.number} "
+                f"offset={min(lost)} log start asked={start}"
+            )

@@ -1,0 +1,190 @@
+"""Spark batches: planned now, their tasks run at any later time, some twice, some killed.
+
+The product's code without Spark: the driver's `Progress`, the executors' `read_rows`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+from logstore.errors import Corrupt, LogstoreError, Refused
+from logstore.testing.history import Partition
+from logstore.testing.process_loop import Process, run_blocking
+from spark_source.missing import Resolver
+from spark_source.options import Mode, ReadOptions, parse_options
+from spark_source.planning import ReadTask
+from spark_source.progress import Plan, Progress
+from spark_source.rows import open_once, read_rows
+from spark_source.survey import Survey
+from tests.simulation.tiers.plans import Planned, Row, judge, ranges_of
+from tests.simulation.tiers.world import URL, TierWorld
+
+T = TypeVar("T")
+
+COLUMNS = ("topic", "partition", "offset", "value")
+CALL_S_MAX = 120.0
+ATTEMPTS_MAX = 12
+TASKS_MIN = 1
+
+
+class Spark:
+    """What drivers of batches and streams share."""
+
+    def __init__(self, world: TierWorld, name: str) -> None:
+        self.world = world
+        self.name = name
+        self._count = 0
+
+    def process(self, kind: str) -> Process:
+        """A new one; it may die at any step of its own."""
+        self._count += 1
+        process = Process(f"{kind} {self.name} {self._count}")
+        chance = self.world.chance
+        if not self.world.is_healed and chance.random() < 0.2:
+            process.dies_at_step = chance.randrange(1, 300)
+        return process
+
+    async def until_done(self, process: Process, call: Callable[[], T]) -> T | None:
+        """What the call gave; `None` where the process died, or took too long."""
+        done = process.spawn(run_blocking(call))
+        until_s = self.world.clock.monotonic_s() + CALL_S_MAX
+        while not done.done() and not process.is_dead:
+            await self.world.clock.sleep_s(0.02)
+            if self.world.clock.monotonic_s() > until_s:
+                self.world.violate(f"{process.name} takes too long")
+                process.kill()
+        if not done.done():
+            self.world.seen[f"{process.name.split()[0]} killed"] += 1
+            return None
+        return done.result()
+
+    async def run_task(
+        self, options: ReadOptions, planned: Planned, number: int
+    ) -> list[Row] | None:
+        """One attempt after the other; `None`: what it was to read is gone, as it may be."""
+        world, task = self.world, planned.tasks[number]
+        for _ in range(ATTEMPTS_MAX):
+            process = self.process("executor")
+            try:
+                call = partial(_rows, options, task, planned.topics)
+                rows = await self.until_done(process, call)
+            except (Refused, Corrupt) as error:
+                self._judge(error, planned, task)
+                return None
+            except LogstoreError as error:
+                world.seen[f"task failed by {type(error).__name__}"] += 1
+                await world.clock.sleep_s(world.chance.uniform(0, 1))
+                continue
+            if rows is not None:
+                for kind in world.events_since(planned.made_s):
+                    world.seen[f"planned before and read after: {kind}"] += 1
+                return rows
+        if world.is_healed:
+            world.violate(f"liveness: {self.name}: a task fails again and again")
+        return None
+
+    def _judge(self, error: LogstoreError, planned: Planned, task: ReadTask) -> None:
+        world, history = self.world, self.world.history
+        is_gone = any(
+            history.is_deleted(partition.topic_id) or start < history.start_asked(partition)
+            for partition, start, end in ranges_of(task)
+        )
+        if isinstance(error, Refused) and is_gone and planned.fails_on_data_loss:
+            world.seen["task refused: records are gone"] += 1
+        elif not world.plan.flips_bits:
+            world.violate(f"{self.name}: a task was told: {error!r}")
+
+
+class SparkBatch(Spark):
+    """Reads one topic from its start to its end, again and again."""
+
+    async def run(self) -> None:
+        world, chance = self.world, self.world.chance
+        while not world.is_healed:
+            await world.clock.sleep_s(chance.uniform(0, 8))
+            if world.live_topics:
+                await self.read_once(chance.choice(list(world.live_topics)))
+
+    async def read_once(self, topic_id: bytes) -> bool:
+        """One plan and all of its tasks; whether all could be read."""
+        world, chance = self.world, self.world.chance
+        name, count = world.live_topics[topic_id]
+        given = {
+            "path": URL,
+            "subscribe": name,
+            "topicId": topic_id.hex(),
+            "failOnDataLoss": chance.choice(("true", "false")),
+            "minPartitions": str(TASKS_MIN),
+        }
+        options = parse_options(given, Mode.BATCH)
+        partitions = [Partition(topic_id, number) for number in range(count)]
+        acked = {one: world.history.acked_end(one) for one in partitions}
+        planned = await self._plan(options, partitions)
+        if planned is None:
+            return False
+        self._judge_plan(planned, acked)
+        if not world.is_healed:
+            await world.clock.sleep_s(chance.uniform(0, world.tiers.late_s))
+        order = chance.sample(range(len(planned.tasks)), len(planned.tasks))
+        results: dict[int, list[Row]] = {}
+        for number in order + [one for one in order if chance.random() < 0.2]:
+            if not world.is_healed and chance.random() < 0.2:
+                await world.clock.sleep_s(chance.uniform(0, world.tiers.late_s))
+            rows = await self.run_task(options, planned, number)
+            if rows is None:
+                return False
+            world.seen["tasks run twice"] += number in results
+            results[number] = rows
+        world.seen["plans read"] += 1
+        world.seen["pieces cut between tasks"] += planned.cut_pieces
+        judge(world, self.name, planned, results)
+        return True
+
+    async def _plan(self, options: ReadOptions, partitions: Sequence[Partition]) -> Planned | None:
+        world = self.world
+        began_s = world.clock.monotonic_s()
+        try:
+            found = await self.until_done(self.process("driver"), partial(_plan, options))
+        except LogstoreError as error:
+            world.seen[f"plan failed by {type(error).__name__}"] += 1
+            is_deleted = world.history.is_deleted(partitions[0].topic_id)
+            if not is_deleted and isinstance(error, Corrupt | Refused):
+                world.violate(f"{self.name}: a plan was told: {error!r}")
+            return None
+        if found is None:
+            return None
+        return Planned(*found, began_s, options.fail_on_data_loss)
+
+    def _judge_plan(self, planned: Planned, acked: dict[Partition, int]) -> None:
+        """From where the log may start to where everything is that was acknowledged before."""
+        world = self.world
+        for partition, end in acked.items():
+            wanted = planned.wanted.get(partition, set())
+            start = world.history.start_asked(partition)
+            missing = [offset for offset in range(start, end) if offset not in wanted]
+            if missing and not world.history.is_deleted(partition.topic_id):
+                world.violate(
+                    f"{self.name}: a plan leaves out what is acknowledged partition="
+                    f"{partition.number} offset={missing[0]} acked end={end}"
+                )
+
+
+def _plan(options: ReadOptions) -> Plan:
+    """In the driver."""
+    survey = Survey(options.url, options.topics, dict(options.storage))
+    return Progress(options, survey, 2).batch()
+
+
+def _rows(options: ReadOptions, task: ReadTask, topics: Mapping[bytes, str]) -> list[Row]:
+    """In an executor."""
+    resolver = Resolver(
+        options.url, options.storage, topics, fail_on_data_loss=options.fail_on_data_loss
+    )
+    store = open_once(options.url, options.storage)
+    ids = {name: topic_id for topic_id, name in topics.items()}
+    found: list[Row] = []
+    for rows in read_rows(store, task, topics, COLUMNS, resolver):
+        columns = (rows.column(name).to_pylist() for name in COLUMNS)
+        for topic, number, offset, value in zip(*columns, strict=True):
+            found.append((Partition(ids[topic], number), offset, value))
+    return found

@@ -1,0 +1,84 @@
+"""The story of one seed with both tiers: all are at work, harm is done, then all is healed."""
+
+import asyncio
+import random
+from functools import partial
+from typing import Protocol
+
+from logstore.errors import LogstoreError
+from logstore.testing.history import Partition
+from logstore.testing.process_loop import simulate
+from tests.simulation.admins import Admin, Deleter, Mover
+from tests.simulation.clients import Producer
+from tests.simulation.harms import do_harm, start_all
+from tests.simulation.plan import Plan
+from tests.simulation.readers import Reader
+from tests.simulation.story import create_main, heal
+from tests.simulation.tiers.brokers import attach
+from tests.simulation.tiers.compaction import Scheduler, compact_all
+from tests.simulation.tiers.plan import TierPlan, draw_tier_plans
+from tests.simulation.tiers.spark_batch import SparkBatch
+from tests.simulation.tiers.stage import staged
+from tests.simulation.tiers.world import TierWorld
+from tests.simulation.world import LIMIT_S
+
+
+class Actor(Protocol):
+    """At work until all is healed."""
+
+    async def run(self) -> None: ...
+
+
+def play_tiers(seed: int, plans: tuple[Plan, TierPlan] | None = None) -> TierWorld:
+    """The world as it ended. Raises nothing for what the log did wrong: see `violations`."""
+    plan, tiers = plans or draw_tier_plans(random.Random(seed))
+    world = TierWorld(seed, plan, tiers)
+    with staged(world):
+        simulate(_play(world), limit_s=LIMIT_S)
+    return world
+
+
+async def _play(world: TierWorld) -> None:
+    await world.create()
+    world.attach = partial(attach, world)
+    await start_all(world)
+    admin = Admin(world)
+    await create_main(world, admin)
+    producers = [
+        Producer(world, f"p{number}", 1_000 + number if number < world.plan.idempotent else None)
+        for number in range(world.plan.idempotent + world.plan.plain)
+    ]
+    actors: list[Actor] = [
+        *producers,
+        admin,
+        Reader(world, "reader 0"),
+        *(Scheduler(world, str(number)) for number in range(world.tiers.compactors)),
+        *(SparkBatch(world, f"batch {number}") for number in range(world.tiers.batches)),
+    ]
+    if world.tiers.deletes:
+        actors.append(Deleter(world))
+    if world.plan.moves:
+        actors.append(Mover(world))
+    async with asyncio.TaskGroup() as tasks:
+        for actor in actors:
+            tasks.create_task(actor.run())
+        await do_harm(world)
+        await heal(world, producers)
+    await _read_everything(world)
+    world.check(all_was_read=True)
+
+
+async def _read_everything(world: TierWorld) -> None:
+    """From leaders and without brokers, before and after everything has moved to tables."""
+    reader, batch = Reader(world), SparkBatch(world, "last batch")
+    for is_moved in (False, True):
+        if is_moved and not await compact_all(world):
+            world.violate("liveness: compaction does not succeed")
+        for topic_id, (_, partitions) in world.live_topics.items():
+            if not await batch.read_once(topic_id):
+                world.violate("liveness: Spark cannot read everything")
+            for number in range(partitions):
+                try:
+                    await reader.read_all(Partition(topic_id, number))
+                except (LogstoreError, TimeoutError) as error:
+                    world.violate(f"liveness: cannot read: {error!r}")

@@ -1,0 +1,64 @@
+"""Brokers, compaction, trimming and Spark on one log; brokers and runs die, stores misbehave.
+
+As `tests.simulation.test_cluster`, with tables: what compaction moved is trimmed a grace later, and
+readers plan now and read when it has gone. A failing seed is played again by
+
+    python -m tests.simulation.replay --tiers SEED
+"""
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation.tiers.story import play_tiers
+
+MUST_BE_SEEN = (
+    # of compaction
+    "rows moved",
+    "files merged",
+    "files expired",
+    "compaction busy",
+    "compaction killed",
+    "compaction frozen",
+    "runs abandoned",
+    # of trimming
+    "trim points",
+    "segments deleted",
+    "chain trimmed",
+    "records deleted",
+    # of readers that planned before
+    "planned before and read after: move",
+    "planned before and read after: trim",
+    "planned before and read after: merge",
+    "planned before and read after: expiry",
+    "pieces cut between tasks",
+    "tasks run twice",
+    "task refused: records are gone",
+    "404 in executor: chains",
+    "404 in life: chains",
+    "executor killed",
+    "driver killed",
+)
+
+
+@pytest.mark.seeds(25)
+def test_both_tiers_are_one_log(seed: int) -> None:
+    world = play_tiers(seed)
+    assert not world.violations, f"play it again: python -m tests.simulation.replay --tiers {seed}"
+
+
+@pytest.mark.slow
+def test_the_seeds_see_everything_that_matters() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(5_000, 5_060):
+        world = play_tiers(seed)
+        assert not world.violations, seed
+        seen.update(world.seen)
+        if all(seen[what] for what in MUST_BE_SEEN):
+            break
+    assert not [what for what in MUST_BE_SEEN if not seen[what]]
+
+
+@pytest.mark.parametrize("number", [1, 9])
+def test_a_number_plays_the_same_twice(number: int) -> None:
+    assert play_tiers(number).lines == play_tiers(number).lines

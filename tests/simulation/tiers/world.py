@@ -1,0 +1,136 @@
+"""A simulated world with both tiers: topics have tables, and readers that are no brokers."""
+
+import json
+import random
+from collections.abc import Callable
+
+from logstore.clock import Clock
+from logstore.errors import LogstoreError, NotFound
+from logstore.history.delta import Tables
+from logstore.history.patient import PatientStore
+from logstore.objects.store import BlockingObjectStore
+from logstore.testing.audit import Audit, audit
+from logstore.testing.blocking_ports import BlockingRows
+from logstore.testing.history import Partition
+from logstore.testing.process_loop import PROCESS
+from logstore.testing.simulated_rows import SimulatedRows
+from logstore.testing.simulated_store import SimulatedStore
+from tests.simulation.plan import Plan
+from tests.simulation.tiers.plan import TierPlan
+from tests.simulation.tiers.tables import read_tables
+from tests.simulation.world import World
+
+URL = "/simulated"
+"""Of every simulated log."""
+OUTSIDE = 0
+"""The way to stores and registry of those who are no brokers."""
+
+ENTRIES = "/_delta_log/"
+EVENTS = {"WRITE": "move", "OPTIMIZE": "merge", "DELETE": "expiry", "CREATE TABLE": "table"}
+
+
+class TierStore(SimulatedStore):
+    """Notes what happens to tables and segments, and who meets an absence.
+
+    `note` is told of a kind of event, `note_absence` of a key.
+    """
+
+    note: Callable[[str], None]
+    note_absence: Callable[[str], None]
+
+    def _land(self, key: str, data: bytes) -> LogstoreError | None:
+        error = super()._land(key, data)
+        if error is None and ENTRIES in key and key.endswith(".json"):
+            info = json.loads(data.splitlines()[0]).get("commitInfo", {})
+            self.note(EVENTS.get(info.get("operation", ""), "other entry"))
+        return error
+
+    async def get(self, key: str) -> bytes:
+        try:
+            return await super().get(key)
+        except NotFound:
+            self.note_absence(key)
+            raise
+
+    async def delete(self, key: str) -> None:
+        await super().delete(key)
+        self.note("trim" if key.startswith("chains/") else "file deleted")
+
+
+class OutsideRows(SimulatedRows):
+    """The registry as it is opened by name."""
+
+    def blocking(self) -> BlockingRows:
+        return BlockingRows(self)
+
+
+class TierWorld(World):
+    def __init__(self, seed: int, plan: Plan, tiers: TierPlan) -> None:
+        self.last_s: dict[str, float] = {}
+        """When something last happened to what is stored, by kind."""
+        super().__init__(seed, plan)
+        self.tiers = tiers
+        self.stores[OUTSIDE] = self._store()
+        self.registries[OUTSIDE] = OutsideRows(
+            self.rows, self.chance, plan.rows, self.seen, self.trace
+        )
+        self.tables = open_tables
+
+    def _store(self) -> SimulatedStore:
+        store = TierStore(self.objects, self.chance, self.plan.store, self.seen, self.trace)
+        store.note, store.note_absence = self._note, self._note_absence
+        return store
+
+    def _note(self, kind: str) -> None:
+        self.seen[f"event: {kind}"] += 1
+        self.last_s[kind] = self.clock.monotonic_s()
+
+    def _note_absence(self, key: str) -> None:
+        process = PROCESS.get(None)
+        if process is not None:
+            self.seen[f"404 in {process.name.split()[0]}: {key.split('/')[0]}"] += 1
+
+    def events_since(self, begin_s: float) -> list[str]:
+        """The kinds of events after `begin_s`."""
+        return [kind for kind, at_s in self.last_s.items() if at_s > begin_s]
+
+    def new_clock(self) -> Clock:
+        """Of another machine."""
+        return self._new_clock()
+
+    def alarm(self, text: str) -> None:
+        """A broker tells its operator that something is wrong with what is stored."""
+        if not self.plan.flips_bits:
+            self.violate(f"a false alarm: {text}")
+
+    def audit(self) -> Audit:
+        """Both tiers together; where both hold an offset they must agree."""
+        tables = read_tables(self.objects)
+        self.violations += tables.violations
+        found = audit(self.objects, self.rows, tables.ends)
+        for partition, log_start in found.log_starts.items():
+            there = tables.records.get(partition)
+            if there is None:
+                continue
+            end = tables.ends[partition]
+            by_offset = {record.offset: record for record in there}
+            for record in found.records[partition]:
+                known = by_offset.get(record.offset)
+                if record.offset >= end or record.offset < log_start:
+                    continue
+                if known is None:
+                    self.violate(f"a table lacks an offset {_shown(partition)} {record.offset}")
+                elif known.value != record.value:
+                    self.violate(f"two tiers, two values {_shown(partition)} {record.offset}")
+            above = [record for record in found.records[partition] if record.offset >= end]
+            found.records[partition] = [*there, *above]
+            found.begins[partition] = end
+        return found
+
+
+def open_tables(store: BlockingObjectStore) -> Tables:
+    return Tables(URL, {}, store=PatientStore(store, random.Random(0)))
+
+
+def _shown(partition: Partition) -> str:
+    return f"topic={partition.topic_id.hex()[:8]} partition={partition.number}"
