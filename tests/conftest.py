@@ -7,6 +7,7 @@ seeds it took.
 
 import os
 import re
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -29,6 +30,17 @@ settings.register_profile(
     "campaign", settings.get_profile("project"), derandomize=False, max_examples=5_000
 )
 settings.load_profile("project")
+
+
+def pytest_configure() -> None:
+    """Signals as a terminal gives them, for the programs that tests start and interrupt.
+
+    A run in the background of a script has SIGINT ignored, and all its children inherit that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

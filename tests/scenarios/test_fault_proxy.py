@@ -20,6 +20,7 @@ from logstore.errors import (
 )
 from logstore.objects.s3 import S3BlockingStore
 from logstore.objects.s3_options import S3Location, S3Options
+from tests.children import child_of
 from tests.servers.buckets import new_location
 from tests.servers.locked_moto import aws_environment, locked_moto
 from tests.servers.proxied import Proxied, proxied
@@ -191,7 +192,7 @@ def test_it_runs_as_a_process_of_its_own_and_ends_when_told() -> None:
     upstream = urlsplit(locked_moto()).netloc
     command = [sys.executable, "-m", "logstore.testing.fault_proxy", "--upstream", upstream]
     command += ["--latency", "0", "--rule", "500 methods=PUT most=1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+    with child_of(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         where = child.stdout.readline().removeprefix("listening on ").strip()
         with aws_environment():

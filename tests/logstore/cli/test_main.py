@@ -12,6 +12,7 @@ import pytest
 
 from logstore.cli import main as main_module
 from logstore.cli.command import FAILED, INTERRUPTED, OK, USAGE, Command
+from tests.children import child_of
 from tests.logstore.cli.conftest import Command as Logstore
 
 ROOT = Path(__file__).parents[3]
@@ -145,7 +146,7 @@ def test_a_signal_reaches_a_running_command_as_130() -> None:
         "m.entry_points = lambda group: [Entry()]\n"
         "sys.exit(m.main(['wait']))\n"
     )
-    with subprocess.Popen(
+    with child_of(
         [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
@@ -178,9 +179,7 @@ def test_a_broken_command_does_not_keep_another_from_running(
 
 def test_output_cut_off_by_its_reader_is_no_traceback(written: Path) -> None:
     command = [*PROGRAM, "inspect", "--url", str(written), "--json"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with child_of(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()

@@ -16,6 +16,7 @@ from spark_source.compaction.arguments import duration
 from spark_source.compaction.loop import run_in_turn
 from spark_source.compaction.session import RunOptions, Watch
 from spark_source.compaction.summary import Summary, line_of
+from tests.children import child_of
 from tests.spark_source.compaction.world import World
 
 
@@ -147,7 +148,7 @@ def test_every_is_ended_in_good_order(world: World, stop: signal.Signals) -> Non
     world.create("orders", 1)
     world.fill()
     words = [sys.executable, "-m", "logstore.cli.main", "compact", "--now", "--every", "10m"]
-    with subprocess.Popen(
+    with child_of(
         [*words, "--url", str(world.directory)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
