@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from logstore.objects.store import Buffer
 from logstore.registry.store import Row, Term
+from logstore.slices import Slices
 
 T = TypeVar("T")
 
@@ -183,3 +184,14 @@ def believed_ms() -> Steps[int]:
     """The time to judge by how old something is, as steps."""
     now_ms: int = yield BelievedMs()
     return now_ms
+
+
+def sliced(slices: Slices[T]) -> Steps[T]:
+    """Long work with a breath after each slice, in which others have their turn."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        yield Wait(0)

@@ -12,10 +12,10 @@ its state is that of the newest earlier stretch with one.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from logstore.chains.checkpoint import encode_checkpoint
+from logstore.chains.checkpoint import encode_in_slices, forget_expired
 from logstore.chains.keys import checkpoint_key
 from logstore.chains.opening import OLD_REGISTRY
-from logstore.chains.put import create_settled
+from logstore.chains.put import create_parts_settled
 from logstore.chains.replay import ChainState, StretchKey
 from logstore.chains.seal import SealedChain, mark_sealed, read_chain_row, seal_chain
 from logstore.chains.state import PartitionState
@@ -29,7 +29,7 @@ from logstore.rows import (
     PartitionRow,
     TopicStatus,
 )
-from logstore.steps import Steps, Together
+from logstore.steps import Steps, Together, sliced
 
 __all__ = ["Heir", "HeirOf", "Inheritance", "Known", "PartlyTaken", "take_over"]
 
@@ -206,4 +206,6 @@ def _put_checkpoint(chain: ChainState) -> Steps[None]:
     if chain.checkpoint == chain.next_seq:
         return
     key = checkpoint_key(chain.epoch, chain.next_seq)
-    yield from create_settled(key, encode_checkpoint(chain), attempts_max=PUT_ATTEMPTS_MAX)
+    encoded = yield from sliced(encode_in_slices(chain))
+    forget_expired(chain, encoded)
+    yield from create_parts_settled(key, encoded.parts, attempts_max=PUT_ATTEMPTS_MAX)

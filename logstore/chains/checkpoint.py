@@ -45,15 +45,20 @@ from logstore.chains.replay import (
     Stretch,
     StretchKey,
 )
-from logstore.chains.state import decode_state, encode_state
+from logstore.chains.state import Expired, decode_state_in_slices, encode_state_in_slices
 from logstore.errors import Corrupt, Refused
 from logstore.index.rows import ROW_BYTES, first_row_for_seq, row_at, row_count
+from logstore.objects.store import Buffer
 from logstore.records.crc32c import crc32c
 from logstore.segments.format import KEY_BYTES_MAX, PLACE, Place
+from logstore.slices import Slices, finish
 
 MAGIC = b"LGCP"
 FORMAT = 1
 PAGE_ROWS_MAX = 4096
+SLICE_STRETCHES = 512
+SLICE_SEQS = 65_536
+"""Both some two milliseconds of work."""
 HEADER = struct.Struct(">4sH2x16sQQQi16sqIIIIQQ")
 CRC = struct.Struct(">I")
 HEADER_BYTES = HEADER.size + CRC.size
@@ -135,27 +140,48 @@ class Checkpoint:
         return self.pages[first:end]
 
 
+class EncodedCheckpoint(NamedTuple):
+    """The bytes of a checkpoint in parts, and the producers that it leaves out, being expired."""
+
+    parts: Sequence[Buffer]
+    expired: Sequence[tuple[StretchKey, Sequence[Expired]]]
+
+
 def encode_checkpoint(chain: ChainState) -> bytes:
     """The checkpoint at `chain.next_seq`, going on from `chain.checkpoint`.
 
     Producers idle for a day of chain time are left out: expiry is part of this function, so that a
-    live leader and a replay of its chain agree.
+    live leader and a replay of its chain agree. They are forgotten in `chain`, too.
     """
-    states, pages = bytearray(), bytearray()
-    page_table, stretch_table = bytearray(), bytearray()
-    page_count = 0
-    for key in sorted(chain.stretches):
-        stretch = chain.stretches[key]
-        stretch.state.expire(chain.created_ms)
-        stretch_table += _pack_stretch(key, stretch, states)
-        for page in _pages(stretch):
-            page_table += _pack_page(key, page, len(pages))
-            pages += page
-            page_count += 1
-    spans = b"".join(SPAN.pack(*span) for span in chain.spans)
-    places = b"".join(PLACE.pack(len(p.key), p.nonce) + p.key.encode() for p in chain.places)
-    earlier = b"".join(SEQ.pack(seq) for seq in chain.checkpoints)
-    tables = bytes(page_table) + earlier + bytes(stretch_table) + spans + places
+    encoded = finish(encode_in_slices(chain))
+    forget_expired(chain, encoded)
+    return b"".join(encoded.parts)
+
+
+def forget_expired(chain: ChainState, encoded: EncodedCheckpoint) -> None:
+    """What the checkpoint left out is forgotten in `chain`, which may have gone on since."""
+    for key, expired in encoded.expired:
+        stretch = chain.stretches.get(key)
+        if stretch is not None:
+            stretch.state.drop(expired)
+
+
+def encode_in_slices(chain: ChainState) -> Slices[EncodedCheckpoint]:
+    """The checkpoint at `chain.next_seq`; `chain` must not change meanwhile (`frozen_window`)."""
+    stretches = _Stretches(chain.created_ms)
+    for number, key in enumerate(sorted(chain.stretches), 1):
+        yield from stretches.add(key, chain.stretches[key])
+        if number % SLICE_STRETCHES == 0:
+            yield
+    tables = [bytes(stretches.page_table)]
+    for at in range(0, len(chain.checkpoints), SLICE_SEQS):
+        if at:
+            yield
+        seqs = chain.checkpoints[at : at + SLICE_SEQS]
+        tables.append(struct.pack(f">{len(seqs)}Q", *seqs))
+    tables.append(bytes(stretches.stretch_table))
+    tables.append(b"".join(SPAN.pack(*span) for span in chain.spans))
+    tables += [PLACE.pack(len(p.key), p.nonce) + p.key.encode() for p in chain.places]
     header = HEADER.pack(
         MAGIC,
         FORMAT,
@@ -166,15 +192,56 @@ def encode_checkpoint(chain: ChainState) -> bytes:
         chain.broker,
         chain.last_nonce,
         chain.created_ms,
-        page_count,
+        stretches.page_count,
         len(chain.checkpoints),
         len(chain.stretches),
         len(chain.places),
-        HEADER_BYTES + len(tables),
-        len(states),
+        HEADER_BYTES + sum(map(len, tables)),
+        stretches.states_bytes,
     )
-    crc = CRC.pack(crc32c(tables, crc32c(header)))
-    return b"".join((header, crc, tables, states, pages))
+    crc = crc32c(header)
+    for table in tables:
+        crc = crc32c(table, crc)
+    parts: list[Buffer] = [header, CRC.pack(crc), *tables, *stretches.states, *stretches.pages]
+    return EncodedCheckpoint(parts, stretches.expired)
+
+
+class _Stretches:
+    """The stretches of a checkpoint as they are gathered: their lines, states and pages."""
+
+    def __init__(self, created_ms: int) -> None:
+        self.page_table, self.stretch_table = bytearray(), bytearray()
+        self.page_count = self.states_bytes = self._pages_bytes = 0
+        self.states: list[bytes] = []
+        self.pages: list[memoryview] = []
+        self.expired: list[tuple[StretchKey, Sequence[Expired]]] = []
+        self._created_ms = created_ms
+
+    def add(self, key: StretchKey, stretch: Stretch) -> Slices[None]:
+        state = yield from encode_state_in_slices(stretch.state, self._created_ms)
+        size = crc = 0
+        for part in state.parts:
+            size, crc = size + len(part), crc32c(part, crc)
+        self.stretch_table += STRETCH.pack(
+            *key,
+            stretch.released,
+            size,
+            crc,
+            self.states_bytes,
+            stretch.start,
+            stretch.end,
+            stretch.max_timestamp,
+            stretch.max_timestamp_offset,
+        )
+        self.states += state.parts
+        self.states_bytes += size
+        if state.expired:
+            self.expired.append((key, state.expired))
+        for page in _pages(stretch):
+            self.page_table += _pack_page(key, page, self._pages_bytes)
+            self.pages.append(page)
+            self._pages_bytes += len(page)
+            self.page_count += 1
 
 
 def _pages(stretch: Stretch) -> Iterator[memoryview]:
@@ -195,23 +262,6 @@ def _pack_page(key: StretchKey, page: memoryview, position: int) -> bytes:
         last.last_offset + 1,
         last.running_max,
     )
-
-
-def _pack_stretch(key: StretchKey, stretch: Stretch, states: bytearray) -> bytes:
-    state = encode_state(stretch.state)
-    packed = STRETCH.pack(
-        *key,
-        stretch.released,
-        len(state),
-        crc32c(state),
-        len(states),
-        stretch.start,
-        stretch.end,
-        stretch.max_timestamp,
-        stretch.max_timestamp_offset,
-    )
-    states += state
-    return packed
 
 
 def front_bytes_of(data: bytes) -> int:
@@ -314,6 +364,11 @@ def _summary_of(fields: tuple[Any, ...]) -> StretchSummary:
 
 def chain_state_of(checkpoint: Checkpoint, states: bytes) -> ChainState:
     """The chain as it stood at the checkpoint; `states` are the bytes that follow the front."""
+    return finish(chain_state_in_slices(checkpoint, states))
+
+
+def chain_state_in_slices(checkpoint: Checkpoint, states: bytes) -> Slices[ChainState]:
+    """The same."""
     chain = ChainState(
         cluster_id=checkpoint.cluster_id,
         epoch=checkpoint.epoch,
@@ -323,9 +378,10 @@ def chain_state_of(checkpoint: Checkpoint, states: bytes) -> ChainState:
         created_ms=checkpoint.created_ms,
         checkpoints=[*checkpoint.earlier, checkpoint.seq],
     )
-    for key, summary in checkpoint.stretches.items():
+    view = memoryview(states)
+    for number, (key, summary) in enumerate(checkpoint.stretches.items(), 1):
         end = summary.state_position + summary.state_bytes
-        state = states[summary.state_position : end]
+        state = view[summary.state_position : end]
         if len(state) != summary.state_bytes or crc32c(state) != summary.state_crc:
             raise Corrupt(
                 f"state in a checkpoint fails its checksum: epoch={checkpoint.epoch} "
@@ -334,11 +390,13 @@ def chain_state_of(checkpoint: Checkpoint, states: bytes) -> ChainState:
         chain.stretches[key] = Stretch(
             start=summary.start,
             end=summary.end,
-            state=decode_state(state),
+            state=(yield from decode_state_in_slices(state)),
             released=summary.released,
             max_timestamp=summary.max_timestamp,
             max_timestamp_offset=summary.max_timestamp_offset,
         )
+        if number % SLICE_STRETCHES == 0:
+            yield
     return chain
 
 

@@ -13,7 +13,6 @@ checkpoint. Entering ends with the same comparison, because it may take longer t
 from logstore.chains.checkpoint import rebase
 from logstore.chains.replay import ChainState, Stretch
 from logstore.chains.seal import read_chain_row
-from logstore.chains.state import PartitionState, Producer
 from logstore.chains.walk import (
     MissingCheckpoint,
     MissingPiece,
@@ -25,7 +24,7 @@ from logstore.chains.walk import (
 )
 from logstore.errors import NotFound, Retryable
 from logstore.rows import ChainRow
-from logstore.steps import MonotonicS, Steps
+from logstore.steps import MonotonicS, Steps, sliced
 
 SEGMENTS_PER_ROW_READ = 64
 """How many new segments it takes until the chain's row is read again for a newer checkpoint."""
@@ -151,6 +150,9 @@ class Follower:
         if self.state.checkpoint < row.checkpoint <= self.state.next_seq:
             front = yield from read_checkpoint(self.epoch, row.checkpoint)
             rebase(self.state, front)
+            # The owner forgot its idle producers with that checkpoint; so does this copy.
+            for stretch in tuple(self.state.stretches.values()):
+                yield from sliced(stretch.state.expire_in_slices(self.state.created_ms))
 
 
 def copy_of(chain: ChainState) -> ChainState:
@@ -174,21 +176,9 @@ def _copy_of_stretch(stretch: Stretch) -> Stretch:
     return Stretch(
         start=stretch.start,
         end=stretch.end,
-        state=_copy_of_state(stretch.state),
+        state=stretch.state.snapshot(),
         released=stretch.released,
         max_timestamp=stretch.max_timestamp,
         max_timestamp_offset=stretch.max_timestamp_offset,
         rows=bytearray(stretch.rows),
-    )
-
-
-def _copy_of_state(state: PartitionState) -> PartitionState:
-    return PartitionState(
-        producers={
-            producer_id: Producer(producer.epoch, producer.last_ms, list(producer.batches))
-            for producer_id, producer in state.producers.items()
-        },
-        sinks=dict(state.sinks),
-        open_transactions=dict(state.open_transactions),
-        aborted=list(state.aborted),
     )

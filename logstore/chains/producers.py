@@ -19,7 +19,13 @@ ProducerAppendInfo.checkSequence and ProducerStateEntry.findDuplicateBatch.
 
 from enum import Enum
 
-from logstore.chains.state import PartitionState, ProducedBatch
+from logstore.chains.state import (
+    PartitionState,
+    ProducedBatch,
+    epoch_of,
+    last_batch_of,
+    unpack_producer,
+)
 from logstore.records.batch import SEQUENCE_MAX
 
 AHEAD_MAX = SEQUENCE_MAX // 2
@@ -39,31 +45,35 @@ def judge(
     record_count: int,
 ) -> ProducedBatch | Refusal | None:
     """None: append it. A `ProducedBatch`: it was appended before, as that. Else why not."""
-    producer = state.producers.get(producer_id)
-    if producer is None:
+    packed = state.producers.get(producer_id)
+    if packed is None:
         return None
-    if producer_epoch != producer.epoch:
-        if producer_epoch < producer.epoch:
+    known_epoch = epoch_of(packed)
+    if producer_epoch != known_epoch:
+        if producer_epoch < known_epoch:
             return Refusal.STALE_EPOCH
         return None if base_sequence == 0 else Refusal.OUT_OF_ORDER
+    last = last_batch_of(packed)
+    if last is None:
+        return None if base_sequence == 0 else Refusal.OUT_OF_ORDER
+    if base_sequence == (last.last_sequence + 1) & SEQUENCE_MAX:
+        return None  # of most batches this is all that is asked: no repeat begins there
     last_sequence = (base_sequence + record_count - 1) & SEQUENCE_MAX
-    for batch in producer.batches:
+    for batch in unpack_producer(packed).batches:
         if batch.base_sequence == base_sequence and batch.last_sequence == last_sequence:
             return batch
-    if not producer.batches:
-        return None if base_sequence == 0 else Refusal.OUT_OF_ORDER
-    expected = (producer.batches[-1].last_sequence + 1) & SEQUENCE_MAX
-    return None if base_sequence == expected else Refusal.OUT_OF_ORDER
+    return Refusal.OUT_OF_ORDER
 
 
 def is_ahead(
     state: PartitionState, producer_id: int, producer_epoch: int, base_sequence: int
 ) -> bool:
     """Whether a batch before this one may be still on its way here."""
-    producer = state.producers.get(producer_id)
-    if producer is None or producer_epoch > producer.epoch:
+    packed = state.producers.get(producer_id)
+    if packed is None or producer_epoch > (known_epoch := epoch_of(packed)):
         return base_sequence != 0
-    if producer_epoch < producer.epoch:
+    if producer_epoch < known_epoch:
         return False
-    expected = (producer.batches[-1].last_sequence + 1) & SEQUENCE_MAX if producer.batches else 0
+    last = last_batch_of(packed)
+    expected = 0 if last is None else (last.last_sequence + 1) & SEQUENCE_MAX
     return 0 < (base_sequence - expected) & SEQUENCE_MAX <= AHEAD_MAX

@@ -15,6 +15,7 @@ settles it. An absent object never settles an unknown outcome: the request may s
 Hence the same seq is repeated for as long as it takes, and never its bytes under the next one.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -85,13 +86,18 @@ def _look(key: str, identity: bytes) -> Steps[Stored | Taken | None]:
 
 
 def create_settled(key: str, data: Buffer, *, attempts_max: int) -> Steps[None]:
+    """`create_parts_settled` of one part."""
+    return create_parts_settled(key, [data], attempts_max=attempts_max)
+
+
+def create_parts_settled(key: str, parts: Sequence[Buffer], *, attempts_max: int) -> Steps[None]:
     """Create an object whose content its key determines; one that is there already is as good.
 
     "Already exists" is believed only once the object can be read: a store's 409 looks the same.
     """
     for attempt in range(1, attempts_max + 1):
         try:
-            yield Create(key, [data])
+            yield Create(key, parts)
             return
         except AlreadyExists:
             try:

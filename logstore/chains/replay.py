@@ -11,7 +11,7 @@ Rules kept here (safety rule 4, stretches)
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from logstore.chains.state import PartitionState, decode_state
@@ -42,6 +42,15 @@ class Stretch:
     max_timestamp: int = -1
     max_timestamp_offset: int = -1
     rows: bytearray = field(default_factory=bytearray)
+
+    def frozen_window(self) -> "Stretch":
+        """This stretch as it stands; its rows move there."""
+        if self.released and not self.rows:
+            return self  # it changes no more
+        frozen = replace(self, state=self.state.snapshot())
+        if self.rows:
+            self.rows = bytearray()
+        return frozen
 
 
 class SegmentSpan(NamedTuple):
@@ -87,6 +96,21 @@ class ChainState:
         self.created_ms = max(self.created_ms, header.created_ms)
         self.last_nonce = header.nonce
         self.next_seq += 1
+
+    def frozen_window(self) -> "ChainState":
+        """The chain as it stands, to be encoded as a checkpoint while this one goes on from there.
+
+        Rows, spans and places move to what is returned; the rest is shared or copied, of a large
+        state not before it changes.
+        """
+        frozen = replace(
+            self,
+            checkpoints=self.checkpoints.copy(),
+            stretches={key: stretch.frozen_window() for key, stretch in self.stretches.items()},
+        )
+        self.checkpoints.append(self.next_seq)
+        self.spans, self.places, self.entry_count = [], [], 0
+        return frozen
 
     def _apply_entry(
         self,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from logstore.chains.checkpoint import (
     HEADER_BYTES,
     Checkpoint,
-    chain_state_of,
+    chain_state_in_slices,
     decode_checkpoint,
     front_bytes_of,
     rebase,
@@ -28,7 +28,7 @@ from logstore.segments.format import (
     decode_front,
     decode_header,
 )
-from logstore.steps import BackOff, GetRange, ListKeys, Steps, Together
+from logstore.steps import BackOff, GetRange, ListKeys, Steps, Together, sliced
 
 FRONT_GUESS_BYTES = 64 * 1024
 ATTEMPTS_MAX = 30
@@ -170,7 +170,7 @@ def read_chain_at(cluster_id: bytes, epoch: int, checkpoint_seq: int) -> Steps[C
         checkpoint.front_bytes,
         checkpoint.states_bytes,
     )
-    return chain_state_of(checkpoint, states)
+    return (yield from sliced(chain_state_in_slices(checkpoint, states)))
 
 
 def reach_chain(

@@ -9,16 +9,16 @@ worthless and so is this object: `fenced` is set, every waiter gets the error, n
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Protocol
 
-from logstore.chains.checkpoint import encode_checkpoint
+from logstore.chains.checkpoint import encode_in_slices, forget_expired
 from logstore.chains.flush import FlushSettings, MiB, flush_delay_s
 from logstore.chains.keys import checkpoint_key
 from logstore.chains.pipeline import Pipeline, Window
-from logstore.chains.put import Taken, create_settled, put_once
+from logstore.chains.put import Taken, create_parts_settled, put_once
 from logstore.chains.replay import ChainState, SegmentSpan, Stretch, StretchKey
 from logstore.chains.state import PartitionState, encode_state
 from logstore.chains.take import (
@@ -29,13 +29,14 @@ from logstore.chains.take import (
     encode_pieces,
 )
 from logstore.errors import ConditionFailed, Fenced, LogstoreError, OutcomeUnknown, Retryable
+from logstore.objects.store import Buffer
 from logstore.perform import Performer
 from logstore.records.crc32c import crc32c
 from logstore.registry.store import Condition
 from logstore.rows import CHAIN, ChainStatus, chain_sk
 from logstore.segments.builder import ArenaPool, FrozenSegment, SegmentBuilder
 from logstore.segments.format import EntryKind
-from logstore.steps import BackOff, Steps, UpdateRow
+from logstore.steps import BackOff, Steps, UpdateRow, sliced
 
 CHECKPOINT_ATTEMPTS_MAX = 1000
 
@@ -401,30 +402,29 @@ class ChainWriter:
     def _begin_checkpoint(self) -> None:
         """Sum up the chain below `next_seq`; put it once all of that is committed.
 
-        Encoded here and now, while nothing above `next_seq` is in the state.
+        Frozen here and now, while nothing above `next_seq` is in the state, and encoded in slices.
         """
         if self._checkpoint_pending is not None:
             return
-        chain = self.chain
         assert self._builder is None
-        seq, data = chain.next_seq, encode_checkpoint(chain)
-        self._checkpoint_pending = seq
-        chain.checkpoints.append(seq)
-        chain.spans, chain.places, chain.entry_count = [], [], 0
-        for key, stretch in chain.stretches.items():
+        frozen = self.chain.frozen_window()
+        self._checkpoint_pending = frozen.next_seq
+        for key, stretch in frozen.stretches.items():
             if stretch.rows:
-                rows, stretch.rows = stretch.rows, bytearray()
                 appender = self.appenders.get(key)
                 if appender is not None:
-                    appender.checkpoint(seq, rows)
-        self._tasks.create_task(self._put_checkpoint(seq, data))
+                    appender.checkpoint(frozen.next_seq, stretch.rows)
+        self._tasks.create_task(self._put_checkpoint(frozen))
 
-    async def _put_checkpoint(self, seq: int, data: bytes) -> None:
+    async def _put_checkpoint(self, frozen: ChainState) -> None:
+        seq = frozen.next_seq
+        encoded = await self._performer.run(sliced(encode_in_slices(frozen)))
+        forget_expired(self.chain, encoded)
         committed = asyncio.Event()
         self.when_committed(seq - 1, lambda _error: committed.set())
         await committed.wait()
         if not self.fenced.is_set():
-            await self._performer.run(_store_checkpoint(self.chain.epoch, seq, data))
+            await self._performer.run(_store_checkpoint(self.chain.epoch, seq, encoded.parts))
             self.durable_checkpoints = tuple(self.chain.checkpoints)
             for appender in self.appenders.values():
                 appender.checkpoint_stored(seq)
@@ -432,9 +432,9 @@ class ChainWriter:
         self._changed.set()
 
 
-def _store_checkpoint(epoch: int, seq: int, data: bytes) -> Steps[None]:
-    yield from create_settled(
-        checkpoint_key(epoch, seq), data, attempts_max=CHECKPOINT_ATTEMPTS_MAX
+def _store_checkpoint(epoch: int, seq: int, parts: Sequence[Buffer]) -> Steps[None]:
+    yield from create_parts_settled(
+        checkpoint_key(epoch, seq), parts, attempts_max=CHECKPOINT_ATTEMPTS_MAX
     )
     terms = [
         Condition("checkpoint", "<", seq),

@@ -214,7 +214,8 @@ class Leader:
             if self.stretch.released:
                 raise NotLeading(f"released: leader_epoch={self.leader_epoch}")
             self._check_not_early(header)
-            producer = self.stretch.state.producers[header.producer_id]
+            producer = self.stretch.state.producer(header.producer_id)
+            assert producer is not None, "it is known, or nothing would be refused"
             last = producer.batches[-1].last_sequence if producer.batches else -1
             raise ProducerRefused(
                 known,

@@ -9,7 +9,7 @@ import pytest
 from logstore.chains.follow import Follower, copy_of
 from logstore.chains.replay import ChainState
 from logstore.chains.seal import seal_chain
-from logstore.chains.state import PartitionState
+from logstore.chains.state import PartitionState, unpack_producer
 from logstore.errors import Corrupt, LogstoreError
 from logstore.inheritance import Chains, inherit, newest_stretch
 from logstore.metadata import read_partition_rows
@@ -106,7 +106,10 @@ def producers_of(
     states = [state for state in found.values() if isinstance(state, PartitionState)]
     assert len(states) == len(found), found
     return [
-        [(one, producer.batches[-1].last_sequence) for one, producer in state.producers.items()]
+        [
+            (one, unpack_producer(packed).batches[-1].last_sequence)
+            for one, packed in state.producers.items()
+        ]
         for state in states
     ]
 

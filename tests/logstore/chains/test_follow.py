@@ -24,10 +24,19 @@ from logstore.segments.format import EntryKind, Index, SegmentKind, decode_front
 from logstore.steps import GetRange
 from logstore.testing.scripted import resume, stop_before
 from logstore.testing.simulated_rows import at_once
-from logstore.testing.virtual_loop import EPOCH_MS, run
+from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.golden.samples import BROKER, CLUSTER_ID, EPOCH, state
 from tests.logstore.chains.built import BuiltChain, open_chain_row
 from tests.logstore.written import WrittenLog
+
+
+class LaterClock(VirtualClock):
+    """A wall clock that is put forward."""
+
+    later_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.later_ms
 
 
 def summary(state: ChainState) -> dict[StretchKey, tuple[int, int, int, int]]:
@@ -104,6 +113,29 @@ def test_memory_stays_bounded_however_long_one_follows() -> None:
                 assert held == follower.state.checkpoint
                 if stretch.rows:
                     assert row_at(stretch.rows, 0).seq >= follower.state.checkpoint
+
+    run(scenario())
+
+
+def test_a_follower_forgets_producers_that_were_idle_for_a_day() -> None:
+    """As the owner does with every checkpoint: each client that starts is a new producer."""
+
+    async def scenario() -> None:
+        written, clock = WrittenLog(checkpoint_segments=10), LaterClock()
+        performer = replace(written.performer, clock=clock)
+        async with written.life(performer=performer) as log:
+            leader = (await log.create_topic("orders", 1, {})).leaders[0]
+            follower = Follower(log.cluster_id, log.epoch)
+            for number in range(5 * SEGMENTS_PER_ROW_READ):
+                await written.write(
+                    log, leader, [EPOCH_MS], producer_id=number, producer_epoch=0, base_sequence=0
+                )
+                await written.performer.run(follower.advance())
+                clock.later_ms += PRODUCER_EXPIRATION_MS // 20
+                (stretch,) = follower.state.stretches.values()
+
+                assert len(leader.stretch.state.producers) <= 20 + 10
+                assert len(stretch.state.producers) <= 20 + 10 + SEGMENTS_PER_ROW_READ
 
     run(scenario())
 

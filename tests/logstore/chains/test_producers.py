@@ -10,6 +10,7 @@ from logstore.chains.state import (
     PRODUCER_EXPIRATION_MS,
     PartitionState,
     ProducedBatch,
+    unpack_producer,
 )
 
 WRAP = 2**31 - 1
@@ -117,14 +118,16 @@ def test_whatever_is_repeated_the_log_holds_each_batch_once(
         state.apply_batch(PRODUCER, 0, offset, offset, offset + count - 1, 0, 0)
         log.append((offset, count))
     assert log == list(zip(starts, counts, strict=True))
-    assert len(state.producers[PRODUCER].batches) <= BATCHES_KEPT
+    assert len(unpack_producer(state.producers[PRODUCER]).batches) <= BATCHES_KEPT
 
 
 def test_a_producer_that_was_idle_for_a_day_begins_anew() -> None:
     state = state_after((0, 5))
     state.apply_batch(PRODUCER, 3, 5, 5, 5, 0, PRODUCER_EXPIRATION_MS)
 
-    assert [batch.base_sequence for batch in state.producers[PRODUCER].batches] == [5]
+    assert [
+        batch.base_sequence for batch in unpack_producer(state.producers[PRODUCER]).batches
+    ] == [5]
 
 
 def test_an_open_transaction_keeps_its_producer() -> None:

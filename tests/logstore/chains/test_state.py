@@ -6,12 +6,18 @@ from hypothesis import strategies as st
 
 from logstore.chains.state import (
     BATCHES_KEPT,
+    PRODUCER_EXPIRATION_MS,
+    SLICE_PRODUCERS,
     AbortedTransaction,
+    Expired,
     PartitionState,
     ProducedBatch,
     Producer,
     decode_state,
+    decode_state_in_slices,
     encode_state,
+    encode_state_in_slices,
+    pack_producer,
 )
 from logstore.chains.take import (
     Piece,
@@ -33,7 +39,9 @@ producers = st.builds(
 )
 states = st.builds(
     PartitionState,
-    producers=st.dictionaries(I64, producers, max_size=4),
+    producers=st.dictionaries(I64, producers, max_size=4).map(
+        lambda found: {one: pack_producer(one, producer) for one, producer in found.items()}
+    ),
     sinks=st.dictionaries(st.binary(min_size=16, max_size=16), I64, max_size=3),
     open_transactions=st.dictionaries(I64, I64, max_size=3),
     aborted=st.lists(st.builds(AbortedTransaction, I64, I64, I64), max_size=3),
@@ -55,6 +63,55 @@ def test_equal_states_give_equal_bytes_in_whatever_order_they_grew(found: Partit
     )
 
     assert encode_state(turned) == encode_state(found)
+
+
+@given(states, st.lists(st.tuples(st.booleans(), I64.filter(lambda one: one >= 0)), max_size=8))
+def test_a_snapshot_and_its_state_go_ways_of_their_own(
+    found: PartitionState, changes: list[tuple[bool, int]]
+) -> None:
+    apart = [decode_state(encode_state(found)), decode_state(encode_state(found))]
+    shared = [found, found.snapshot()]
+    for of_snapshot, producer_id in changes:
+        for one in (apart[of_snapshot], shared[of_snapshot]):
+            one.apply_batch(producer_id, 0, 0, 0, 0, 0, 0)
+            one.drop([Expired(*min(one.producers.items()))])
+
+    assert shared == apart
+
+
+MANY = 3 * SLICE_PRODUCERS + 5
+
+
+def many_producers() -> PartitionState:
+    found = PartitionState()
+    for number in range(MANY):
+        found.apply_batch(number * 7 % MANY, 0, 0, number, number, 0, number)
+    return found
+
+
+def test_work_on_many_producers_is_done_in_slices() -> None:
+    found = many_producers()
+    now_ms = MANY // 2 + PRODUCER_EXPIRATION_MS
+    slices = encode_state_in_slices(found.snapshot(), now_ms)
+    parts, count = [b""], 0
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            parts, expired = end.value
+            break
+        count += 1
+        found.apply_batch(MANY + count, 0, 0, 0, 0, 0, 0)  # what comes meanwhile is not in it
+
+    assert count >= 3
+    assert len(expired) == MANY // 2 + 1
+    late = many_producers()
+    late.expire(now_ms)
+    assert decode_state(b"".join(parts)) == late
+    assert (
+        len([*decode_state_in_slices(b"".join(parts))]) == (MANY - len(expired)) // SLICE_PRODUCERS
+    )
+    assert len([*late.expire_in_slices(0)]) == len(late.producers) // SLICE_PRODUCERS
 
 
 @pytest.mark.parametrize("name", ["state-1", "take-1-pieces"])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from logstore.chains.checkpoint import encode_checkpoint
 from logstore.chains.keys import segment_key
+from logstore.chains.state import Expired
 from logstore.errors import Corrupt
 from logstore.index.lookup import IndexCache
 from logstore.index.partition import ChainCheckpoints
@@ -247,7 +248,9 @@ def test_a_chain_handed_out_is_the_chain_and_nobody_elses() -> None:
             assert first.next_seq == one.writer.chain.next_seq
             before = encode_checkpoint(first)
             stretch = first.stretches[here.leaders[0].key]
-            stretch.state.producers.clear()
+            stretch.state.apply_batch(8, 0, 0, 10, 10, EPOCH_MS, EPOCH_MS)
+            stretch.state.drop([Expired(7, stretch.state.producers[7])])
+            assert list(stretch.state.producers) == [8]
             stretch.rows.clear()
             again = two._followers.chain_state(one.epoch)
             assert again is not None and encode_checkpoint(again) == before

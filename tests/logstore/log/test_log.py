@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from logstore.chains.checkpoint import decode_checkpoint
 from logstore.chains.keys import CHAINS, CHECKPOINTS, segment_key
 from logstore.chains.producers import Refusal
+from logstore.chains.state import SLICE_PRODUCERS
 from logstore.chains.take import INLINE_BYTES_MAX
+from logstore.chains.walk import read_chain_at
 from logstore.clock import Clock
 from logstore.errors import Fenced, LogstoreError
 from logstore.log.leader import EARLY_S, Leader, NotLeading, ProducerRefused
@@ -330,5 +332,31 @@ def test_a_creation_ends_also_when_the_watch_was_faster_to_lead() -> None:
                 topic = await log.create_topic("orders", 1, {})
 
             await written.write(log, topic.leaders[0], [EPOCH_MS])
+
+    run(scenario())
+
+
+def test_a_checkpoint_of_many_producers_leaves_the_loop_to_others_between_slices() -> None:
+    """Batches that come meanwhile are acknowledged meanwhile, and are not in it."""
+
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=1000)
+        async with written.life() as log:
+            leader = (await log.create_topic("orders", 1, {})).leaders[0]
+            await written.write(log, leader, [EPOCH_MS])
+            for producer in range(4 * SLICE_PRODUCERS):
+                leader.stretch.state.apply_batch(producer, 0, 0, 0, 0, 0, EPOCH_MS)
+            seq = log.writer.open_seq
+            log.writer._begin_checkpoint()
+            turns = 0
+            while not keys(written, CHECKPOINTS):
+                written.append(leader, [EPOCH_MS], producer_id=10**9 + turns, producer_epoch=0,
+                               base_sequence=0)  # fmt: skip
+                await log.performer.clock.sleep_s(0)
+                turns += 1
+            assert turns > 4
+            front = await log.performer.run(read_chain_at(log.cluster_id, log.epoch, seq))
+            assert len(front.stretches[leader.key].state.producers) == 4 * SLICE_PRODUCERS
+            assert len(leader.stretch.state.producers) == 4 * SLICE_PRODUCERS + turns
 
     run(scenario())

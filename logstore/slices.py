@@ -1,0 +1,22 @@
+"""Long work cut into slices of a few milliseconds, so that an event loop can do it between others.
+
+A generator yields after each slice and returns the result. What it works on must not change between
+slices unless its docstring allows that. `logstore.steps.sliced` makes steps of one. Pure.
+"""
+
+from collections.abc import Generator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+Slices = Generator[None, None, T]
+
+
+def finish(slices: Slices[T]) -> T:
+    """All of it, at once."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            result: T = end.value
+            return result
