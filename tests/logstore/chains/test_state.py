@@ -9,6 +9,7 @@ from logstore.chains.state import (
     PRODUCER_EXPIRATION_MS,
     SLICE_PRODUCERS,
     AbortedTransaction,
+    EncodedState,
     Expired,
     PartitionState,
     ProducedBatch,
@@ -28,6 +29,7 @@ from logstore.chains.take import (
 )
 from logstore.errors import Corrupt, Refused
 from logstore.records.crc32c import crc32c
+from logstore.slices import Slices
 from tests.golden.samples import SAMPLES, golden, pieces, state
 
 I64 = st.integers(-(2**63), 2**63 - 1)
@@ -92,17 +94,15 @@ def many_producers() -> PartitionState:
 def test_work_on_many_producers_is_done_in_slices() -> None:
     found = many_producers()
     now_ms = MANY // 2 + PRODUCER_EXPIRATION_MS
-    slices = encode_state_in_slices(found.snapshot(), now_ms)
-    parts, count = [b""], 0
-    while True:
-        try:
-            next(slices)
-        except StopIteration as end:
-            parts, expired = end.value
-            break
-        count += 1
-        found.apply_batch(MANY + count, 0, 0, 0, 0, 0, 0)  # what comes meanwhile is not in it
+    results: list[EncodedState] = []
 
+    def encode() -> Slices[None]:
+        results.append((yield from encode_state_in_slices(found.snapshot(), now_ms)))
+
+    count = 0
+    for count, _ in enumerate(encode(), 1):
+        found.apply_batch(MANY + count, 0, 0, 0, 0, 0, 0)  # what comes meanwhile is not in it
+    ((parts, expired),) = results
     assert count >= 3
     assert len(expired) == MANY // 2 + 1
     late = many_producers()
