@@ -42,6 +42,26 @@ def fate_of(row: TopicRow | None, *, deletion_recorded: bool) -> Fate:
     return Fate.UNKNOWN if row is None else Fate.UNRECORDED
 
 
+class Ruling(NamedTuple):
+    """Whether it may be deleted, and why or why not."""
+
+    may: bool
+    why: str
+
+
+def may_drop_rows(fate: Fate, *, was_led: bool) -> Ruling:
+    """The rows of partitions without a topic row, or the row of a topic without partition rows.
+
+    Such rows are left by a creation or a deletion that died, and then no leader ever wrote for
+    them. `was_led`: a chain holds a stretch of the topic; then rows were lost beside them.
+    """
+    if fate is Fate.DELETED:
+        return Ruling(True, fate.value)
+    if was_led:
+        return Ruling(False, "chains hold records of the topic, so its other rows were lost")
+    return Ruling(True, "no chain ever led it: its creation died")
+
+
 class Span(NamedTuple):
     """Offsets [start, end) of one partition."""
 

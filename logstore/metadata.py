@@ -34,6 +34,13 @@ def read_topics() -> Steps[dict[str, TopicRow]]:
     return {name: row for name, row in topics.items() if row.status is not TopicStatus.DELETED}
 
 
+def read_topics_by_id() -> Steps[dict[bytes, tuple[str, TopicRow]]]:
+    """Every topic row, by topic id, with its name; those of deleted topics too."""
+    rows = yield QueryRows(TOPIC)
+    topics = [(name, TopicRow.of(row)) for name, row in rows]
+    return {topic.topic_id: (name, topic) for name, topic in topics}
+
+
 def read_partition_rows() -> Steps[list[tuple[tuple[bytes, int], PartitionRow]]]:
     """Every partition row there is, by (topic id, partition)."""
     found: Sequence[Sequence[tuple[str, Row]] | LogstoreError] = yield Together(

@@ -20,16 +20,14 @@ from logstore.chains.replay import ChainState, StretchKey
 from logstore.chains.seal import SealedChain, mark_sealed, read_chain_row, seal_chain
 from logstore.chains.state import PartitionState
 from logstore.chains.walk import read_chain_at
+from logstore.disposal import Fate, fate_of
 from logstore.errors import ConditionFailed, LogstoreError, Refused
 from logstore.inheritance import Chains, Known, newest_stretch
 from logstore.leadership import change_leader
-from logstore.metadata import read_partition_rows, read_topics
-from logstore.rows import (
-    ChainStatus,
-    PartitionRow,
-    TopicStatus,
-)
+from logstore.metadata import read_partition_rows, read_topics_by_id
+from logstore.rows import ChainStatus, PartitionRow, TopicRow
 from logstore.steps import Steps, Together, sliced
+from logstore.witnesses import read_deletions
 
 __all__ = ["Heir", "HeirOf", "Inheritance", "Known", "PartlyTaken", "take_over"]
 
@@ -45,6 +43,7 @@ class Heir:
 
 
 _Rows = dict[tuple[bytes, int], PartitionRow]
+_TopicRows = dict[bytes, tuple[str, TopicRow]]
 HeirOf = Callable[[bytes, int, PartitionRow], Heir]
 """Topic id, partition and its row → its next leader, which should be alive."""
 
@@ -87,12 +86,17 @@ def take_over(
     # changes meanwhile fails its terms, and one that names the chain only then is taken next time.
     sealed: SealedChain | LogstoreError
     rows: _Rows | LogstoreError
-    sealed, rows = yield Together([_sealed(cluster_id, epoch, sealer, known(epoch)), _read_rows()])
+    topics: _TopicRows | LogstoreError
+    sealed, rows, topics = yield Together(
+        [_sealed(cluster_id, epoch, sealer, known(epoch)), _read_rows(), read_topics_by_id()]
+    )
     if isinstance(sealed, LogstoreError):
         raise sealed
     if isinstance(rows, LogstoreError):
         raise rows
-    if _find_above(sealed.state, rows):
+    if isinstance(topics, LogstoreError):
+        raise topics
+    if _find_above(sealed.state, rows, topics):
         rows = yield from _read_rows()
         yield from _check_not_older(sealed.state, rows)
     chains = Chains(cluster_id, sealer, known)
@@ -131,24 +135,30 @@ def _sealed(
     return (yield from seal_chain(cluster_id, epoch, sealer, known))
 
 
-def _find_above(chain: ChainState, rows: _Rows) -> dict[bytes, StretchKey]:
-    """By topic, a committed take entry of this chain that is above its partition's row."""
+def _find_above(chain: ChainState, rows: _Rows, topics: _TopicRows) -> dict[bytes, StretchKey]:
+    """By topic, a committed take entry of this chain that is above its partition's row, or whose
+    topic has no row.
+    """
     above: dict[bytes, StretchKey] = {}
     for key in chain.stretches:
         row = rows.get((key.topic_id, key.partition))
-        if row is None or _is_above(key, chain.epoch, row):
+        if row is None or _is_above(key, chain.epoch, row) or key.topic_id not in topics:
             above[key.topic_id] = key
     return above
 
 
 def _check_not_older(chain: ChainState, rows: _Rows) -> Steps[None]:
-    """No committed take entry of this chain may be above its partition's row, read after it."""
-    above = _find_above(chain, rows)
-    if not above:
-        return
-    for name, topic in (yield from read_topics()).items():  # the others are deleted
-        found = above.get(topic.topic_id)
-        if found is not None and topic.status is TopicStatus.LIVE:
+    """No committed take entry of this chain may be above its partition's row, read after it.
+
+    Unless its topic is deleted: its row says so, or a record does once that row is gone.
+    """
+    topics: _TopicRows = yield from read_topics_by_id()
+    above = _find_above(chain, rows, topics)
+    deletions = yield from read_deletions(above.keys() - topics.keys())
+    for topic_id, found in above.items():
+        name, row = topics.get(topic_id, (topic_id.hex(), None))
+        fate = fate_of(row, deletion_recorded=topic_id in deletions)
+        if fate in (Fate.LIVE, Fate.UNKNOWN):
             raise Refused(
                 f"chain {chain.epoch} has led partition {found.partition} of topic {name} as "
                 f"leader epoch {found.leader_epoch}, which the registry does not know: "

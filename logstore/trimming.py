@@ -9,7 +9,8 @@ What tables hold is asked before a pass, and is handed to it: nothing here reads
 asked a while ago will do to raise a trim point; before anything is deleted it is asked anew.
 
 The order of reading matters: chain rows, then partitions and topics, then checkpoints that those
-chain rows named. So whatever a checkpoint tells of, its topic had a row when it was looked for.
+chain rows named. So whatever a checkpoint tells of, its topic had a row when it was looked for. A
+topic without one was deleted, if a topic record says so; else the registry is older than the log.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,16 +36,27 @@ from logstore.chains.trim import (
     next_of,
 )
 from logstore.chains.walk import get_patiently
+from logstore.disposal import Fate, fate_of
 from logstore.errors import Corrupt, NotFound, Refused
 from logstore.index.lookup import IndexCache, checkpoints_of
-from logstore.metadata import read_partition_rows, read_topics
+from logstore.metadata import read_partition_rows, read_topics_by_id
 from logstore.perform import Performer
-from logstore.rows import CHAIN, ChainRow, ChainStatus, PartitionRow, TopicStatus, chain_sk
+from logstore.rows import (
+    CHAIN,
+    ChainRow,
+    ChainStatus,
+    PartitionRow,
+    TopicRow,
+    TopicStatus,
+    chain_sk,
+)
 from logstore.segments.format import HEADER_BYTES, SegmentKind, decode_header
 from logstore.steps import BelievedMs, GetRow, NowMs, QueryRows, Steps
+from logstore.witnesses import read_deletions
 
 GRACE_MS = 3_600_000
 HOLDS_KEPT_MAX = 10_000
+DELETED_KEPT_MAX = 10_000
 NOTHING: Mapping[pieces.TopicPartition, int] = {}
 """What tables hold where there are none."""
 
@@ -95,6 +107,8 @@ class Trimmer:
         self._cluster_id = cluster_id
         self._grace_ms = grace_ms
         self._kept: dict[int, _Kept] = {}
+        self._deleted: set[bytes] = set()
+        """Topics whose deletion is recorded, which is final."""
 
     async def trim_once(
         self,
@@ -126,11 +140,15 @@ class Trimmer:
         if not chains:
             return done
         yield from _check_registry_is_newest(self._cluster_id)
-        live, partitions = yield from _read_rows()
+        partitions, rows_of_topics = yield from _read_rows()
+        if len(self._deleted) >= DELETED_KEPT_MAX:
+            self._deleted.clear()
+        topics = _Topics(rows_of_topics, self._deleted)
         ends = {(key.topic_id, key.partition): end for key, end in held.items()}
-        cache, needs = IndexCache(), Needs(live, partitions, {}, ends)
+        cache = IndexCache()
+        needs = Needs(topics.live, partitions, {}, ends, self._deleted)
         for epoch, row in chains:
-            yield from self._trim_chain(cache, epoch, row, needs, done, may_delete)
+            yield from self._trim_chain(cache, epoch, row, needs, topics, done, may_delete)
         return done
 
     def _trim_chain(
@@ -139,6 +157,7 @@ class Trimmer:
         epoch: int,
         row: ChainRow,
         needs: Needs,
+        topics: "_Topics",
         done: Trimmed,
         may_delete: bool,
     ) -> Steps[None]:
@@ -153,13 +172,13 @@ class Trimmer:
                 done.due += 1
                 done.due_topics.update(key.topic_id for key in front.stretches)
             case Next.DELETE:
-                yield from _check_still_allowed(cache, epoch, row, needs)
+                yield from _check_still_allowed(cache, epoch, row, needs, topics)
                 known = yield from checkpoints_of(cache, epoch, row.checkpoint)
                 done.deleted[epoch] = yield from delete_below_trim(epoch, row, known)
             case Next.RAISE:
                 if self._is_still_held(epoch, needs):
                     return
-                trim = yield from self._highest(cache, epoch, row, needs)
+                trim = yield from self._highest(cache, epoch, row, needs, topics)
                 if is_trim_point(row, trim) and (yield from publish_trim(epoch, row, trim, now_ms)):
                     done.published[epoch] = trim
                     done.waiting += 1
@@ -169,7 +188,9 @@ class Trimmer:
         now_ms: int = yield BelievedMs()
         return next_of(row, now_ms, self._grace_ms) is Next.DELETE
 
-    def _highest(self, cache: IndexCache, epoch: int, row: ChainRow, needs: Needs) -> Steps[int]:
+    def _highest(
+        self, cache: IndexCache, epoch: int, row: ChainRow, needs: Needs, topics: "_Topics"
+    ) -> Steps[int]:
         """The last checkpoint at which nothing holds the chain back; its trim point without one."""
         known = yield from checkpoints_of(cache, epoch, row.checkpoint)
         candidates = [seq for seq in known if seq > row.trim]
@@ -177,7 +198,7 @@ class Trimmer:
         while low < high:
             middle = (low + high) // 2
             front = yield from cache.front(epoch, candidates[middle])
-            hold = yield from _hold(cache, front, needs)
+            hold = yield from _hold(cache, front, needs, topics)
             if hold is None:
                 low = middle + 1
             else:
@@ -200,11 +221,37 @@ class Trimmer:
         return partition in needs.rows and needs.floor(partition) == kept.floor
 
 
-def _read_rows() -> Steps[tuple[frozenset[bytes], dict[TopicPartition, PartitionRow]]]:
+class _Topics:
+    """Topic rows as one pass read them, by topic id; `deleted` are known to be, by records too."""
+
+    def __init__(self, rows: Mapping[bytes, TopicRow], deleted: set[bytes]) -> None:
+        self._rows = rows
+        self._deleted = deleted
+        self.live = frozenset(i for i, row in rows.items() if row.status is TopicStatus.LIVE)
+
+    def ask(self, front: Checkpoint) -> Steps[None]:
+        """Ask records of those in `front` that are not live. Raises `Refused`: an old registry."""
+        asked = {key.topic_id for key in front.stretches} - self.live - self._deleted
+        recorded = yield from read_deletions(asked)
+        for topic_id in sorted(asked):
+            row = self._rows.get(topic_id)
+            match fate_of(row, deletion_recorded=topic_id in recorded):
+                case Fate.DELETED:
+                    self._deleted.add(topic_id)
+                case Fate.UNKNOWN as fate:
+                    raise Refused(
+                        f"chain {front.epoch} holds records of a topic that is not known: "
+                        f"{fate.value}: topic={topic_id.hex()}; {OLD_REGISTRY}"
+                    )
+                case _:
+                    pass  # its deletion will be recorded in a moment
+
+
+def _read_rows() -> Steps[tuple[dict[TopicPartition, PartitionRow], dict[bytes, TopicRow]]]:
     """Partitions before topics: a topic that is live still had all of its rows before."""
     rows = dict((yield from read_partition_rows()))
-    topics = yield from read_topics()
-    return frozenset(t.topic_id for t in topics.values() if t.status is TopicStatus.LIVE), rows
+    topics = yield from read_topics_by_id()
+    return rows, {topic_id: topic for topic_id, (_, topic) in topics.items()}
 
 
 def _check_registry_is_newest(cluster_id: bytes) -> Steps[None]:
@@ -225,8 +272,12 @@ def _kind_at(epoch: int, seq: int) -> Steps[SegmentKind]:
     return decode_header((yield from get_patiently(segment_key(epoch, seq), 0, HEADER_BYTES))).kind
 
 
-def _hold(cache: IndexCache, front: Checkpoint, needs: Needs) -> Steps[Hold | None]:
-    """What holds the chain back at `front`, once more is asked about releases if it is one."""
+def _hold(
+    cache: IndexCache, front: Checkpoint, needs: Needs, topics: _Topics
+) -> Steps[Hold | None]:
+    """What holds the chain back at `front`, once more is asked about topics and releases if it is
+    one of these.
+    """
     unknown = above_its_row(front, needs)
     if unknown is not None:
         raise Refused(
@@ -235,8 +286,13 @@ def _hold(cache: IndexCache, front: Checkpoint, needs: Needs) -> Steps[Hold | No
             f"{OLD_REGISTRY}"
         )
     taken: dict[TopicPartition, int] = {}
+    has_asked = False
     while True:
         hold = hold_of(front, replace(needs, taken=taken))
+        if hold is not None and hold.why is Why.NO_TOPIC and not has_asked:
+            yield from topics.ask(front)
+            has_asked = True
+            continue
         if hold is None or hold.why is not Why.RELEASE:
             return hold
         partition = (hold.key.topic_id, hold.key.partition)
@@ -267,10 +323,12 @@ def _last_checkpoint(epoch: int) -> Steps[int]:
     return 0 if row is None else ChainRow.of(row).checkpoint
 
 
-def _check_still_allowed(cache: IndexCache, epoch: int, row: ChainRow, needs: Needs) -> Steps[None]:
+def _check_still_allowed(
+    cache: IndexCache, epoch: int, row: ChainRow, needs: Needs, topics: _Topics
+) -> Steps[None]:
     """Deletion asks again. Nothing that became deletable can be needed later; or all is wrong."""
     front = yield from cache.front(epoch, row.trim)
-    hold = yield from _hold(cache, front, needs)
+    hold = yield from _hold(cache, front, needs, topics)
     if hold is not None:
         raise Corrupt(
             f"trim point is too high, nothing is deleted: chain={epoch} trim={row.trim} "

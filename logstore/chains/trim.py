@@ -1,8 +1,9 @@
 """How far a chain may be trimmed: safety rule 7. Pure.
 
 A trim point is always the seq of a checkpoint, so what is below it is what that checkpoint sums up,
-and its table of stretches says whether anybody still needs a segment below. Three things do:
+and its table of stretches says whether anybody still needs a segment below. Four things do:
 
+    a topic that is not known to be deleted, by the registry and by a topic record (`disposal`)
     a range of a live topic above log start, and above what its table holds
     a release whose next leader has no committed take entry yet: the released state is read there
     the state of a take entry, in pieces: no checkpoint stands between the pieces and their entry,
@@ -30,7 +31,8 @@ TopicPartition = tuple[bytes, int]
 class Needs:
     """What the registry says is still wanted, read after the chain rows that are judged by it.
 
-    `live` are topic ids whose topic is live. `taken` has, by partition, the newest leader epoch
+    `live` are topic ids whose topic is live; `deleted` are those that may go with all their data,
+    as far as anybody asked. `taken` has, by partition, the newest leader epoch
     known to have a committed take entry, where somebody asked. `held` are the ends of what tables
     held a grace ago and hold now, by their own snapshots (`logstore.history.held`).
     """
@@ -39,6 +41,7 @@ class Needs:
     rows: Mapping[TopicPartition, PartitionRow]
     taken: Mapping[TopicPartition, int]
     held: Mapping[TopicPartition, int] = field(default_factory=dict)
+    deleted: Collection[bytes] = frozenset()
 
     def floor(self, partition: TopicPartition) -> int:
         """Nobody needs the log below this offset of a partition that has a row."""
@@ -51,6 +54,7 @@ class Why(Enum):
     DATA = "offsets above log start that no table holds for sure"
     RELEASE = "a release that nobody has taken up"
     NO_ROW = "a live topic, and no row of the partition"
+    NO_TOPIC = "a topic that is not live, and no record of its deletion"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ def hold_of(checkpoint: Checkpoint, needs: Needs) -> Hold | None:
 
 def _why(key: StretchKey, summary: StretchSummary, needs: Needs) -> Why | None:
     if key.topic_id not in needs.live:
-        return None
+        return None if key.topic_id in needs.deleted else Why.NO_TOPIC
     partition = (key.topic_id, key.partition)
     row = needs.rows.get(partition)
     if row is None:

@@ -32,10 +32,11 @@ from logstore.chains.walk import read_checkpoint
 from logstore.cli.chain_view import parsed_key
 from logstore.cli.fsck_chain import Counts, look_at_chain
 from logstore.cli.fsck_tables import SeenTables, end_problems, look_at_tables
-from logstore.cli.fsck_topics import look_at_topics
+from logstore.cli.fsck_topics import Holder, look_at_topics
 from logstore.cli.output import Advance
 from logstore.cli.registry_view import query_all
 from logstore.errors import Corrupt, LogstoreError
+from logstore.history.names import table_key
 from logstore.objects.store import ObjectInfo
 from logstore.open import ReadableLog
 from logstore.rows import (
@@ -226,10 +227,19 @@ class _Look:
                 if taken is not None and key.topic_id not in known - live:
                     self._note(take_problem(key, extent, epoch, taken))
         self._check_topics(topics, rows)
-        self._found.problems += look_at_topics(self._log, topics, self._found.counts)
+        seen = look_at_topics(self._log, topics, self._holders(), self._found.counts)
+        self._found.problems += seen.problems
         self._found.problems += end_problems(self._tables, rows, chains)
         held = self._tables.ends(rows.keys())
-        self._check_trims(Needs(live, rows, newest_taken(chains), held))
+        self._check_trims(Needs(live, rows, newest_taken(chains), held, seen.deleted))
+
+    def _holders(self) -> dict[bytes, Holder]:
+        """By topic id, one place that holds data of it: a table, or the newest chain."""
+        found = {topic_id: Holder(table_key(topic_id), ()) for topic_id in self._tables.snapshots}
+        for epoch, chain in sorted(self._found.chains.items()):
+            for key in chain.stretches:
+                found[key.topic_id] = Holder(segment_key(epoch, 0), (epoch,))
+        return found
 
     def _check_topics(
         self, topics: Mapping[str, TopicRow], rows: Mapping[TopicPartition, PartitionRow]

@@ -1,20 +1,26 @@
 """Holds the rows of topics against their records in the store: what `logstore fsck` asks of them.
 
 Rows were read before the records are listed: a record is there before the row that says the same.
+Chains and tables that hold data of a topic without a row were read before its rows: it was deleted,
+and a record says so, or the registry is older than the log.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from logstore.chains.checks import Problem, What
 from logstore.chains.walk import get_patiently
 from logstore.cli.fsck_chain import Counts
+from logstore.disposal import Fate, fate_of
 from logstore.errors import LogstoreError
 from logstore.log.topic_record import (
     RECORD_BYTES_MAX,
     TOPICS,
     TopicRecord,
     decode_record,
+    deletion_in,
     record_place,
     record_problem,
     standing,
@@ -24,23 +30,52 @@ from logstore.rows import TopicRow, TopicStatus
 from logstore.steps import Steps, Together
 
 
+class Holder(NamedTuple):
+    """Where data of a topic lies: an object's key or a folder, and the chain if it is one."""
+
+    where: str
+    chains: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class SeenTopics:
+    """`deleted`: topic ids that the registry has not as live and of which a record says that they
+    were deleted, as far as they were asked for.
+    """
+
+    problems: list[Problem] = field(default_factory=list)
+    deleted: set[bytes] = field(default_factory=set)
+
+
 def look_at_topics(
-    log: ReadableLog, topics: Mapping[str, TopicRow], counts: Counts
-) -> list[Problem]:
-    """All records of topics that have a row are read; those of others are only counted."""
-    problems: list[Problem] = []
-    keys = _keys(log, problems)
+    log: ReadableLog, topics: Mapping[str, TopicRow], held: Mapping[bytes, Holder], counts: Counts
+) -> SeenTopics:
+    """All records of topics that have a row, or of which anything is `held`, are read.
+
+    Those of others are only counted.
+    """
+    seen = SeenTopics()
+    keys = _keys(log, seen.problems)
     counts.records = sum(map(len, keys.values()))
-    wanted = [key for topic in topics.values() for key in keys.get(topic.topic_id, ())]
-    records = _read(log, wanted, problems)
+    rows = {topic.topic_id: topic for topic in topics.values()}
+    wanted = [key for topic_id in {*rows, *held} for key in keys.get(topic_id, ())]
+    records = _read(log, wanted, seen.problems)
     for name, topic in topics.items():
         known = records.get(topic.topic_id, [])
         problem = record_problem(name, topic, known)
         if problem is not None:
-            problems.append(Problem(What.NO_RECORD, f"row topic/{name}", problem, ()))
+            seen.problems.append(Problem(What.NO_RECORD, f"row topic/{name}", problem, ()))
         elif topic.status is TopicStatus.LIVE:
             counts.never_made += standing(known).topic != topic
-    return problems
+    for topic_id, (where, chains) in held.items():
+        deletion = deletion_in(records.get(topic_id, ()))
+        fate = fate_of(rows.get(topic_id), deletion_recorded=deletion is not None)
+        if fate is Fate.DELETED:
+            seen.deleted.add(topic_id)
+        elif fate is Fate.UNKNOWN:
+            detail = f"holds data of topic {topic_id.hex()}: {fate.value}"
+            seen.problems.append(Problem(What.OLD_REGISTRY, where, detail, chains))
+    return seen
 
 
 def _keys(log: ReadableLog, problems: list[Problem]) -> Mapping[bytes, list[str]]:

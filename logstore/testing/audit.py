@@ -47,7 +47,7 @@ from logstore.rows import (
     chain_sk,
 )
 from logstore.segments.format import EntryKind, SegmentKind
-from logstore.testing.audit_topics import topic_violations
+from logstore.testing.audit_topics import deleted_topics, topic_violations
 from logstore.testing.history import Partition, StoredRecord
 from logstore.testing.simulated_rows import at_once
 
@@ -135,7 +135,8 @@ class _Auditor:
         topics = self._found.topics.values()
         chains = {epoch: chain.seen for epoch, chain in self._found.chains.items()}
         wanted = {t.topic_id for t in topics if t.status is TopicStatus.LIVE}
-        self._check_trims(Needs(wanted, partitions, newest_taken(chains), self._held))
+        deleted = deleted_topics(self._objects)
+        self._check_trims(Needs(wanted, partitions, newest_taken(chains), self._held, deleted))
         # A late creation may put back rows of a topic that is being deleted; nobody reads them.
         for (topic_id, number), partition in partitions.items():
             if topic_id in wanted:

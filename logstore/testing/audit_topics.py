@@ -7,6 +7,7 @@ from logstore.log.topic_record import (
     TOPICS,
     TopicRecord,
     decode_record,
+    deletion_in,
     record_problem,
     standing,
 )
@@ -19,10 +20,7 @@ def topic_violations(
     objects: MemoryObjects, rows: Sequence[tuple[str, Row]], seen: Counter[str]
 ) -> Iterator[str]:
     """`rows` are those of all topics; one that was put without a version has no record."""
-    records: dict[bytes, list[TopicRecord]] = {}
-    for info in objects.list(TOPICS):
-        record = decode_record(info.key, objects.get(info.key))
-        records.setdefault(record.topic.topic_id, []).append(record)
+    records = _records(objects)
     for name, row in rows:
         topic = TopicRow.of(row)
         known = records.get(topic.topic_id, [])
@@ -31,3 +29,16 @@ def topic_violations(
             yield f"record of a topic: name={name}: {problem}"
         elif topic.status is TopicStatus.LIVE and known and standing(known).topic != topic:
             seen["change recorded, never made"] += 1
+
+
+def deleted_topics(objects: MemoryObjects) -> set[bytes]:
+    """Ids of the topics whose deletion is recorded."""
+    return {topic_id for topic_id, known in _records(objects).items() if deletion_in(known)}
+
+
+def _records(objects: MemoryObjects) -> dict[bytes, list[TopicRecord]]:
+    records: dict[bytes, list[TopicRecord]] = {}
+    for info in objects.list(TOPICS):
+        record = decode_record(info.key, objects.get(info.key))
+        records.setdefault(record.topic.topic_id, []).append(record)
+    return records

@@ -8,6 +8,7 @@ import pytest
 from logstore.chains.checkpoint import encode_checkpoint
 from logstore.chains.keys import checkpoint_key
 from logstore.errors import Refused
+from logstore.log.topic_record import TopicRecord, encode_record
 from logstore.metadata import read_partition_row
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.store import Buffer
@@ -74,6 +75,7 @@ def taken(chain: BuiltChain, meddle: Callable[[], None] = lambda: None) -> list[
 def test_what_came_while_it_was_sealed_is_inherited_and_summed_up() -> None:
     chain = opened()
     put_row(chain, ROW)
+    put_topic(chain)
     chain.add_take()
     chain.add_batches(3)
     (one,) = taken(chain, lambda: chain.add_batches(4))
@@ -127,9 +129,54 @@ def test_a_chain_that_led_what_the_registry_does_not_know_stops_it_before_any_ro
     assert chain.chain_row().status is ChainStatus.FENCED
 
 
+def put_record(chain: BuiltChain, status: TopicStatus, version: int) -> None:
+    record = TopicRecord("orders", TopicRow(TOPIC_ID, status, 1, {}, 1, version))
+    chain.objects.create(record.key, [encode_record(record)])
+
+
+@pytest.mark.parametrize("with_row", [False, True])
+def test_a_topic_that_was_led_and_has_no_row_is_not_taken_for_deleted(with_row: bool) -> None:
+    """A registry put back from a copy that is older than the topic, or that lacks its row."""
+    chain = opened()
+    put_record(chain, TopicStatus.LIVE, 1)
+    if with_row:
+        put_row(chain, ROW)
+    chain.add_take()
+    chain.add_batches(3)
+
+    with pytest.raises(Refused, match="which the registry does not know"):
+        taken(chain)
+    assert row_of(chain) == (ROW if with_row else None)
+    assert chain.chain_row().status is ChainStatus.FENCED
+
+
+@pytest.mark.parametrize("versions", [(1, 2), (1, 2, 3)], ids=["newest", "before a late change"])
+def test_a_topic_whose_deletion_is_recorded_needs_no_row(versions: tuple[int, ...]) -> None:
+    chain = opened()
+    for version in versions:
+        is_deletion = version == 2
+        put_record(chain, TopicStatus.DELETED if is_deletion else TopicStatus.LIVE, version)
+    chain.add_take()
+    chain.add_batches(3)
+
+    assert taken(chain) == []
+    assert chain.chain_row().status is ChainStatus.SEALED
+
+
+@pytest.mark.parametrize("status", [TopicStatus.DELETING, TopicStatus.DELETED])
+def test_a_topic_whose_row_says_that_it_is_deleted_needs_no_record(status: TopicStatus) -> None:
+    chain = opened()
+    chain.set_row(TOPIC, "orders", TopicRow(TOPIC_ID, status, 1, {}).row())
+    chain.add_take()
+
+    assert taken(chain) == []
+    assert chain.chain_row().status is ChainStatus.SEALED
+
+
 def test_a_partition_that_cannot_be_taken_keeps_none_from_the_others() -> None:
     """Its row names an earlier stretch in a chain that the registry does not know."""
     chain = opened()
+    put_topic(chain)
     chain.add_take()
     chain.add_batches(3)
     put_row(chain, ROW)

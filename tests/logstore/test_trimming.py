@@ -1,6 +1,6 @@
 """Trimming a log that is written, taken over and read meanwhile: what is needed is always there."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -18,7 +18,9 @@ from logstore.index.lookup import IndexCache
 from logstore.index.partition import ChainCheckpoints, locate_offset, locate_time
 from logstore.index.rows import row_at
 from logstore.log.log import Log, LogSettings
+from logstore.log.topic_record import TOPICS, TopicRecord, put_record
 from logstore.metadata import read_partition_row
+from logstore.objects.store import ObjectInfo
 from logstore.reader import TopicPartition
 from logstore.registry.store import Row
 from logstore.rows import (
@@ -27,6 +29,8 @@ from logstore.rows import (
     TOPIC,
     ChainRow,
     PartitionRow,
+    TopicRow,
+    TopicStatus,
     chain_sk,
     partition_pk,
     partition_sk,
@@ -245,6 +249,58 @@ def test_a_topic_that_the_registry_forgot_is_not_taken_for_a_deleted_one() -> No
         await written.performer.registry.update_if(CLUSTER, CLUSTER, old)
         with pytest.raises(Refused, match="logstore restore"):
             await written.trim()
+
+    play(story)
+
+
+def test_a_topic_without_a_row_is_not_taken_for_a_deleted_one() -> None:
+    """Its row and those of its partitions are lost; its record says that it lives."""
+
+    async def story(written: TrimmedLog) -> None:
+        (key,) = written.records
+        for place in ((TOPIC, "orders"), (partition_pk(*key), partition_sk(*key))):
+            await written.performer.registry.delete_if(*place)
+        before = written.keys(CHAINS)
+        for _ in range(3):
+            with pytest.raises(Refused, match="logstore restore"):
+                await written.trim()
+        assert written.keys(CHAINS) == before
+
+    play(story)
+
+
+@pytest.mark.parametrize("status", [TopicStatus.DELETING, TopicStatus.DELETED])
+def test_a_deletion_that_is_not_recorded_yet_deletes_no_segment(status: TopicStatus) -> None:
+    async def story(written: TrimmedLog) -> None:
+        (key,) = written.records
+        sets: Row = {"status": status.value}
+        await written.performer.registry.update_if(TOPIC, "orders", sets)
+        before = written.keys(CHAINS)
+        await written.trim(passes=3)
+        assert written.keys(CHAINS) == before
+        row = TopicRow(key.topic_id, TopicStatus.DELETED, 1, {}, 1, 2)
+        assert await written.performer.run(put_record(TopicRecord("orders", row)))
+        await written.trim(passes=3)
+        assert written.chain_row(1).deleted == written.chain_row(1).seal
+
+    play(story)
+
+
+def test_the_record_of_a_deletion_is_read_once() -> None:
+    async def story(written: TrimmedLog) -> None:
+        async with written.life() as log:
+            await log.delete_topic("orders")
+        listed, lists = written.objects.list, []
+
+        def counted(prefix: str) -> Iterator[ObjectInfo]:
+            lists.append(prefix)
+            return listed(prefix)
+
+        written.objects.list = counted  # type: ignore[method-assign]
+        trimmer = Trimmer(written.cluster_id, grace_ms=GRACE_MS)
+        for _ in range(3):
+            await trimmer.trim_once(written.performer)
+        assert len([prefix for prefix in lists if prefix.startswith(TOPICS)]) == 1
 
     play(story)
 

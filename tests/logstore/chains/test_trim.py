@@ -51,7 +51,15 @@ def needs(row: PartitionRow | None, *, live: bool = True, taken: int | None = No
         {TOPIC_ID} if live else set(),
         {} if row is None else {PARTITION: row},
         {} if taken is None else {PARTITION: taken},
+        deleted=set() if live else {TOPIC_ID},
     )
+
+
+def test_a_topic_without_a_row_holds_its_segments_until_its_deletion_is_known() -> None:
+    gone = needs(None, live=False)
+
+    assert hold_of(ten_records(), gone) is None
+    assert hold_of(ten_records(), replace(gone, deleted=set())) == Hold(KEY, Why.NO_TOPIC)
 
 
 def ten_records(*, released: bool = False) -> Checkpoint:

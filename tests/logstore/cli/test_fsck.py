@@ -148,6 +148,12 @@ def partition_of(log: Path, topic: str, number: int) -> tuple[str, str]:
     return place[0]
 
 
+def forget_topic(log: Path) -> None:
+    """As a copy of the registry from before the topic does."""
+    drop_row(log, *partition_of(log, "notes", 0))
+    drop_row(log, "topic", "notes")
+
+
 def lose_partition(log: Path) -> None:
     drop_row(log, *partition_of(log, "orders", 1))
 
@@ -209,6 +215,7 @@ def break_row(log: Path) -> None:
         (raise_checkpoint, What.OUT_OF_ORDER, "row chain/2"),
         (lower_next_epoch, What.OLD_REGISTRY, "row cluster"),
         (lose_topic, What.NO_TOPIC, ""),
+        (forget_topic, What.OLD_REGISTRY, segment_key(2, 0)),
         (lose_partition, What.NO_PARTITION, "row topic/orders"),
         (move_stretch, What.STRETCHES, ""),
         (old_row, What.OLD_REGISTRY, ""),
@@ -283,6 +290,15 @@ def test_a_change_of_a_topic_that_was_recorded_and_never_made_is_counted_and_har
 
     assert answer.code == OK
     assert answer.json["counts"]["never_made"] == 1
+
+
+def test_a_topic_that_was_deleted_needs_no_row(logstore: Command, written: Path) -> None:
+    call_it_deleted(written)
+    forget_topic(written)
+
+    answer = fsck(logstore, written)
+
+    assert answer.code == OK, answer
 
 
 def test_people_are_told_what_cures_it(logstore: Command, written: Path) -> None:

@@ -33,7 +33,7 @@ from logstore.rows import (
 from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
-from logstore.trimming import Trimmer
+from logstore.trimming import Trimmer, every
 from tests.logstore.written import NoTables, WrittenLog, read_pieces
 
 PLACES = (CLUSTER, BROKER, CHAIN, TOPIC, TABLE, *partition_pks())
@@ -188,6 +188,36 @@ def test_after_an_old_copy_was_put_back_topics_keep_names_settings_and_records()
         assert row is not None
         assert TopicRow.of(row).configs == {"retention.ms": "1000"}
         await check_everything_is_there(written, {topic.topic_id: "orders"})
+
+    run(scenario())
+
+
+def test_what_is_younger_than_an_old_copy_is_kept_until_restore_finds_it() -> None:
+    """No broker started between the copy and its return: no epoch tells that it is old."""
+
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=3)
+        async with written.life() as log:
+            await log.create_topic("orders", 1, {})
+            await write(written, log, "orders", 0, 3)
+            copy = copy_of(written.rows)
+            late = await log.create_topic("late", 1, {})
+            await write(written, log, "late", 0, 20)
+        cluster, names = cluster_id(written), names_of(written)
+        put_back(written, copy)
+        with pytest.raises(BaseExceptionGroup) as refused:
+            async with written.life():
+                pass
+        assert refused.group_contains(Refused, match="logstore restore")
+        before = {info.key for info in written.objects.list(CHAINS)}
+        trimmer = Trimmer(cluster, grace_ms=0)
+        for _ in range(3):
+            await trimmer.trim_once(written.performer, every)
+        assert before <= {info.key for info in written.objects.list(CHAINS)}
+        await rebuild(written, cluster)
+        assert names_of(written) == names
+        assert late.topic_id in names
+        await check_everything_is_there(written, names)
 
     run(scenario())
 
