@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from broker.groups.formats import (
     CommittedOffset,
     GroupValue,
+    Key,
+    NewerVersion,
     OffsetKey,
     decode_group,
     decode_key,
@@ -13,6 +15,7 @@ from broker.groups.formats import (
     encode_key,
     encode_offset,
 )
+from broker.groups.newer import NewerRecord, newer_key
 from broker.groups.outcome import Change
 from logstore.errors import Corrupt
 from logstore.records.crc32c import Buffer
@@ -29,11 +32,16 @@ def encode_changes(changes: Sequence[Change], *, now_ms: int) -> bytes:
     )
 
 
-def decode_changes(batch: Buffer) -> Iterator[Change | None]:
-    """The batch's records; None for one that means nothing here.
+def encode_newer(records: Sequence[NewerRecord], *, now_ms: int) -> bytes:
+    """One batch with the records as they were."""
+    return encode_batch(records_of([(one.key, one.value) for one in records], timestamp=now_ms))
 
-    Such may be of a kind that is not ours, or bytes that somebody else appended: the records after
-    them must not be lost for that. Raises `Corrupt` when the batch itself cannot be decoded.
+
+def decode_changes(batch: Buffer) -> Iterator[Change | NewerRecord | None]:
+    """The batch's records; None for one that is damaged, or has no key.
+
+    Such may be bytes that another program appended: the records after them must not be lost for
+    that. Raises `Corrupt` when the batch itself cannot be decoded.
     """
     for record in decode_records(batch, max_bytes=DECODED_BYTES_MAX):
         if record.key is None:
@@ -45,13 +53,21 @@ def decode_changes(batch: Buffer) -> Iterator[Change | None]:
             yield None
 
 
-def _change(key_data: bytes, value_data: Buffer | None) -> Change | None:
+def _change(key_data: bytes, value_data: Buffer | None) -> Change | NewerRecord:
     key = decode_key(key_data)
+    value = None if value_data is None else bytes(value_data)
     if key is None:
-        return None
+        return newer_key(key_data, value)
+    try:
+        return _known(key, value)
+    except NewerVersion:
+        return NewerRecord(key_data, value, key.group, key)
+
+
+def _known(key: Key, value_data: bytes | None) -> Change:
     if isinstance(key, OffsetKey):
-        return key, None if value_data is None else decode_offset(bytes(value_data))
-    return key, None if value_data is None else decode_group(bytes(value_data))
+        return key, None if value_data is None else decode_offset(value_data)
+    return key, None if value_data is None else decode_group(value_data)
 
 
 def _value(value: CommittedOffset | GroupValue | None) -> bytes | None:

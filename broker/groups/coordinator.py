@@ -104,8 +104,13 @@ class Coordinator:
         self._journal = Journal(self.log, states, shape, clock=self._clock, start=self._start)
         states.resume(self._now())
         for group in states.groups.values():
-            self._arm(group)
+            if not states.newer.holds(group.group_id):
+                self._arm(group)
         self.is_loaded = True
+
+    def understands(self, group_id: str) -> bool:
+        """False: a newer version wrote records of the group; only that one may go on with it."""
+        return not self.states.newer.holds(group_id)
 
     def retire(self) -> None:
         """Another broker leads the partition: whoever waits here is to look for it."""
@@ -226,6 +231,8 @@ class Coordinator:
         for number, group in enumerate(list(self.states.groups.values())):
             if self.is_retired:
                 return
+            if not self.understands(group.group_id):
+                continue
             self._append(retention.expired(group, self._limits.retention_ms, now_ms))
             if number % GROUPS_AT_ONCE == GROUPS_AT_ONCE - 1:
                 await self._clock.sleep_s(0)

@@ -149,7 +149,9 @@ class Coordinators:
         coordinator = self._led[partition]
         if coordinator.is_retired:
             return ErrorCode.NOT_COORDINATOR
-        return coordinator if coordinator.is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        # What clients do upon it is to ask again, for all kinds of request alike.
+        is_known = coordinator.is_loaded and coordinator.understands(group_id)
+        return coordinator if is_known else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     def _used_bytes(self) -> int:
         return sum(coordinator.states.byte_count for coordinator in self._led.values())

@@ -5,7 +5,8 @@
 
 Keys are always of a version without compact fields. Of values we write the versions that Kafka
 4 writes for the same content, and read all that it ever wrote. Keys of other versions (groups of
-KIP-848 and later) are no concern of ours: decoded as None, never touched. Pure.
+KIP-848 and later) are decoded as None, values of newer ones raise `NewerVersion`: both are kept
+byte for byte (`newer`). Pure.
 
 Source: Apache Kafka, group-coordinator/src/main/resources/common/message: OffsetCommitKey,
 OffsetCommitValue, GroupMetadataKey, GroupMetadataValue.
@@ -28,6 +29,10 @@ GROUP_WRITTEN = 3
 OFFSET_WRITTEN, OFFSET_WRITTEN_WITH_EXPIRY = 4, 1
 VALUE_MAX = 4
 COMPACT_FROM = 4
+
+
+class NewerVersion(Corrupt):
+    """A value of a version that we do not know yet."""
 
 
 class OffsetKey(NamedTuple):
@@ -167,7 +172,9 @@ def _decode_member(fields: FieldReader, version: int) -> MemberValue:
 
 def _version(fields: FieldReader) -> int:
     version = fields.int16()
-    if not 0 <= version <= VALUE_MAX:
+    if version > VALUE_MAX:
+        raise NewerVersion(f"a value of a newer version: version={version} known={VALUE_MAX}")
+    if version < 0:
         raise Corrupt(f"unknown version of a value: {version}")
     fields.is_compact = version >= COMPACT_FROM
     return version

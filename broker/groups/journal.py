@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from broker.groups.batches import encode_changes
+from broker.groups.batches import encode_changes, encode_newer
 from broker.groups.key_compaction import LogShape, is_due
 from broker.groups.log_port import PartitionLog
+from broker.groups.newer import NewerRecord
 from broker.groups.outcome import Change
 from broker.groups.state import GroupStates
 from logstore.clock import Clock
@@ -18,6 +19,7 @@ from logstore.errors import LogstoreError
 from logstore.log.leading import committed
 
 RECORDS_PER_BATCH = 500
+BATCH_BYTES = 1 << 20
 AGAIN_S = 30.0
 
 T = TypeVar("T")
@@ -57,6 +59,7 @@ class Journal:
             self._states.apply(change)
         if (
             self._next_shape is None
+            and self._states.newer.is_whole
             and is_due(self._shape, self._states.live_count)
             and self._clock.monotonic_s() >= self._rewrite_from_s
         ):
@@ -64,11 +67,14 @@ class Journal:
             self._start(self._rewrite())
 
     def _append(self, changes: Sequence[Change]) -> None:
-        seq = self._log.append(encode_changes(changes, now_ms=self._clock.now_ms()))
+        self._append_batch(encode_changes(changes, now_ms=self._clock.now_ms()), len(changes))
+
+    def _append_batch(self, batch: bytes, count: int) -> None:
+        seq = self._log.append(batch)
         self.last_seq = seq
-        self._shape.appended(len(changes), seq)
+        self._shape.appended(count, seq)
         if self._next_shape is not None:
-            self._next_shape.appended(len(changes), seq)
+            self._next_shape.appended(count, seq)
 
     async def _rewrite(self) -> None:
         """Values are looked up when they are written: what changes later is appended after."""
@@ -78,6 +84,10 @@ class Journal:
                 changes = [c for key in keys if (c := self._states.recorded(key)) is not None]
                 if changes:
                     self._append(changes)
+                await self._clock.sleep_s(0)
+            for records in _small_parts(self._states.newer.all()):
+                now_ms = self._clock.now_ms()
+                self._append_batch(encode_newer(records, now_ms=now_ms), len(records))
                 await self._clock.sleep_s(0)
             await committed(self._log, self.last_seq)
             await self._log.raise_log_start(start)
@@ -90,6 +100,19 @@ class Journal:
             self._shape = self._next_shape
         finally:
             self._next_shape = None
+
+
+def _small_parts(records: Sequence[NewerRecord]) -> Iterator[list[NewerRecord]]:
+    part: list[NewerRecord] = []
+    part_bytes = 0
+    for one in records:
+        if part and (len(part) == RECORDS_PER_BATCH or part_bytes + one.byte_count > BATCH_BYTES):
+            yield part
+            part, part_bytes = [], 0
+        part.append(one)
+        part_bytes += one.byte_count
+    if part:
+        yield part
 
 
 def _parts(items: Iterable[T]) -> Iterator[list[T]]:

@@ -6,10 +6,12 @@ import logging
 from broker.groups.batches import decode_changes
 from broker.groups.key_compaction import LogShape
 from broker.groups.log_port import PartitionLog
+from broker.groups.newer import NewerRecord, NewerRecords
 from broker.groups.state import GroupStates
 from logstore.clock import Clock
 
 PIECE_BYTES = 1 << 20
+GROUPS_SHOWN_MAX = 5
 WAIT_S = 0.02
 READ_TIMEOUT_S = 30.0
 """Of one piece. All of them take as long as they take: to begin again would take as long again."""
@@ -34,6 +36,8 @@ async def load_states(log: PartitionLog, clock: Clock) -> tuple[GroupStates, Log
                 count += 1
                 if change is None:
                     skipped += 1
+                elif isinstance(change, NewerRecord):
+                    states.apply_newer(change)
                 else:
                     states.apply(change)
             shape.found(count)
@@ -41,4 +45,22 @@ async def load_states(log: PartitionLog, clock: Clock) -> tuple[GroupStates, Log
         await clock.sleep_s(0 if piece.batches else WAIT_S)
     if skipped:
         logger.warning("records passed over: partition=%d records=%d", log.partition, skipped)
+    if states.newer:
+        _tell_newer(log.partition, states.newer)
     return states, shape
+
+
+def _tell_newer(partition: int, newer: NewerRecords) -> None:
+    groups = newer.groups
+    logger.error(
+        "a newer version wrote records of groups, which are kept and not understood: "
+        "partition=%d records=%d groups=%d (%s); their members wait until a broker of that "
+        "version coordinates them%s",
+        partition,
+        len(newer),
+        len(groups),
+        ", ".join(groups[:GROUPS_SHOWN_MAX]),
+        ""
+        if newer.is_whole
+        else "; there are too many to write them again, so the partition grows",
+    )

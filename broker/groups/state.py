@@ -4,7 +4,7 @@
 it appends, one that starts applies what it reads, from log start to the high watermark.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from broker.groups.formats import (
     NEVER,
@@ -23,6 +23,7 @@ from broker.groups.group import (
     member_of,
     offset_bytes,
 )
+from broker.groups.newer import NewerRecord, NewerRecords
 from broker.groups.outcome import Change
 
 
@@ -33,6 +34,7 @@ class GroupStates:
         """Keys with a value: what would be left of the partition by compaction."""
         self.byte_count = 0
         """About what all of it takes in memory."""
+        self.newer = NewerRecords()
         self._weights: dict[str, int] = {}
         """Of each group, as weighed last: its share of `byte_count`, without offsets."""
 
@@ -62,12 +64,28 @@ class GroupStates:
 
     def apply(self, change: Change) -> None:
         key, value = change
+        if self.newer:
+            self._change_newer(lambda: self.newer.drop(key))
         if isinstance(key, OffsetKey):
             assert value is None or isinstance(value, CommittedOffset)
             self._apply_offset(key, value)
         else:
             assert value is None or isinstance(value, GroupValue)
             self._apply_group(key, value)
+
+    def apply_newer(self, record: NewerRecord) -> None:
+        """A record that only a newer version understands; what it replaces is no longer so."""
+        if isinstance(record.known, OffsetKey):
+            self._apply_offset(record.known, None)
+        elif record.known is not None:
+            self._apply_group(record.known, None)
+        self._change_newer(lambda: self.newer.apply(record))
+
+    def _change_newer(self, change: Callable[[], None]) -> None:
+        before = (len(self.newer), self.newer.byte_count)
+        change()
+        self.live_count += len(self.newer) - before[0]
+        self.byte_count += self.newer.byte_count - before[1]
 
     def _apply_offset(self, key: OffsetKey, value: CommittedOffset | None) -> None:
         place = (key.topic, key.partition)

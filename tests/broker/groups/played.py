@@ -11,6 +11,7 @@ from broker.groups.heartbeat import heartbeat
 from broker.groups.join import JoinAsk, join
 from broker.groups.leave import Who, leave
 from broker.groups.limits import GroupLimits
+from broker.groups.newer import NewerRecord
 from broker.groups.outcome import Answer, Change, Joined, Outcome, Synced
 from broker.groups.state import GroupStates
 from broker.groups.sync import SyncAsk, sync
@@ -135,6 +136,7 @@ class Play:
         for change in self.log:
             for read in decode_changes(encode_changes([change], now_ms=WALL_MS)):
                 assert read is not None
+                assert not isinstance(read, NewerRecord)
                 self.states.apply(read)
         self.states.resume(self.now)
 
