@@ -1,7 +1,9 @@
 """Name the next leader of a partition in its row, as long as the row's leadership is the one seen.
 
-What others may change meanwhile stays as they left it: log start is not written, and replicas,
-reassigning and target are terms of the change, so that it is decided again from what they say now.
+Others may change the rest of the row at the same time. Log start is not written; it and the
+placement are conditions of the change, so that it is decided again from the row as it is, and the
+row that is returned is the one that the registry holds: a leader that began with an older log start
+would show it to go back.
 """
 
 from logstore.errors import ConditionFailed, Retryable
@@ -10,7 +12,7 @@ from logstore.rows import PartitionRow, partition_pk, partition_sk
 from logstore.steps import Steps, UpdateRow
 
 ATTEMPTS_MAX = 20
-PLACEMENT = ("replicas", "reassigning", "target")
+DECIDED_FROM = ("replicas", "reassigning", "target", "log_start")
 
 
 def change_leader(
@@ -30,7 +32,7 @@ def change_leader(
         terms = [
             Condition("chain", "=", row.chain),
             Condition("leader_epoch", "=", row.leader_epoch),
-            *(Condition(name, "=", seen[name]) for name in PLACEMENT),
+            *(Condition(name, "=", seen[name]) for name in DECIDED_FROM),
         ]
         try:
             yield UpdateRow(pk, sk, taken.leadership(), terms)

@@ -2,7 +2,8 @@
 
 A partition row that names this broker's chain makes it the leader once it has claimed the partition
 (`log.leading`); one with a higher leader epoch ends its leadership. Rows never go back: one with a
-lower leader epoch than is known, or a topic's with a lower version, was read before it.
+lower leader epoch or log start than is known, or a topic's with a lower version, was read before
+it.
 
 A topic is served only when all its partition rows are there: a creation that died half way is
 nobody's topic.
@@ -114,7 +115,7 @@ class Catalog:
     def _put_row(self, key: PartitionKey, row: PartitionRow | None) -> bool:
         """Whether `row` is new, and not older than what is known."""
         known = self._rows.get(key)
-        if row == known or (row and known and row.leader_epoch < known.leader_epoch):
+        if row == known or (row and known and _is_earlier(row, known)):
             return False
         if row is None:
             del self._rows[key]
@@ -171,6 +172,10 @@ class Catalog:
         self.topics_by_id.pop(topic.topic_id, None)
         topic.is_deleted = True
         retire_all(topic.leaders.values())
+
+
+def _is_earlier(row: PartitionRow, known: PartitionRow) -> bool:
+    return row.leader_epoch < known.leader_epoch or row.log_start < known.log_start
 
 
 def _is_older(row: TopicRow, known: TopicRow) -> bool:

@@ -328,10 +328,10 @@ class Log:
         before = topic.partition_count
         new = self._new_rows(assignments or [(self.me.broker,)] * (count - before))
         rows = dict(enumerate(new, before))
-        row = await self.performer.run(create_partitions(name, topic.topic_id, rows))
+        grown = await self.performer.run(create_partitions(name, topic.topic_id, rows))
         await self.publish([Change(name, topic.topic_id)])
-        partitions = {(topic.topic_id, number): one for number, one in rows.items()}
-        self._hear(News(0, {name: row}, partitions))
+        partitions = {(topic.topic_id, number): row for number, row in grown.partitions.items()}
+        self._hear(News(0, {name: grown.topic}, partitions))
         return topic
 
     def _new_rows(self, assignments: Sequence[Sequence[int]]) -> list[PartitionRow]:

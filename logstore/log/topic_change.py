@@ -7,6 +7,7 @@ again: its writer is slow, or dead. A record written in vain is not left as the 
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from logstore.errors import ConditionFailed, Invalid, Retryable
 from logstore.log.topic_record import TopicRecord, put_record
@@ -55,14 +56,20 @@ def change_topic(name: str, topic_id: bytes, decide: Decide) -> Steps[TopicRow]:
     raise Retryable(f"too many others change this topic: name={name}; try again")
 
 
-def create_partitions(
-    name: str, topic_id: bytes, rows: Mapping[int, PartitionRow]
-) -> Steps[TopicRow]:
-    """Let a topic grow by `rows`, whose numbers follow those it has; its row afterwards.
+class Grown(NamedTuple):
+    """A topic's row, and those of its new partitions by number, as the registry has them."""
 
-    A row that is there already is from an attempt that died before the topic's row was raised: it
-    has never been served, and stays. Raises `UnknownTopic`, or `BadPartitionCount` when the topic
-    has grown meanwhile.
+    topic: TopicRow
+    partitions: Mapping[int, PartitionRow]
+
+
+def create_partitions(name: str, topic_id: bytes, rows: Mapping[int, PartitionRow]) -> Steps[Grown]:
+    """Let a topic grow by `rows`, whose numbers follow those it has.
+
+    A partition row that is there already is from an attempt that died before the topic's row was
+    raised. It stays, and it may name another leader by now than `rows` do: only the leader that the
+    registry names may lead. Raises `UnknownTopic`, or `BadPartitionCount` when the topic has grown
+    in the meantime.
     """
     before, after = min(rows), max(rows) + 1
     check_partition_count(after)
@@ -74,8 +81,8 @@ def create_partitions(
             )
         return replace(topic, partitions=max(topic.partitions, after))
 
-    yield from put_partitions(topic_id, rows)
-    return (yield from change_topic(name, topic_id, grown))
+    there = yield from put_partitions(topic_id, rows)
+    return Grown((yield from change_topic(name, topic_id, grown)), there)
 
 
 def _is_alive(topic: TopicRow, topic_id: bytes) -> bool:

@@ -110,9 +110,19 @@ def create_topic(
     return NewTopic(topic, list(rows))
 
 
-def put_partitions(topic_id: bytes, rows: Mapping[int, PartitionRow]) -> Steps[None]:
-    """Those that are not there yet."""
-    yield from _all_of([_put_if_absent(topic_id, number, row) for number, row in rows.items()])
+def put_partitions(
+    topic_id: bytes, rows: Mapping[int, PartitionRow]
+) -> Steps[dict[int, PartitionRow]]:
+    """Those that are not there yet; the rows as the registry then has them, by number."""
+    results: Sequence[PartitionRow | LogstoreError] = yield Together(
+        [_put_if_absent(topic_id, number, row) for number, row in rows.items()]
+    )
+    there: dict[int, PartitionRow] = {}
+    for number, result in zip(rows, results, strict=True):
+        if isinstance(result, LogstoreError):
+            raise result
+        there[number] = result
+    return there
 
 
 def _free_place(name: str) -> Steps[list[Term]]:
@@ -201,9 +211,14 @@ def _put_partition(topic_id: bytes, number: int, row: PartitionRow) -> Steps[Non
     yield PutRow(pk, sk, row.row(), [RowAbsent()])
 
 
-def _put_if_absent(topic_id: bytes, number: int, row: PartitionRow) -> Steps[None]:
-    with suppress(ConditionFailed):
+def _put_if_absent(topic_id: bytes, number: int, row: PartitionRow) -> Steps[PartitionRow]:
+    try:
         yield from _put_partition(topic_id, number, row)
+    except ConditionFailed as failed:
+        if failed.current is None:
+            raise Retryable(f"the row of a partition came and went: partition={number}") from failed
+        return PartitionRow.of(failed.current)
+    return row
 
 
 def _delete_partition(topic_id: bytes, number: int) -> Steps[None]:

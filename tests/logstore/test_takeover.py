@@ -97,6 +97,17 @@ def test_a_row_that_has_another_leader_by_the_time_of_the_seal_is_left_to_it() -
     assert chain.chain_row().status is ChainStatus.SEALED
 
 
+def test_an_heir_gets_the_log_start_that_was_raised_while_the_chain_was_sealed() -> None:
+    chain = opened()
+    put_row(chain, ROW)
+    chain.add_take()
+    chain.add_batches(3)
+    (one,) = taken(chain, lambda: put_row(chain, replace(ROW, log_start=2)))
+
+    assert one.row == row_of(chain)
+    assert one.row.log_start == 2
+
+
 def test_a_row_that_comes_to_name_the_chain_is_taken_by_the_next_takeover() -> None:
     chain = opened()
 

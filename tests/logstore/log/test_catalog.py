@@ -34,6 +34,15 @@ def test_a_topic_is_what_the_newest_version_of_its_row_says() -> None:
     assert catalog.topics["orders"].partition_count == 2
 
 
+def test_a_row_that_was_read_before_log_start_was_raised_takes_nothing_back() -> None:
+    catalog = catalog_with(TOPIC)
+    raised = replace(PartitionRow.new(2, 5), log_start=9)
+    catalog.apply(News(2, {}, {(ID, 0): raised}))
+    catalog.apply(news(TOPIC))
+
+    assert catalog.topics["orders"].rows == [raised]
+
+
 def test_another_life_of_a_topic_counts_its_versions_anew() -> None:
     catalog = catalog_with(TOPIC)
     catalog.apply(news(replace(TOPIC, topic_id=OTHER_ID, version=1)))

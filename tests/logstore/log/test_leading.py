@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+import pytest
+
 from logstore.chains.state import PartitionState
 from logstore.log.log import Log
 from logstore.metadata import read_partition_row
@@ -86,6 +88,29 @@ def test_a_takeover_that_is_over_late_begins_no_leadership_that_has_ended() -> N
             await until(lambda: "orders" in log.topics, SOON_S)
             log.inherit([Inheritance(topic_id, 0, late, PartitionState())])
             assert not log.topics["orders"].leaders
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("broker", [1, 2])
+def test_a_new_partition_whose_row_is_there_is_led_by_the_chain_that_the_row_names(
+    broker: int,
+) -> None:
+    """A creation died before it raised the topic's row, and its rows were taken over since."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            topic = await log.create_topic("orders", 1, {})
+            chain = log.epoch if broker == 1 else NO_SUCH_CHAIN
+            row = PartitionRow.new(2, NO_SUCH_CHAIN).taken_by(broker=broker, chain=chain, start=0)
+            pk, sk = partition_pk(topic.topic_id, 1), partition_sk(topic.topic_id, 1)
+            await written.rows.put_if(pk, sk, row.row(), [], "left")
+            await log.create_partitions("orders", 3)
+
+            assert topic.rows[1] == row
+            assert 1 not in topic.leaders
+            await until(lambda: 2 in topic.leaders, SOON_S)
 
     run(scenario())
 

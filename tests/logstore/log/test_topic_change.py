@@ -56,7 +56,8 @@ def setting(topic: TopicRow, name: str, value: str) -> Steps[TopicRow]:
 
 
 def growing(topic: TopicRow, before: int, after: int) -> Steps[TopicRow]:
-    return create_partitions("orders", topic.topic_id, dict.fromkeys(range(before, after), ROW))
+    rows = dict.fromkeys(range(before, after), ROW)
+    return (yield from create_partitions("orders", topic.topic_id, rows)).topic
 
 
 def test_every_change_is_one_record_more_that_says_what_the_row_says() -> None:
