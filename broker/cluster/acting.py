@@ -105,7 +105,7 @@ class Acting:
             self.counts.takeovers += 1
         self.counts.partitions_taken += len(taken)
         log.inherit(taken)
-        await log.publish(self._changes(taken))
+        await log.publish([*self._changes(taken), *self._still_naming(chain)])
         if trouble is not None:
             raise trouble
         took_ms = int((clock.monotonic_s() - began_s) * 1000)
@@ -145,6 +145,18 @@ class Acting:
             Change(topics[one.topic_id].name, one.topic_id, one.partition)
             for one in taken
             if one.topic_id in topics
+        ]
+
+    def _still_naming(self, chain: int) -> list[Change]:
+        """Partitions that we believe to name a chain of which all that name it were just taken.
+
+        Their rows have changed without a hint: a write that was given up as lost came late.
+        """
+        return [
+            Change(topic.name, topic.topic_id, number)
+            for topic in self._log.topics.values()
+            for number, row in enumerate(topic.rows)
+            if row.chain == chain
         ]
 
     # Moves

@@ -299,6 +299,26 @@ def test_a_move_that_its_leader_never_heard_of_is_told_again() -> None:
     play(story)
 
 
+def test_a_row_that_changed_without_a_hint_is_read_when_its_old_chain_is_taken_over() -> None:
+    """A change of leader that was given up as lost came late, and its broker died."""
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.start(1, 2, 3)
+        await cluster.create_topic("orders", [1, 2, 3])
+        topic = cluster.nodes[1].topic("orders")
+        heir = cluster.nodes[2].log.epoch
+        late = topic.rows[2].taken_by(broker=2, chain=heir, start=0).leadership()
+        key = partition_pk(topic.topic_id, 2), partition_sk(topic.topic_id, 2)
+        await cluster.rows.update_if(*key, late, [], "w")
+        cluster.nodes[3].life.process.kill()
+        took_s = await cluster.until(lambda: cluster.are_all_led("orders", 3))
+
+        assert took_s <= LEASE_S + 1.5
+        assert ("orders", 2) in cluster.nodes[2].led()
+
+    play(story)
+
+
 def test_idle_brokers_ask_little_of_the_registry() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.start(1, 2, 3)
