@@ -217,7 +217,10 @@ def rows_for_time(
     ):
         yield from _check_trimmed(chain, checkpoint, key)
     for seq in checkpoints[checkpoints.index(checkpoint.seq) :]:
-        checkpoint = yield from cache.front(chain, seq)
+        front = yield from front_unless_trimmed(cache, chain, seq)
+        if front is None:
+            continue
+        checkpoint = front
         for page in checkpoint.pages_of(key):
             if page.running_max >= timestamp and page.end_offset > from_offset:
                 rows = yield from cache.page(checkpoint, page)
@@ -246,7 +249,7 @@ def _first_reaching(
     found: Checkpoint | None = None
     while low < high:
         middle = (low + high) // 2
-        front = yield from _front_unless_trimmed(cache, chain, checkpoints[middle])
+        front = yield from front_unless_trimmed(cache, chain, checkpoints[middle])
         summary = None if front is None else front.stretches.get(key)
         if summary is not None and reach(summary):
             found, high = front, middle
@@ -255,8 +258,12 @@ def _first_reaching(
     return found
 
 
-def _front_unless_trimmed(cache: IndexCache, chain: int, seq: int) -> Steps[Checkpoint | None]:
-    """None when the checkpoint was deleted: all that it led to is below the trim point."""
+def front_unless_trimmed(cache: IndexCache, chain: int, seq: int) -> Steps[Checkpoint | None]:
+    """None when the checkpoint was deleted: all that it led to is below the trim point.
+
+    A list of checkpoints may be older than the trim point, up to its last one, where a chain is
+    followed or was looked up before. Only the chain's row tells deleted from lost.
+    """
     try:
         return (yield from cache.front(chain, seq))
     except MissingCheckpoint:

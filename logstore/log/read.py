@@ -15,9 +15,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from logstore.chains.checkpoint import Checkpoint
 from logstore.chains.replay import Stretch, StretchKey
 from logstore.errors import Corrupt, Refused
-from logstore.index.lookup import FoundRows, Trimmed, rows_for_offset, rows_for_time
+from logstore.index.lookup import (
+    FoundRows,
+    Trimmed,
+    front_unless_trimmed,
+    rows_for_offset,
+    rows_for_time,
+)
 from logstore.index.partition import ChainCheckpoints, first_in_segments, stretch_of
 from logstore.index.rows import (
     ROW,
@@ -183,10 +190,18 @@ class Reader:
             found = await self._rows_elsewhere(partition, offset)
             if found is not None:
                 return found
+        await self._check_not_trimmed(partition, offset)
         raise Corrupt(
             f"no index row for an offset: topic={partition.topic_id.hex()} "
             f"partition={partition.partition} offset={offset}"
         )
+
+    async def _check_not_trimmed(self, partition: Readable, offset: int) -> None:
+        """Raises `Trimmed` where checkpoints that are known of here have been deleted."""
+        chain = stretch_of(partition.stretches, offset).chain
+        known = await self._performer.run(self._checkpoints.of(chain))
+        if known and await self._front(chain, known[-1]) is None:
+            raise Trimmed(f"index is trimmed: chain={chain} offset={offset}; read its row again")
 
     async def _rows_elsewhere(self, partition: Readable, offset: int) -> FoundRows | None:
         ref = stretch_of(partition.stretches, offset)
@@ -317,10 +332,8 @@ class Reader:
     async def _max_timestamp_in(
         self, chain: int, known: Sequence[int], key: StretchKey
     ) -> tuple[int, int]:
-        if not known:
-            return (-1, -1)
-        front = await self._performer.run(self._checkpoints.cache.front(chain, known[-1]))
-        summary = front.stretches.get(key)
+        front = await self._front(chain, known[-1]) if known else None
+        summary = None if front is None else front.stretches.get(key)
         if summary is None:
             return (-1, -1)
         return (summary.max_timestamp, summary.max_timestamp_offset)
@@ -329,11 +342,14 @@ class Reader:
         self, chain: int, known: Sequence[int], key: StretchKey, end: int
     ) -> bool:
         """Whether the chain's last checkpoint covers a stretch that is over."""
-        if not known:
-            return False
-        front = await self._performer.run(self._checkpoints.cache.front(chain, known[-1]))
-        summary = front.stretches.get(key)
+        front = await self._front(chain, known[-1]) if known else None
+        summary = None if front is None else front.stretches.get(key)
         return summary is not None and summary.end >= end
+
+    async def _front(self, chain: int, checkpoint: int) -> Checkpoint | None:
+        """None where it was deleted: what it sums up is trimmed."""
+        cache = self._checkpoints.cache
+        return await self._performer.run(front_unless_trimmed(cache, chain, checkpoint))
 
     async def _batch(self, found: FoundRows) -> memoryview:
         """The batch of the first of `found`'s rows."""

@@ -1,7 +1,7 @@
 """Partitions led by another broker: followed, read, taken over warm, at a known price."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore.chains.checkpoint import encode_checkpoint
-from logstore.chains.keys import segment_key
+from logstore.chains.follow import SEGMENTS_PER_ROW_READ
+from logstore.chains.keys import checkpoint_key, segment_key
 from logstore.chains.state import Expired
 from logstore.errors import Corrupt
-from logstore.index.lookup import IndexCache
+from logstore.index.lookup import IndexCache, Trimmed
 from logstore.index.partition import ChainCheckpoints
 from logstore.log.followers import CHAINS_KEPT_MAX, Followers
 from logstore.log.leader import Leader
@@ -28,6 +29,7 @@ from logstore.rows import CHAIN, Change, partition_pk, partition_sk
 from logstore.takeover import Heir, take_over
 from logstore.testing.audit import audit, records_of_batches
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
+from logstore.trimming import Trimmer
 from tests.logstore.written import WrittenLog
 
 SOON_S = 3.0
@@ -371,6 +373,51 @@ def test_bytes_are_fetched_once_however_many_read_at_a_follower() -> None:
             assert counts.snapshot()["get"].calls - before == 1
 
     run(scenario())
+
+
+def test_a_follower_whose_list_of_checkpoints_is_trimmed_finds_what_is_left() -> None:
+    """It reads the chain's row seldom, and the last checkpoint that it knows of may be deleted."""
+
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=20)
+        async with two_brokers(written) as (one, two):
+            here, there = await topic_led_by(one, two)
+            leader, followed = here.leaders[0], there.followers[0]
+            for number in range(SEGMENTS_PER_ROW_READ + 40):
+                await written.write(one, leader, [EPOCH_MS + number])
+                await VirtualClock().sleep_s(0.1)
+            await until(lambda: followed.high_watermark == leader.high_watermark)
+            begin, end = followed.first_offset_in_memory, followed.high_watermark
+            log_start = end - 3
+            key = partition_pk(here.topic_id, 0), partition_sk(here.topic_id, 0)
+            await one.performer.registry.update_if(*key, {"log_start": log_start})
+            await one.publish([Change(here.name, here.topic_id, 0)])
+            await until(lambda: followed.log_start == log_start)
+            known = written.objects.list("checkpoints/")
+            for _ in range(2):
+                await Trimmer(one.cluster_id, grace_ms=0).trim_once(one.performer)
+            left = {info.key for info in written.objects.list("checkpoints/")}
+            stale = checkpoint_key(one.epoch, there_checkpoints(two, one.epoch)[-1])
+            assert stale in {info.key for info in known} - left
+
+            found = await two.offset_for_time(followed, EPOCH_MS + log_start, end)
+            assert found is not None
+            assert found.offset == log_start
+            latest = await two.offset_of_max_timestamp(followed, end)
+            assert latest is not None
+            assert latest.offset == end - 1
+            assert begin > 0
+            with pytest.raises(Trimmed):
+                await two._segments.rows(followed, begin - 1)
+
+    run(scenario())
+
+
+def there_checkpoints(log: Log, chain: int) -> Sequence[int]:
+    """Those that a follower knows of."""
+    state = log.followed_chain(chain)
+    assert state is not None
+    return state.checkpoints
 
 
 class CountedRows(MemoryRows):
