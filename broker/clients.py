@@ -7,6 +7,7 @@ from typing import Protocol
 from broker.buffers import BufferPool, Inbox
 from broker.connection import Connection, Pause
 from broker.latencies import Latencies
+from broker.slow_readers import SlowReaders
 from broker.timers import Timers
 from logstore.config.broker import BrokerSettings
 from logstore.errors import LogstoreError
@@ -62,6 +63,7 @@ class Clients:
         self._is_stopping = False
         self.timer_bucket = 0
         self._timers = Timers(loop)
+        self.slow_readers = SlowReaders(self._timers)
         self._timers.set(self, self._idle_s / IDLE_CHECKS)
 
     def new_inbox(self) -> Inbox:

@@ -83,6 +83,9 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_closed = True
         self._clients.left(self)
+        self._clients.slow_readers.unblocked(self)
+        self._clients.slow_readers.unsent_bytes -= self.unsent_bytes
+        self.unsent_bytes = 0
         self._inbox.close()
         self._outbox.clear()
         for call in self._calls:
@@ -103,9 +106,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._is_blocked = True
+        self._clients.slow_readers.blocked(self)
 
     def resume_writing(self) -> None:
         self._is_blocked = False
+        self._clients.slow_readers.unblocked(self)
         self._write()
 
     # Requests
@@ -165,8 +170,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def answered(self, call: Call) -> None:
         """`call` has its answer; it is written at the end of this wake-up if its turn has come."""
-        for buffer in call.buffers or ():
-            self.unsent_bytes += len(buffer)
+        if self._is_closed:
+            return
+        size = sum(map(len, call.buffers or ()))
+        self.unsent_bytes += size
+        self._clients.slow_readers.unsent_bytes += size
         if self.unsent_bytes > UNSENT_BYTES_MAX:
             self.pause(Pause.UNSENT)
         if not self._is_corked and self._calls and self._calls[0] is call:
@@ -204,6 +212,7 @@ class Connection(asyncio.BufferedProtocol):
         while outbox and not self._is_blocked and not self._is_closed:
             piece = self._next_piece()
             self.unsent_bytes -= len(piece)
+            self._clients.slow_readers.unsent_bytes -= len(piece)
             transport.write(piece)
         if self._paused & Pause.UNSENT and self.unsent_bytes <= UNSENT_BYTES_MAX:
             self.resume(Pause.UNSENT)
@@ -226,6 +235,17 @@ class Connection(asyncio.BufferedProtocol):
             size += len(outbox[0])
             joined.append(outbox.popleft())
         return b"".join(joined)
+
+    def copy_unsent(self) -> int:
+        """As `slow_readers.BlockedConnection`."""
+        copied = 0
+        for _ in range(len(self._outbox)):
+            buffer = self._outbox.popleft()
+            if isinstance(buffer, memoryview):
+                copied += len(buffer)
+                buffer = bytes(buffer)
+            self._outbox.append(buffer)
+        return copied
 
     # Ending
 

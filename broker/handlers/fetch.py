@@ -48,6 +48,7 @@ def handle(broker: "Broker", call: Call, request: FetchRequest) -> None:
         call.answer(FetchResponse(0, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         return
     unsent = call.connection.unsent_bytes
+    request.max_bytes = min(request.max_bytes, broker.clients.slow_readers.room_bytes)
     if unsent:
         request.max_bytes = min(request.max_bytes, max(0, UNSENT_BYTES_MAX - unsent))
     _Fetch(broker, call, request).look()

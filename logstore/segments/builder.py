@@ -62,15 +62,18 @@ class Arena:
         """Nothing more is cut from it; what was cut stays as it is."""
         self._view.release()
 
-    def reuse(self) -> bool:
-        """Begin again after `retire`, unless somebody still holds a view."""
+    def is_free(self) -> bool:
+        """Whether nobody holds a view any more, after `retire`."""
         try:
             self._memory.resize(len(self._memory))  # refused while there is any view
         except (BufferError, SystemError, ValueError, OSError):
             return False  # or always, where the system cannot resize
+        return True
+
+    def reuse(self) -> None:
+        """Begin again, once it is free."""
         self._view = memoryview(self._memory)
         self.used = 0
-        return True
 
     @property
     def size_bytes(self) -> int:
@@ -85,19 +88,33 @@ class Arena:
 
 
 class ArenaPool:
-    """Arenas of one size, the one retired longest ago first. `spare_max` bounds what is kept."""
+    """Arenas of one size, the one retired longest ago first.
 
-    def __init__(self, size_bytes: int, *, spare_max: int = 64) -> None:
+    At most `held_max` are remembered while somebody looks at them, and `SPARE_MAX` that are free:
+    the others go back to the system, or a burst would be paid for until the process ends.
+    """
+
+    SPARE_MAX = 2
+
+    def __init__(self, size_bytes: int, *, held_max: int = 64) -> None:
         self._size_bytes = size_bytes
-        self._retired: deque[Arena] = deque(maxlen=spare_max)
+        self._retired: deque[Arena] = deque(maxlen=held_max)
+
+    @property
+    def retired_count(self) -> int:
+        return len(self._retired)
 
     def take(self, size_bytes: int) -> Arena:
         """An empty arena of at least `size_bytes`."""
         if size_bytes > self._size_bytes:
             return Arena(size_bytes)
-        if self._retired and self._retired[0].reuse():
-            return self._retired.popleft()
-        return Arena(self._size_bytes)
+        free = [arena for arena in self._retired if arena.is_free()]
+        for arena in (*free[:1], *free[1 + self.SPARE_MAX :]):
+            self._retired.remove(arena)
+        if not free:
+            return Arena(self._size_bytes)
+        free[0].reuse()
+        return free[0]
 
     def give_back(self, arena: Arena) -> None:
         arena.retire()

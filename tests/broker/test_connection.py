@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from broker.slow_readers import UNSENT_BYTES_MAX
 from logstore.errors import LogstoreError, OutcomeUnknown
 from logstore.wire.apis import APIS, decode_response_header, encode_request_frame
 from logstore.wire.client import Connection
@@ -190,6 +191,53 @@ def test_a_reader_that_does_not_read_is_not_read_from_either() -> None:
         assert_serves(running)
         sender.join()
         assert answered_ids(client, count) == [1] * count
+
+
+def pinned_bytes(running: Running) -> int:
+    """What waits to be written and keeps more than itself: views of segments."""
+    return sum(
+        len(buffer)
+        for connection in running.broker.clients.connections
+        for buffer in connection._outbox
+        if isinstance(buffer, memoryview) and len(buffer) < len(memoryview(buffer.obj))
+    )
+
+
+def test_a_peer_that_takes_no_answers_keeps_no_arenas() -> None:
+    """A view of some kilobytes keeps all 16 MiB of the arena that it lies in."""
+    with running_broker() as running, running.connect() as client:
+        running.create_topic("slow")
+        assert produce(client, "slow", batch_of(b"x" * 900_000)).error_code == 0
+        count, one = 100, frame(FETCH, fetch_request("slow"))
+        sender = _Sender(client, one * count)
+        running.wait_until(lambda: _has_paused(running))
+        running.wait_until(lambda: pinned_bytes(running) == 0)
+
+        readers = running.broker.clients.slow_readers
+        assert 0 < running.do(lambda: readers.unsent_bytes) < 20_000_000
+        sender.join()
+        frames = [client.read_frame() for _ in range(count)]
+        assert frames[1:] == frames[:1] * (count - 1), "copied as they were"
+        running.wait_until(lambda: readers.unsent_bytes == 0)
+
+
+def test_answers_of_all_connections_together_have_one_budget() -> None:
+    with running_broker() as running, running.connect() as client:
+        running.create_topic("slow")
+        batch = batch_of(b"x" * 400_000)
+        for _ in range(2):
+            assert produce(client, "slow", batch).error_code == 0
+        readers = running.broker.clients.slow_readers
+        readers.unsent_bytes += UNSENT_BYTES_MAX
+        assert fetched_bytes(client) == len(batch)
+        readers.unsent_bytes -= UNSENT_BYTES_MAX
+        assert fetched_bytes(client) == 2 * len(batch)
+
+
+def fetched_bytes(client: Connection) -> int:
+    records = fetch(client, "slow").records
+    assert isinstance(records, memoryview)
+    return len(records)
 
 
 class _Sender:

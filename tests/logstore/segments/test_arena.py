@@ -26,7 +26,7 @@ def freeze(builder: SegmentBuilder, seq: int) -> memoryview:
 def test_a_frozen_body_never_changes_while_it_is_held(
     steps: list[tuple[int, bool]], dropped: list[int]
 ) -> None:
-    pool = ArenaPool(1_000, spare_max=4)
+    pool = ArenaPool(1_000, held_max=4)
     arena = pool.take(0)
     held: dict[int, tuple[memoryview, bytes]] = {}
     for seq, (length, drop) in enumerate(steps):
@@ -50,6 +50,34 @@ def test_an_arena_is_used_again_once_nobody_looks_at_it() -> None:
     assert pool.take(0) is not first
     del view
     assert pool.take(0) is first
+
+
+def test_what_a_burst_took_goes_back_to_the_system() -> None:
+    """Sixty slow consumers once held a gigabyte, which stayed when they were gone."""
+    pool = ArenaPool(1_000)
+    views = []
+    for _ in range(60):
+        arena = pool.take(0)
+        views.append(arena.take(0, 10))
+        pool.give_back(arena)
+    assert pool.retired_count == 60
+    views.clear()
+    first = pool.take(0)
+
+    assert pool.retired_count == ArenaPool.SPARE_MAX
+    assert first.free_bytes == 1_000
+
+
+def test_a_view_held_for_long_does_not_keep_others_from_being_used_again() -> None:
+    pool = ArenaPool(1_000)
+    arenas = [pool.take(0) for _ in range(3)]
+    held = arenas[0].take(0, 10)
+    for arena in arenas:
+        pool.give_back(arena)
+
+    assert pool.take(0) is arenas[1]
+    assert pool.take(0) is arenas[2]
+    assert len(held) == 10
 
 
 def test_more_than_an_arena_holds_gets_one_of_its_own() -> None:
