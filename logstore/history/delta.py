@@ -1,27 +1,27 @@
-"""The log of a topic's table: opened, committed to, kept short. The only file that names deltalake.
+"""The log of a topic's table: opened, committed to, kept short; and its folder swept.
 
 Entries are read and created through our own store: a commit is one conditional create, of the same
 bytes until its outcome is known, and durable when it returns. delta-rs would repeat a lost request
 and take its own entry for somebody else's, does not sync files, and asks the whole log for every
-table end. It writes checkpoints. Why: docs/decisions/0011-history-table.md.
+table end. Why: docs/decisions/0011-history-table.md.
 
 Blocking; brokers call it from threads. What is stored: docs/formats/table.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from logstore.backends import Backends
 from logstore.clock import Clock, SystemClock
-from logstore.errors import Corrupt, LogstoreError, NotFound, Refused, Retryable
+from logstore.errors import Corrupt, LogstoreError, NotFound
 from logstore.history import names
 from logstore.history.columns import delta_schema
-from logstore.history.delta_options import delta_options
+from logstore.history.durations import DELETED_FILES, kept_ms
 from logstore.history.entries import CHECKPOINT_INTERVAL, encode_commit, encode_creation
 from logstore.history.features import check_writable
+from logstore.history.log_upkeep import LogUpkeep
 from logstore.history.patient import PatientStore
 from logstore.history.snapshot import (
     CommitFacts,
@@ -32,12 +32,8 @@ from logstore.history.snapshot import (
     check_commit,
 )
 from logstore.history.table_log import TableLog, shown
-from logstore.location import DirectoryLocation, ForeignLocation, parse_location
-from logstore.objects import files
+from logstore.location import parse_location
 from logstore.objects.store import BlockingObjectStore
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 __all__ = ["CommitFacts", "TableConflict", "Tables"]
 
@@ -56,9 +52,7 @@ class Tables:
         clock: Clock | None = None,
     ) -> None:
         """`store` is the log's, if the caller has it open. Raises `Invalid` for bad settings."""
-        self._location = parse_location(url)
-        self._storage = dict(storage or {})
-        opened = store or Backends(self._location, self._storage).blocking_store()
+        opened = store or Backends(parse_location(url), dict(storage or {})).blocking_store()
         self._store = PatientStore.of(opened)
         self._clock = clock or SystemClock()
 
@@ -133,18 +127,25 @@ class Tables:
     def vacuum(self, topic_id: bytes, retention_hours: int, dry_run: bool, *, now_ms: int) -> int:
         """Deletes files that no version of the last hours names; says how many. Repeatable.
 
-        Also what runs left behind that never committed; no run may take as long as the retention.
-        `now_ms` is what time it is believed to be (`logstore.believed_time`).
+        The hours are the longer of `retention_hours` and what the table promises its readers
+        (`delta.deletedFileRetentionDuration`, Delta's default: a week). Also what runs left behind
+        that never committed; no run may take as long. Old entries of the table's log go as well.
+        `now_ms` is what time it is believed to be (`logstore.believed_time`). Raises `Refused` for
+        a promise that cannot be read.
         """
         now = self.snapshot(topic_id)
-        since_ms = now_ms - retention_hours * _HOUR_MS
-        oldest = None if now is None else self.version_at(topic_id, since_ms)
+        horizon_ms = now_ms - retention_hours * _HOUR_MS
+        oldest = None if now is None else self.version_at(topic_id, horizon_ms)
         if now is None or oldest is None:
             return 0
         then = self.snapshot(topic_id, version=oldest)
         named = {file.path for shot in (then, now) if shot for file in shot.all_files()}
         for entry in self._log(topic_id).entries(oldest + 1):
             named.update(file.path for file in entry.adds)
+        promised_ms = kept_ms(now.rules.configuration, DELETED_FILES)
+        since_ms = min(horizon_ms, now_ms - promised_ms)
+        upkeep = LogUpkeep(self._store, topic_id)
+        named |= upkeep.removed_since(since_ms)
         front = f"{names.table_key(topic_id)}/"
         deleted = 0
         for info in self._store.list(f"{front}{names.PARTITION_FOLDER}"):
@@ -152,27 +153,13 @@ class Tables:
                 deleted += 1
                 if not dry_run:
                     self._store.delete(info.key)
+        if not dry_run:
+            upkeep.forget(now_ms, removed_before_ms=since_ms)
         return deleted
 
     def checkpoint(self, topic_id: bytes) -> None:
-        """Sums up the table's log, and deletes entries that its owner need not keep any longer.
-
-        The owner's `delta.logRetentionDuration` says how long (Delta's default: 30 days). On a
-        directory whose path has a percent sign delta-rs finds no table, and there are none.
-        """
-        with _table_extra():
-            from deltalake.exceptions import DeltaError
-        try:
-            table = self._delta_table(topic_id)
-            table.create_checkpoint()
-            self._sync_log(topic_id)
-            table.cleanup_metadata()
-        except (DeltaError, OSError) as error:
-            # Their text can hold a token: the kind alone.
-            raise Retryable(
-                f"no checkpoint of a table: table={names.table_key(topic_id)} "
-                f"error={type(error).__name__}"
-            ) from None
+        """Sums up the table's log; forgets nothing that `vacuum` may need."""
+        LogUpkeep(self._store, topic_id).checkpoint()
 
     def delete_table(self, topic_id: bytes) -> int:
         """Deletes everything below the table's folder; says how many objects. Repeatable."""
@@ -199,31 +186,3 @@ class Tables:
             f"another commit has this version: table={names.table_key(topic_id)} version={version} "
             f"run={commit.run}"
         )
-
-    def _delta_table(self, topic_id: bytes) -> DeltaTable:
-        with _table_extra():
-            from deltalake import DeltaTable
-        assert not isinstance(self._location, ForeignLocation)
-        url, options = delta_options(self._location, self._storage)
-        return DeltaTable(f"{url}/{names.table_key(topic_id)}", storage_options=options)
-
-    def _sync_log(self, topic_id: bytes) -> None:
-        """On a directory: what delta-rs wrote, before anything that it replaces is deleted."""
-        if not isinstance(self._location, DirectoryLocation):
-            return
-        folder = self._location.directory / names.log_prefix(topic_id)
-        for path in sorted(folder.glob("*checkpoint*")):
-            with path.open("rb") as file:
-                files.sync_data(file.fileno())
-        files.sync_folder(folder)
-
-
-@contextmanager
-def _table_extra() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise Refused(
-            f"checkpoints of tables need a module that is not installed: {error.name}; "
-            "pip install 'pyspark-logstore[table]'"
-        ) from error

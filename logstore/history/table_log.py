@@ -5,10 +5,11 @@ tail where the one before it is there.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 from logstore.errors import Corrupt, NotFound
 from logstore.history import names
@@ -24,6 +25,8 @@ from logstore.history.snapshot import (
 )
 
 _TOGETHER = 8  # entries asked for at a time, once there is more than one
+
+_Entry = TypeVar("_Entry")
 
 
 class TableLog:
@@ -60,15 +63,27 @@ class TableLog:
 
     def entry(self, version: int) -> LogEntry | None:
         """None: not there, yet or any more."""
-        try:
-            data = self._store.get(names.entry_key(self._topic_id, version))
-        except NotFound:
-            return None
-        return decode_entry(data, self._topic_id, version)
+        data = self._raw(version)
+        return None if data is None else decode_entry(data, self._topic_id, version)
 
     def entries(self, first: int, last: int | None = None) -> Iterator[LogEntry]:
         """Entries from version `first` on, up to `last` or the tail."""
-        found = None if last is not None and first > last else self.entry(first)
+        return self._each(self.entry, first, last)
+
+    def raw_entries(self, first: int) -> Iterator[bytes]:
+        """As they are stored, from version `first` on, up to the tail."""
+        return self._each(self._raw, first, None)
+
+    def _raw(self, version: int) -> bytes | None:
+        try:
+            return self._store.get(names.entry_key(self._topic_id, version))
+        except NotFound:
+            return None
+
+    def _each(
+        self, read: Callable[[int], _Entry | None], first: int, last: int | None
+    ) -> Iterator[_Entry]:
+        found = None if last is not None and first > last else read(first)
         if found is None:
             return
         yield found
@@ -76,7 +91,7 @@ class TableLog:
         with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="table-log") as threads:
             while last is None or at <= last:
                 past = at + _TOGETHER if last is None else min(at + _TOGETHER, last + 1)
-                for found in threads.map(self.entry, range(at, past)):
+                for found in threads.map(read, range(at, past)):
                     if found is None:
                         return
                     yield found
@@ -132,25 +147,33 @@ class TableLog:
 
     def _base(self, version: int | None) -> Snapshot:
         """The newest checkpoint up to `version`, else what was before the first entry."""
-        hint = self._hint()
-        if hint is not None and (version is None or hint.version <= version):
-            try:
-                return self._checkpoint(hint)
-            except NotFound:
-                hint = None  # cleaned away since it was named
-        if hint is None and self._has_first():
-            return Snapshot(self._topic_id, -1)
-        if hint is not None and version is not None:
-            usual = names.CheckpointName(version - version % CHECKPOINT_INTERVAL)
-            with suppress(NotFound):  # then others make them, or at other versions
-                return self._checkpoint(usual)
-        for name in self._listed(version):
-            return self._checkpoint(name)
+        for name in self.bases(version):
+            with suppress(NotFound):  # cleaned away since it was named, or never made
+                if name is not None:
+                    return self._checkpoint(name)
         return Snapshot(self._topic_id, -1)
 
-    def _has_first(self) -> bool:
+    def bases(self, version: int | None = None) -> Iterator[names.CheckpointName | None]:
+        """Checkpoints up to `version` that may be there, best first; None: begin with entry 0."""
+        hint = self._hint()
+        if hint is not None and (version is None or hint.version <= version):
+            yield hint
+            hint = None
+        if hint is None and self._is_young():
+            yield None
+        if hint is not None and version is not None:
+            # Unless others make them, or at other versions.
+            yield names.CheckpointName(version - version % CHECKPOINT_INTERVAL)
+        yield from self._listed(version)
+        yield None
+
+    def _is_young(self) -> bool:
+        """Whether all entries are there, and too few for a checkpoint of ours."""
+        return self._has(0) and not self._has(CHECKPOINT_INTERVAL)
+
+    def _has(self, version: int) -> bool:
         try:
-            self._store.get_range(names.entry_key(self._topic_id, 0), 0, 1)
+            self._store.get_range(names.entry_key(self._topic_id, version), 0, 1)
         except NotFound:
             return False
         return True
@@ -163,13 +186,11 @@ class TableLog:
 
     def _listed(self, version: int | None) -> Sequence[names.CheckpointName]:
         """Whole checkpoints up to `version`, newest first."""
-        parts: Counter[names.CheckpointName] = Counter()
         keys = [info.key for info in self._store.list(names.log_prefix(self._topic_id))]
-        for name in map(names.checkpoint_of, keys):
-            if name is not None and (version is None or name.version <= version):
-                parts[name] += 1
-        found = sorted((name for name in parts if parts[name] == name.parts), reverse=True)
-        if keys and not found and version is None:
+        found = [
+            name for name in whole_checkpoints(keys) if version is None or name.version <= version
+        ]
+        if keys and not found and version is None and not self._has(0):
             raise Corrupt(f"the log of a table has no beginning: table={self._table}")
         return found
 
@@ -202,6 +223,12 @@ class TableLog:
             return base
         removed.update(adds.keys() & _paths_in(base, adds))
         return replace(changed(base, last, ends, list(adds.values()), removed), rules=rules)
+
+
+def whole_checkpoints(keys: Iterable[str]) -> list[names.CheckpointName]:
+    """Of which all parts are there, newest first."""
+    parts = Counter(name for name in map(names.checkpoint_of, keys) if name is not None)
+    return sorted((name for name in parts if parts[name] == name.parts), reverse=True)
 
 
 def _paths_in(base: Snapshot, adds: dict[str, DataFile]) -> set[str]:

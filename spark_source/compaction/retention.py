@@ -15,8 +15,8 @@ DROP_GRACE_MS = HOUR_MS
 
 SWEEP_INTERVAL_MS = 6 * HOUR_MS
 HORIZON_HOURS = 24
-"""Files that no version of the last hours names are deleted: what killed runs left, what merges
-replaced. Longer than any query that reads an older version, and than any run."""
+"""At least so long a file that no version names stays: what killed runs left, what merges replaced.
+Longer than any run. What the table promises its readers, a week by default, counts if longer."""
 
 
 def expired(snapshot: Snapshot, log_starts: Mapping[int, int]) -> list[DataFile]:

@@ -1,7 +1,7 @@
 """Tasks on a Spark cluster: one Spark task for each, by a function over Arrow batches.
 
 Nothing but text goes to executors and comes back, so it works the same through Spark Connect.
-Executors need this package with its extra `table`, as they do for reading.
+Executors need this package, as they do for reading.
 """
 
 from __future__ import annotations

@@ -15,12 +15,12 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from deltalake import DeltaTable
 
 from logstore.cli.main import main as logstore
-from logstore.history.delta_options import delta_options
 from logstore.history.names import table_key
 from logstore.location import ForeignLocation, parse_location
 from logstore.open import open_readable
 from logstore.reader import LogReader
 from tools.demo.check import Row
+from tools.demo.delta_options import delta_options
 from tools.demo.demo_log import DemoLog
 from tools.demo.flights import FlightId
 from tools.demo.produce import QUIET, SEQ_HEADER, TOPIC

@@ -1,14 +1,24 @@
 """A session with Delta does to a table what its owner may, and prints what it saw, as JSON.
 
+It also streams a table of its own, beside the other one, while retention drops a file of it.
+
 python -m tests.logstore.history.delta_spark TABLE JAR…
 """
 
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+
+from logstore.history import names
+from logstore.history.delta import Tables
+from logstore.history.snapshot import TableCommit
+from logstore.objects.directory import DirectoryStore
+from tests.logstore.history.tables import TOPIC_ID, some_rows, written
 
 SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -34,6 +44,7 @@ def main() -> None:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     told = _told(spark, table)
+    told |= _streamed(spark, Path(table).parent / "streamed")
     sys.stdout.write(json.dumps(told) + "\n")
     spark.stop()
 
@@ -53,6 +64,47 @@ def _told(spark: SparkSession, table: str) -> dict[str, Any]:
     spark.sql(f"vacuum {name} retain 0 hours").collect()
     told["sums after all"] = _sums(spark, name)
     return told
+
+
+def _streamed(spark: SparkSession, folder: Path) -> dict[str, Any]:
+    """A stream of a table, before and after retention took the first of its files out."""
+    log = folder / "log"
+    tables, store = Tables(str(log)), DirectoryStore(log)
+    snapshot = tables.create(TOPIC_ID, "orders")
+
+    def move(start: int) -> list[Any]:
+        files = written(store, some_rows(start, start + 10), number=start)
+        commit = TableCommit({0: start}, {0: start + 10}, files, run=f"run-{start}")
+        nonlocal snapshot
+        snapshot = tables.commit(snapshot, commit)
+        return files
+
+    def stream(name: str, **options: str) -> tuple[list[int], str]:
+        """Offsets that the stream wrote so far, and how it failed."""
+        source = spark.readStream.format("delta").options(**options)
+        rows = source.load(str(log / names.table_key(TOPIC_ID))).select("offset")
+        query = (
+            rows.writeStream.format("parquet")
+            .option("checkpointLocation", str(folder / f"{name}-checkpoint"))
+            .trigger(availableNow=True)
+            .start(str(folder / name))
+        )
+        fault = ""
+        try:
+            query.awaitTermination(120)
+        except PySparkException as error:
+            fault = str(error)
+        found = spark.read.schema("offset bigint").parquet(str(folder / name)).collect()
+        return sorted(row.offset for row in found), fault
+
+    old = move(0)
+    for name in ("plain", "ignoring"):
+        assert stream(name)[0] == list(range(10))
+    snapshot = tables.commit(snapshot, TableCommit({}, {}, (), old, "retention"))
+    move(10)
+    plain, fault = stream("plain")
+    ignoring, _ = stream("ignoring", ignoreDeletes="true")
+    return {"plain": plain, "fault": fault, "ignoring": ignoring}
 
 
 def _sums(spark: SparkSession, name: str) -> list[list[int]]:

@@ -25,6 +25,9 @@ from tests.logstore.history.tables import (
     written,
 )
 
+WEEK_MS = 7 * 24 * 3_600_000
+"""What a table promises its readers unless it says otherwise."""
+
 
 def delta_of(root: Path) -> DeltaTable:
     return DeltaTable(root / names.table_key(TOPIC_ID))
@@ -223,7 +226,7 @@ def test_vacuum_deletes_what_no_late_version_names(tmp_path: Path) -> None:
     snapshot = tables.commit(snapshot, TableCommit({}, {}, merged, files, "merge"))
 
     assert tables.vacuum(TOPIC_ID, 2, dry_run=False, now_ms=clock.now) == 0
-    clock.now += 2 * 3_600_000
+    clock.now += WEEK_MS + 2 * 3_600_000
     assert tables.vacuum(TOPIC_ID, 2, dry_run=True, now_ms=clock.now) == 2
     assert tables.vacuum(TOPIC_ID, 2, dry_run=False, now_ms=clock.now) == 2
     assert tables.vacuum(TOPIC_ID, 2, dry_run=False, now_ms=clock.now) == 0
@@ -246,7 +249,7 @@ def test_vacuum_spares_young_files_that_no_version_names(tmp_path: Path) -> None
     assert f"{names.table_key(TOPIC_ID)}/{young[0].path}" in {
         info.key for info in store.list(names.table_key(TOPIC_ID) + "/partition")
     }
-    assert tables.vacuum(TOPIC_ID, 2, dry_run=False, now_ms=modified_ms + 3 * 3_600_000) == 1
+    assert tables.vacuum(TOPIC_ID, 2, dry_run=False, now_ms=modified_ms + WEEK_MS + 3_600_000) == 1
 
 
 def _modified(root: Path) -> int:

@@ -50,6 +50,8 @@ def test_an_owner_with_delta_spark(tmp_path: Path) -> None:
         commit = TableCommit({partition: start}, {partition: end}, files, (), f"run-{start}")
         snapshot = tables.commit(snapshot, commit)
     tables.checkpoint(TOPIC_ID)
+    for version in range(3):  # what is read is the checkpoint
+        (tmp_path / names.entry_key(TOPIC_ID, version)).unlink()
 
     told = _told(tmp_path / names.table_key(TOPIC_ID), [*map(str, jars)])
     assert told["columns"] == [
@@ -71,6 +73,7 @@ def test_an_owner_with_delta_spark(tmp_path: Path) -> None:
     assert told["pruned"] == 1
     assert told["sums after all"] == [first[0], [1, 4, 7, 63, 0]]
 
+    _check_streams(told)
     after = tables.snapshot(TOPIC_ID, known=snapshot)
     assert after is not None and after == tables.snapshot(TOPIC_ID)
     assert after.ends == {0: 300, 1: 5}
@@ -86,6 +89,14 @@ def test_an_owner_with_delta_spark(tmp_path: Path) -> None:
     files = written(store, some_rows(300, 310), number=1)
     again = tables.commit(after, TableCommit({0: 300}, {0: 310}, files, (), "run-300"))
     assert tables.snapshot(TOPIC_ID) == again
+
+
+def _check_streams(told: dict[str, object]) -> None:
+    """Retention changes data: a stream must pass over it (docs/operations/history.md)."""
+    assert told["plain"] == list(range(10))
+    assert "DELTA_SOURCE_IGNORE_DELETE" in str(told["fault"])
+    assert "ignoreDeletes" in str(told["fault"])
+    assert told["ignoring"] == list(range(20))
 
 
 def _told(table: Path, jars: list[str]) -> dict[str, object]:

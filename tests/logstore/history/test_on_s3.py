@@ -8,7 +8,6 @@ from deltalake import DeltaTable
 
 from logstore.history import names
 from logstore.history.delta import Tables
-from logstore.history.delta_options import delta_options
 from logstore.history.read import read_rows
 from logstore.history.snapshot import TableCommit, TableConflict
 from logstore.location import parse_location
@@ -17,6 +16,7 @@ from logstore.open import open_objects
 from tests.logstore.history.tables import TOPIC_ID, moved, some_rows, written
 from tests.servers.buckets import new_location
 from tests.servers.locked_moto import aws_environment, locked_moto
+from tools.demo.delta_options import delta_options
 
 
 @pytest.fixture

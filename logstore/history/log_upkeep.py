@@ -1,0 +1,151 @@
+"""Keeps the log of a table short: a checkpoint now and then, and old entries deleted.
+
+A checkpoint is created through our own store, as entries are: durable, and never changed. Only
+`_last_checkpoint` names another one each time: it is deleted and created again, since the store
+port has no overwrite. Between the two, and should it stay absent, readers list the log.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import unquote
+
+from logstore.errors import Corrupt, NotFound
+from logstore.history import names
+from logstore.history.actions import Reconciled
+from logstore.history.checkpoint_write import encode_checkpoint
+from logstore.history.checkpoints import decode_hint
+from logstore.history.durations import LOG_ENTRIES, kept_ms
+from logstore.history.patient import PatientStore
+from logstore.history.table_log import TableLog, whole_checkpoints
+
+LOG_KEPT_MS_MIN = 48 * 3_600_000
+"""Whatever the owner says: trimming and sweeping read what was committed a grace or a day ago."""
+
+_OLD_FILE = re.compile(r"(\d{20})\.(?:json|crc|checkpoint(?:\.\d{10}\.\d{10})?\.parquet)")
+
+
+class LogUpkeep:
+    """Of one topic's table. Raises `Corrupt`, `Refused`, and what stores raise."""
+
+    def __init__(self, store: PatientStore, topic_id: bytes) -> None:
+        self._store = store
+        self._topic_id = topic_id
+        self._log = TableLog(store, topic_id)
+
+    def state(self) -> tuple[int, Reconciled]:
+        """The newest version, -1 without a table, and what is left of its log."""
+        version, state = -1, Reconciled()
+        for base in self._log.bases():
+            with suppress(NotFound):  # cleaned away since it was named
+                version, state = self._loaded(base)
+                break
+        for data in self._log.raw_entries(version + 1):
+            state.apply(data)
+            version += 1
+        return version, state
+
+    def _loaded(self, base: names.CheckpointName | None) -> tuple[int, Reconciled]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        state = Reconciled()
+        if base is None:
+            return -1, state
+        try:
+            for key in base.keys(self._topic_id):
+                state.load(pq.read_table(io.BytesIO(self._store.get(key))))
+        except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+            raise Corrupt(
+                f"not a checkpoint of a table: table={names.table_key(self._topic_id)} "
+                f"error={error!r}"
+            ) from error
+        return base.version, state
+
+    def removed_since(self, since_ms: int) -> set[str]:
+        """Paths of files that versions of before name and the newest one does not.
+
+        By the times that removers told. One without a time is named as long as a checkpoint is.
+        """
+        _, state = self.state()
+        removes = state.files("remove")
+        times = removes.field("deletionTimestamp").to_pylist()
+        paths = removes.field("path").to_pylist()
+        return {
+            unquote(path)
+            for path, time_ms in zip(paths, times, strict=True)
+            if time_ms is None or time_ms >= since_ms
+        }
+
+    def checkpoint(self, *, removed_before_ms: int = 0) -> int:
+        """Sums up the newest version, and says which that is. Repeatable.
+
+        Files that were removed before that time are no longer named. A checkpoint that is there
+        already will do, of another writer too.
+        """
+        version, state = self.state()
+        return self._create(version, state, removed_before_ms)
+
+    def forget(self, now_ms: int, *, removed_before_ms: int) -> None:
+        """Drops what the owner need not keep: names of files removed before, and old entries.
+
+        `now_ms` must be a time that is not ahead of the true one: `logstore.believed_time`.
+        """
+        version, state = self.state()
+        times = state.files("remove").field("deletionTimestamp").to_pylist()
+        if any((time_ms or 0) < removed_before_ms for time_ms in times):
+            self._create(version, state, removed_before_ms)
+        self._clean(configuration_of(state), now_ms)
+
+    def _create(self, version: int, state: Reconciled, removed_before_ms: int) -> int:
+        if version < 0:
+            raise NotFound(f"no table: table={names.table_key(self._topic_id)}")
+        written = encode_checkpoint(state, version, removed_before_ms)
+        (key,) = names.CheckpointName(version).keys(self._topic_id)
+        self._store.create_equal(key, written.parquet)
+        self._name(version, written.hint)
+        return version
+
+    def _name(self, version: int, hint: bytes) -> None:
+        key = names.last_checkpoint_key(self._topic_id)
+        try:
+            if decode_hint(self._store.get(key)).version >= version:
+                return
+        except (Corrupt, NotFound):
+            pass  # named by nothing yet, or by half a file: an engine that died while writing it
+        self._store.delete(key)
+        self._store.create_equal(key, hint)  # unless another checkpoint was named meanwhile
+
+    def _clean(self, configuration: Mapping[str, str], now_ms: int) -> None:
+        """Deletes what the owner need not keep, oldest first, so that entries never have gaps.
+
+        What an older version needs goes with it: all below the newest checkpoint that is itself
+        old enough. Ages are the store's.
+        """
+        if configuration.get("delta.enableExpiredLogCleanup", "true").lower() == "false":
+            return
+        since_ms = now_ms - max(kept_ms(configuration, LOG_ENTRIES), LOG_KEPT_MS_MIN)
+        listed = list(self._store.list(names.log_prefix(self._topic_id)))
+        old = [info.key for info in listed if info.modified_ms < since_ms]
+        base = next((name.version for name in whole_checkpoints(old)), 0)
+        young = (_version_of(info.key) for info in listed if info.modified_ms >= since_ms)
+        end = min([base, *(version for version in young if version is not None)])
+        for key in sorted(old):
+            version = _version_of(key)
+            if version is not None and version < end:
+                self._store.delete(key)
+
+
+def configuration_of(state: Reconciled) -> dict[str, str]:
+    metadata: Mapping[str, Any] = state.metadata or {}
+    return dict(metadata.get("configuration") or {})
+
+
+def _version_of(key: str) -> int | None:
+    """Of an entry, its checksum or a checkpoint; None for what is left alone."""
+    found = _OLD_FILE.fullmatch(key.rpartition("/")[2])
+    return None if found is None else int(found[1])
