@@ -6,9 +6,16 @@
 created again, it is another topic, and its offsets start over. Spark compares these as text, so
 equal positions must give equal text: topics by name, partitions by number, nothing that changes by
 itself.
+
+The end of a batch also has `first`, for each partition whose first batch it is: where it begins.
+
+    {"topics": {"orders": {"first": {"1": 40}, "id": "5f0c…", "next": {"0": 1200, "1": 1187}}}, …}
+
+Spark stores where batch 0 ends, and asks again where it began when it replays it: by then log start
+or a time may lead elsewhere. A partition that is new has no place in the batch's start at all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -58,16 +65,44 @@ class Range(NamedTuple):
     end: int
 
 
-def position_to_json(position: Position) -> Json:
+def position_to_json(position: Position, first: Position | None = None) -> Json:
+    """`first` is for the end of a batch: where partitions begin that had no batch before."""
     topics = {}
     for name, topic in sorted(position.items()):
-        following = {str(partition): offset for partition, offset in sorted(topic.next.items())}
-        topics[name] = {"id": topic.topic_id.hex(), "next": following}
+        known = (first or {}).get(name)
+        begun = {} if known is None else {"first": _offsets_to_json(known)}
+        topics[name] = {
+            **begun,
+            "id": topic.topic_id.hex(),
+            "next": _offsets_to_json(topic),
+        }
     return {"topics": topics, "version": VERSION}
 
 
 def position_of_json(data: Json) -> Position:
     """Raises `Refused` for what this version did not write."""
+    return _read(data, "next")
+
+
+def begin_of_batch(start: Json, end: Json) -> Position:
+    """Where a batch between two offsets begins: at `start`, unless its end says otherwise.
+
+    Raises `Refused` for what this version did not write.
+    """
+    begin = dict(position_of_json(start))
+    for name, first in _read(end, "first").items():
+        known = begin.get(name)
+        others = known.next if known is not None and known.topic_id == first.topic_id else {}
+        begin[name] = TopicPosition(first.topic_id, {**others, **first.next})
+    return begin
+
+
+def _offsets_to_json(topic: TopicPosition) -> dict[str, int]:
+    return {str(partition): offset for partition, offset in sorted(topic.next.items())}
+
+
+def _read(data: Json, field: str) -> Position:
+    """Of topics that have it, in what `position_to_json` wrote."""
     if data.get("version") != VERSION:
         raise Refused(
             f"offsets of an unknown version: version={data.get('version')} known={VERSION}; the "
@@ -77,9 +112,10 @@ def position_of_json(data: Json) -> Position:
         return {
             name: TopicPosition(
                 bytes.fromhex(topic["id"]),
-                {int(partition): int(offset) for partition, offset in topic["next"].items()},
+                {int(partition): int(offset) for partition, offset in topic[field].items()},
             )
             for name, topic in data["topics"].items()
+            if field == "next" or field in topic
         }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Refused(
@@ -155,13 +191,7 @@ def settle(
     """
     losses = list(_losses(position, extents))
     if losses and fail_on_data_loss:
-        asked = f" (option {option} asks for them)" if option else ""
-        shown, more = losses[:LOSSES_TOLD], len(losses) - LOSSES_TOLD
-        raise Refused(
-            f"records of this query are gone{asked}: {'; '.join(shown)}"
-            f"{f'; and {more} more' if more > 0 else ''}; to go on with what is left, set "
-            "failOnDataLoss to false"
-        )
+        raise _lost(losses, f" (option {option} asks for them)" if option else "")
     settled: dict[str, TopicPosition] = {}
     for name, topic in extents.items():
         known = position.get(name)
@@ -172,6 +202,15 @@ def settle(
             following[number] = min(max(offset, extent.start), extent.end)
         settled[name] = TopicPosition(topic.topic_id, following)
     return settled
+
+
+def _lost(losses: Sequence[str], asked: str = "") -> Refused:
+    shown, more = losses[:LOSSES_TOLD], len(losses) - LOSSES_TOLD
+    return Refused(
+        f"records of this query are gone{asked}: {'; '.join(shown)}"
+        f"{f'; and {more} more' if more > 0 else ''}; to go on with what is left, set "
+        "failOnDataLoss to false"
+    )
 
 
 def _losses(position: Position, extents: Extents) -> list[str]:
@@ -205,6 +244,31 @@ def _lost_offsets(name: str, topic: TopicPosition, now: TopicExtent) -> list[str
                 f"offset={offset} there=[{extent.start}, {extent.end})"
             )
     return losses
+
+
+def begun(position: Position, begin: Position) -> Position:
+    """Of `begin`, where `position` settled, what is not in `position`: new partitions."""
+    found = {}
+    for name, topic in begin.items():
+        known = position.get(name)
+        read = known.next if known is not None and known.topic_id == topic.topic_id else {}
+        new = {number: offset for number, offset in topic.next.items() if number not in read}
+        if new:
+            found[name] = TopicPosition(topic.topic_id, new)
+    return found
+
+
+def check_begun(new: Position, extents: Extents, *, fail_on_data_loss: bool) -> None:
+    """Raises `Refused` where a new partition has lost records before the query saw it."""
+    losses = [
+        f"partition is new to the query and does not begin at 0: topic={name} "
+        f"partition={number} there=[{offset}, {extents[name].partitions[number].end})"
+        for name, topic in sorted(new.items())
+        for number, offset in sorted(topic.next.items())
+        if offset > 0
+    ]
+    if losses and fail_on_data_loss:
+        raise _lost(losses)
 
 
 def has_news(position: Position, extents: Extents) -> bool:

@@ -2,16 +2,19 @@
 
 Kept by a stream's driver process for as long as the query runs; a restart begins with a new one,
 and replays the last batch before it asks for anything. So whatever is remembered here only saves
-work, but for one thing: the start of a query that has no checkpoint yet.
+work, but for one thing: the start of a query that has no checkpoint yet. Spark stores the end of
+its first batch and not the start, and asks for the start again if it replays that batch.
 
-    A query that starts at latest must not start elsewhere after a restart, and its start is not
-    stored until a batch is. Therefore its first batch is empty: it stores the start and nothing
-    else. Should it be replayed, its start is newer than its end, which is nothing to read, and the
-    end is what counts.
+    The end of the first batch says where the batch began (`spark_source.offsets`). A replay reads
+    from there, or ends the query where that is gone; the start asked for again counts for nothing.
+
+    A query that starts at latest would start later still if it ended before its first batch is
+    stored. Therefore its first batch is empty: it stores the start, at once, and nothing else.
+    Should it be replayed, its start is newer than its end, which is nothing to read.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from logstore.errors import Corrupt, Invalid, NotFound, Refused
 from logstore.reader import Trimmed
@@ -22,6 +25,9 @@ from spark_source.offsets import (
     Json,
     Position,
     Range,
+    begin_of_batch,
+    begun,
+    check_begun,
     check_order,
     chosen,
     covers,
@@ -48,6 +54,13 @@ T = TypeVar("T")
 
 Plan = tuple[list[ReadTask], Mapping[bytes, str]]
 """Tasks, and topic names by id."""
+
+
+class _Reach(NamedTuple):
+    """How far a batch goes, and where those partitions begin whose first batch it is."""
+
+    first: Position
+    end: Position
 
 
 class Progress:
@@ -103,21 +116,26 @@ class Progress:
             lambda extents: self._reach(since, extents, is_limited=is_limited),
             self._news(since, is_limited),
         )
-        return start if reach is None else position_to_json(reach)
+        if reach is None or reach.end == since:
+            return start
+        return position_to_json(reach.end, reach.first)
 
-    def _reach(self, since: Position, extents: Extents, *, is_limited: bool) -> Position | None:
+    def _reach(self, since: Position, extents: Extents, *, is_limited: bool) -> "_Reach | None":
         """None: no batch is due."""
         begin = self._settled(since, extents)
+        new = begun(since, begin)
+        check_begun(new, extents, fail_on_data_loss=self._options.fail_on_data_loss)
+        first = begin if self.is_initial(since) else new
         end = latest(extents)
         if self._target is not None:
             end = farther(begin, self._settled(self._target, extents))
         if not is_limited:
-            return end
+            return _Reach(first, end)
         if not self._is_due(begin, end):
             return None
         reach = self._limited(begin, end)
         self._pace.last_s = self._survey.clock.monotonic_s()
-        return reach
+        return _Reach(first, reach)
 
     def newest_known(self) -> Json | None:
         """The end of the log as last seen: a query's progress shows it beside its own offsets."""
@@ -125,7 +143,7 @@ class Progress:
 
     def between(self, start: Json, end: Json) -> Plan:
         """What a batch holds. Needs nothing that an earlier call left behind."""
-        since, until = position_of_json(start), position_of_json(end)
+        since, until = begin_of_batch(start, end), position_of_json(end)
         if not ranges_between(since, until):
             return [], {}
         extents = self._survey.extents()

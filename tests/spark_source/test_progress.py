@@ -1,5 +1,6 @@
 """A stream's offsets over its life, as Spark asks for them, without Spark."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,12 +8,20 @@ import pytest
 
 from logstore.errors import Invalid, LogstoreError, OutcomeUnknown, Refused, Throttled
 from logstore.records.encode import encode_batch, records_of
+from spark_source.offsets import Json
 from spark_source.options import Mode, parse_options
 from spark_source.progress import Progress
 from spark_source.survey import PATIENCE_S, REGISTRY_INTERVAL_S, Survey
 from tests.spark_source.log_on_disk import LogOnDisk
+from tests.spark_source.places import raise_log_start
 from tests.spark_source.progressing import batch, next_of, progress_of, read
 from tests.spark_source.stepped_time import SteppedTime
+
+
+def logged(offsets: Json) -> Json:
+    """As it comes back from a checkpoint."""
+    read_back: Json = json.loads(json.dumps(offsets))
+    return read_back
 
 
 @pytest.fixture
@@ -50,6 +59,61 @@ def test_a_replay_of_the_first_batch_is_empty_and_nothing_after_it_is_lost(
     assert restarted.between(newer, logged) == ([], {})
     end = restarted.latest(logged, is_limited=False)
     assert len(read(log, restarted.between(logged, end))) == 3
+
+
+@pytest.mark.parametrize(("offsets", "timestamp"), [("earliest", None), (None, "1")])
+def test_a_first_batch_is_replayed_from_where_it_began_or_ends_the_query(
+    log: LogOnDisk, offsets: str | None, timestamp: str | None
+) -> None:
+    """Spark stores where batch 0 ends, and asks again where it began."""
+
+    def started(fail_on_data_loss: str = "true") -> Progress:
+        return progress_of(
+            log,
+            startingOffsets=offsets,
+            startingTimestamp=timestamp,
+            failOnDataLoss=fail_on_data_loss,
+        )
+
+    topic_id = log.create_topic("orders", 2)
+    for _ in range(6):
+        log.append("orders", 0, batch(10))
+    log.append("orders", 1, batch(3))
+    first = started()
+    begin = first.initial()
+    end = logged(first.latest(begin, is_limited=True))
+    rows = read(log, first.between(begin, end))
+    assert len(rows) == 63
+
+    same = started()
+    assert read(log, same.between(same.initial(), end)) == rows
+
+    raise_log_start(Path(log.directory), topic_id, 0, 10)
+    strict = started()
+    again = strict.initial()
+    assert next_of(again) == {"0": 10, "1": 0}
+    with pytest.raises(Refused, match=r"are gone.*partition=0 offset=0 there=\[10, 60\)"):
+        strict.between(again, end)
+    lenient = started("false")
+    left = read(log, lenient.between(lenient.initial(), end))
+    assert left == [row for row in rows if row[1:] >= (0, 10)]
+
+
+def test_a_batch_tells_where_it_began_once(log: LogOnDisk) -> None:
+    log.create_topic("orders", 1)
+    log.append("orders", 0, batch(5))
+    progress = progress_of(log, startingOffsets="earliest")
+    first = progress.latest(progress.initial(), is_limited=True)
+
+    assert progress.latest(first, is_limited=True) == first, "no news is no batch"
+    log.append("orders", 0, batch(5))
+    second = progress.latest(first, is_limited=True)
+
+    assert first["topics"]["orders"]["first"] == {"0": 0}
+    assert "first" not in second["topics"]["orders"]
+    restarted = progress_of(log, startingOffsets="earliest")
+    assert restarted.latest(second, is_limited=True) == second
+    assert len(read(log, restarted.between(first, second))) == 5
 
 
 def test_a_start_at_earliest_needs_no_empty_batch(log: LogOnDisk) -> None:
@@ -236,6 +300,39 @@ def test_a_partition_added_later_is_read_from_its_beginning(log: LogOnDisk) -> N
 
     assert next_of(end) == {"0": 3, "1": 2}
     assert read(log, progress.between(start, end)) == [("orders", 1, 0), ("orders", 1, 1)]
+
+
+def test_a_partition_added_later_is_replayed_from_where_it_was_begun(log: LogOnDisk) -> None:
+    topic_id = log.create_topic("orders", 1)
+    start = progress_of(log).initial()
+    log.create_partitions("orders", 2)
+    log.append("orders", 1, batch(2), batch(2))
+    progress = progress_of(log)
+    end = logged(progress.latest(start, is_limited=True))
+    assert len(read(log, progress.between(start, end))) == 4
+
+    raise_log_start(Path(log.directory), topic_id, 1, 2)
+
+    with pytest.raises(Refused, match=r"partition=1 offset=0 there=\[2, 4\)"):
+        progress_of(log).between(start, end)
+    left = progress_of(log, failOnDataLoss="false").between(start, end)
+    assert read(log, left) == [("orders", 1, 2), ("orders", 1, 3)]
+
+
+def test_what_went_of_a_new_partition_before_a_query_saw_it_ends_the_query(
+    log: LogOnDisk,
+) -> None:
+    topic_id = log.create_topic("orders", 1)
+    start = progress_of(log).initial()
+    log.create_partitions("orders", 2)
+    log.append("orders", 1, batch(2), batch(2))
+    raise_log_start(Path(log.directory), topic_id, 1, 2)
+
+    with pytest.raises(Refused, match=r"are gone: partition is new .* partition=1 there=\[2, 4\)"):
+        progress_of(log).latest(start, is_limited=True)
+    lenient = progress_of(log, failOnDataLoss="false")
+    end = lenient.latest(start, is_limited=True)
+    assert read(log, lenient.between(start, end)) == [("orders", 1, 2), ("orders", 1, 3)]
 
 
 def test_a_stream_goes_on_through_lives_of_the_broker(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from tests.servers.locked_moto import aws_environment, locked_moto
 from tests.servers.tables import new_table_url
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.moved import Mover
+from tests.spark_source.places import raise_log_start
 
 pytestmark = pytest.mark.spark
 
@@ -341,6 +342,33 @@ def test_a_batch_that_failed_comes_again_as_it_was(
     assert [number for number, _ in tried] == [0, 1, 1, *range(2, len(batches))]
     assert tried[1] == tried[2]
     assert sorted(n for rows in batches.values() for n in rows) == list(range(120))
+
+
+def test_a_first_batch_that_failed_is_the_same_or_ends_the_query(
+    spark: SparkSession, log: LogOnDisk, tmp_path: Path
+) -> None:
+    """Of batch 0 Spark stores the end, and not where it began."""
+    topic_id = log.create_topic("orders", 1)
+    log.append("orders", 0, *[numbered(10 * n, 10) for n in range(6)])
+    tried: list[list[int]] = []
+
+    def write(rows: DataFrame, _number: int) -> None:
+        tried.append(sorted(int(bytes(row.value)) for row in rows.collect()))
+        raise RuntimeError("the sink is away")
+
+    def run() -> None:
+        rows = stream_reader(spark, log).load().writeStream.foreachBatch(write)
+        query = rows.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    for _ in range(2):
+        with pytest.raises(PySparkException, match="the sink is away"):
+            run()
+    raise_log_start(Path(log.directory), topic_id, 0, 10)
+    with pytest.raises(PySparkException, match=r"records of this query are gone.*offset=0 there="):
+        run()
+
+    assert tried == [list(range(60))] * 2
 
 
 def test_a_killed_driver_loses_nothing_and_doubles_nothing(
