@@ -6,14 +6,12 @@ WAL with synchronous=FULL: a commit is in the log file and synced before it is a
 take the last commits back at a power cut, and with them an epoch that was already used. WAL needs
 shared memory, so the file must be on a local file system.
 
-Writers of several processes queue at flock(2) on `<path>-turn` before they ask SQLite for its lock:
-the kernel wakes them in turn, while SQLite's own waiting is by luck and has let one process wait
-longer than a lease. It gives fairness alone; what is safe rests on SQLite's lock.
+Writers of several processes queue for their turn (`registry.turn`) before they ask SQLite for its
+lock.
 
 The only module that imports sqlite3. Not for several threads: see `registry.sqlite_owner`.
 """
 
-import fcntl
 import os
 import shutil
 import sqlite3
@@ -25,6 +23,7 @@ from typing import Literal
 from logstore.errors import LogstoreError, OutcomeUnknown, Refused, Retryable
 from logstore.registry.row_json import decode_row, encode_row
 from logstore.registry.store import Row, Term, Value
+from logstore.registry.turn import Turn
 from logstore.registry.verdicts import after_put, after_update, check_delete
 
 Mode = Literal["create", "write", "read"]
@@ -52,6 +51,7 @@ class SqliteFile:
 
     def __init__(self, path: Path, mode: Mode) -> None:
         self._path = path.absolute()
+        self._turn = Turn(self._path)
         with self._translated("open"):
             self._connection = sqlite3.connect(
                 f"{self._path.as_uri()}?mode={_URI_MODES[mode]}",
@@ -69,7 +69,7 @@ class SqliteFile:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Everything done inside is durable when it ends, or nothing is."""
-        with self._turn():
+        with self._turn.taken():
             with self._translated("begin"):
                 self._connection.execute("BEGIN IMMEDIATE")
             changes = self._connection.total_changes
@@ -129,7 +129,7 @@ class SqliteFile:
         if mode == "read":
             self._connection.execute("PRAGMA query_only = ON")
         if mode == "create" and self._is_empty():
-            with self._turn():
+            with self._turn.taken():
                 self._create()
         self._check_schema()
 
@@ -166,19 +166,6 @@ class SqliteFile:
         self._connection.execute(
             "INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", (pk, sk, encode_row(row))
         )
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        # Opened each time: a child forked from this process must not keep the lock alive.
-        try:
-            descriptor = os.open(f"{self._path}-turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise Refused(f"cannot open path={self._path}-turn error={error.strerror}") from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
 
     @contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
