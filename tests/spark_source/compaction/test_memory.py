@@ -15,8 +15,9 @@ from tests.spark_source.places import raise_log_start
 
 MiB = 1 << 20
 PARTITIONS = 8
-PEAK_MIB_MAX = 1100
-"""Measured: 500 to 800; with all partitions decoded at once 1,600 to 3,100."""
+PEAK_MIB_MAX = 1300
+"""Measured: 500 to 800, 1,120 on a loaded machine; with all partitions decoded at once 1,600 to
+3,100."""
 
 COMPACT = """
 import json, resource, sys
@@ -47,6 +48,7 @@ def compact(directory: Path) -> int:
     return peak_mib
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "value_bytes", "codec"), [(96, MiB, "gzip"), (1, 96 * MiB, "zstd")]
 )
@@ -68,6 +70,7 @@ def test_batches_that_inflate_are_decoded_one_at_a_time(
         assert rows[0][1] == bytes(value_bytes)
 
 
+@pytest.mark.slow
 def test_a_batch_that_inflates_beyond_the_bound_is_kept_as_it_came(world: World) -> None:
     world.create("orders", PARTITIONS)
     batch = inflating(200, MiB, "zstd")
