@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from broker.authorizer import ANONYMOUS
 from broker.buffers import PRODUCE_KEY, Inbox
 from broker.call import Call
+from broker.referrals import Referrals
 from logstore.errors import Invalid
 from logstore.wire.primitives import Buffer
 
@@ -55,6 +56,7 @@ class Connection(asyncio.BufferedProtocol):
         """When something last came in, by the loop's clock."""
         self.unsent_bytes = 0
         """Answers that are ready and not written yet."""
+        self.referrals = Referrals()
         self._clients = clients
         self._inbox: Inbox = clients.new_inbox()
         self._calls: deque[Call] = deque()

@@ -1,7 +1,11 @@
-"""Who leads a partition: told to a client that asked another broker, so it need not ask again.
+"""Who leads a partition, or serves it nearby: told to clients that asked another broker.
 
 Produce from version 10 and Fetch from version 12 on name the leader, and where it is reached
 (KIP-951). What is told is what the registry's rows said last; a leader that is gone is not told.
+
+A leader names a follower in the consumer's rack (KIP-392) as Kafka's does: one in sync. Here
+a follower says so itself, in its broker row: the chains whose tail it has seen lately and can read.
+A consumer that comes back all the same is served by the leader (`broker.referrals`).
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,8 +41,8 @@ def hint_of(broker: "Broker", call: Call, topic: Topic, partition: int) -> Hint 
     return Hint(row.broker, row.leader_epoch, host, port, known.rack or None)
 
 
-def preferred_replica(broker: "Broker", topic: Topic, partition: int, rack: str) -> int:
-    """A live follower in the client's rack, -1 without one (KIP-392)."""
+def preferred_replica(broker: "Broker", call: Call, topic: Topic, partition: int, rack: str) -> int:
+    """A follower in the client's rack that serves our chain, -1 without one (KIP-392)."""
     log = broker.log
     if rack == log.me.rack:
         return -1
@@ -49,5 +53,9 @@ def preferred_replica(broker: "Broker", topic: Topic, partition: int, rack: str)
         and log.liveness.is_alive(replica)
         and replica in log.brokers
         and log.brokers[replica].rack == rack
+        and log.epoch in log.brokers[replica].followed
     ]
-    return near[partition % len(near)] if near else -1
+    if not near:
+        return -1
+    may_send = call.connection.referrals.may_send((topic.topic_id, partition), broker.loop.time())
+    return near[partition % len(near)] if may_send else -1

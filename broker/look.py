@@ -11,6 +11,7 @@ from broker.authorizer import Kind, Operation
 from broker.call import Call
 from broker.leaders import Hint, hint_of, own_hint, preferred_replica
 from broker.partitions import check_epoch
+from broker.referrals import TopicPartition
 from broker.sure import Standing
 from logstore.log.log import Topic
 from logstore.log.read import Chunk, Readable
@@ -73,6 +74,8 @@ class Look:
         """Whether something is said that a successor of this broker might say otherwise."""
         self.hints: dict[int, Hint] = {}
         """Other leaders that are named, by broker."""
+        self.sent_away: list[TopicPartition] = []
+        """Partitions that the consumer is to read at a follower."""
         self.cold: list[Cold] = []
         self.waited_for: list[Readable] = []
         """Partitions of which everything there is was taken: more may come."""
@@ -117,8 +120,10 @@ class Look:
             self._broker.alarms.cannot_serve(followed, followed.high_watermark, followed.error)
         elif followed is not None and followed.is_ready:
             code = check_epoch(followed, wanted.current_leader_epoch)
-            if not code:
-                return self._read(followed, None, wanted, key)
+            answer = None if code else self._read(followed, None, wanted, key)
+            if answer is not None and answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                return answer
+            code = code or ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self._error(wanted, code, hint_of(self._broker, self._call, topic, number))
 
     def _error(
@@ -172,9 +177,10 @@ class Look:
             self.is_doubtful = self.is_doubtful or (is_beyond and self._standing is None)
             return answer
         if led is not None and self._rack:
-            near = preferred_replica(self._broker, led, wanted.partition, self._rack)
+            near = preferred_replica(self._broker, self._call, led, wanted.partition, self._rack)
             if near >= 0:
                 answer.preferred_read_replica = near
+                self.sent_away.append((led.topic_id, wanted.partition))
                 self.is_final = True
                 return answer
         up_to = stable if self._is_committed_only else partition.high_watermark

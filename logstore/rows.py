@@ -100,6 +100,8 @@ class BrokerRow:
     """How long its oldest put has been waiting for an answer; 0 when none waits."""
     committed_end: int = 0
     """First seq of its chain that was not committed at its last heartbeat: the store answers it."""
+    followed: tuple[int, ...] = ()
+    """Chains of other brokers whose tail it has seen lately, and can serve consumers from."""
     listeners: Mapping[str, Address] = field(default_factory=dict)
 
     def row(self) -> Row:
@@ -113,6 +115,7 @@ class BrokerRow:
             "status": self.status.value,
             "put_age_ms": self.put_age_ms,
             "committed_end": self.committed_end,
+            "followed": json.dumps(self.followed, separators=(",", ":")),
             "listeners": json.dumps(dict(self.listeners), sort_keys=True),
         }
 
@@ -121,9 +124,10 @@ class BrokerRow:
         try:
             status = BrokerStatus(field_of(row, "status", str, BrokerStatus.SERVING.value))
             known = json_of(row, "listeners").items() if "listeners" in row else ()
+            followed = tuple(map(int, json_of(row, "followed"))) if "followed" in row else ()
             listeners = {str(name): Address(str(host), int(port)) for name, (host, port) in known}
         except (AttributeError, TypeError, ValueError) as error:
-            raise Corrupt(f"broker row with bad listeners or status: {error}") from error
+            raise Corrupt(f"broker row with bad listeners, status or chains: {error}") from error
         return BrokerRow(
             epoch=field_of(row, "epoch", int),
             heartbeat=field_of(row, "heartbeat", int),
@@ -134,6 +138,7 @@ class BrokerRow:
             status=status,
             put_age_ms=field_of(row, "put_age_ms", int, 0),
             committed_end=field_of(row, "committed_end", int, 0),
+            followed=followed,
             listeners=listeners,
         )
 

@@ -28,7 +28,9 @@ from broker.errors import code_of
 from broker.look import Cold, Look
 from broker.sure import Standing, standing_of
 from logstore.errors import LogstoreError
+from logstore.log.leader import Leader
 from logstore.log.read import Chunk, Readable
+from logstore.log.records_deletion import OffsetOutOfRange
 from logstore.perform import outcome_of
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import FetchRequest, FetchResponse, NodeEndpoint
@@ -180,9 +182,16 @@ class _Fetch:
             outcome = task.result()
             if isinstance(outcome, LogstoreError):
                 self._broker.alarms.cannot_serve(one.partition, one.offset, outcome)
-                loaded[one.key] = code_of(outcome)
+                loaded[one.key] = self._code_of(one.partition, outcome)
             else:
                 loaded[one.key] = outcome
+
+    def _code_of(self, partition: Readable, error: LogstoreError) -> ErrorCode:
+        """A follower that cannot read sends its consumer back: the leader may be able to."""
+        if isinstance(partition, Leader) or isinstance(error, OffsetOutOfRange):
+            return code_of(error)
+        self._broker.log.doubt(partition)
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     async def _read(self, one: Cold) -> Chunk:
         return await self._broker.log.read(
@@ -190,6 +199,8 @@ class _Fetch:
         )
 
     def _answer(self, look: Look) -> None:
+        for partition in look.sent_away:
+            self._call.connection.referrals.note_sent(partition, self._broker.loop.time())
         response = FetchResponse(0, 0, 0, look.topics)
         if look.hints and self._call.version >= ENDPOINTS_FROM:
             response.node_endpoints = [

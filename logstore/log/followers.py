@@ -35,6 +35,9 @@ TROUBLE_S = 60.0
 CHAINS_KEPT_MAX = 4
 """Chains in memory that no partition is followed in."""
 
+SERVED_MAX = 1000
+"""Chains in a broker's row. Each of them is that of a live broker, so there are few."""
+
 ENTER_AT_ONCE = 4
 
 
@@ -93,6 +96,19 @@ class Followers:
         if chain is None or not chain.is_entered or chain.error is not None:
             return None
         return copy_of(chain.follower.state)
+
+    def served(self) -> tuple[int, ...]:
+        """Chains whose tail was seen lately and that nothing keeps from being served, the first
+        `SERVED_MAX`: a leader sends consumers here only for these.
+        """
+        chains = sorted(epoch for epoch, chain in self._chains.items() if chain.is_served)
+        return tuple(chains[:SERVED_MAX])
+
+    def doubt(self, epoch: int) -> None:
+        """What a consumer asked for could not be read: send it to the leader for a while."""
+        chain = self._chains.get(epoch)
+        if chain is not None:
+            chain.doubted_s = self._performer.clock.monotonic_s()
 
     async def stretch(self, epoch: int, key: StretchKey, offset: int) -> Stretch | None:
         """A stretch with its index rows since the chain's last checkpoint, read up to `offset`.
@@ -195,6 +211,8 @@ class _Chain:
     partitions: dict[StretchKey, Followed] = field(default_factory=dict)
     error: LogstoreError | None = None
     is_running: bool = False
+    doubted_s: float = float("-inf")
+    """When something of it could last not be read for a consumer."""
     follower: Follower = field(init=False)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _tail_seen_s: float = float("-inf")
@@ -225,6 +243,12 @@ class _Chain:
     def is_at_tail(self) -> bool:
         seen_s = self._tail_seen_s
         return self.follower.is_sealed or self.performer.clock.monotonic_s() - seen_s < CAUGHT_UP_S
+
+    @property
+    def is_served(self) -> bool:
+        is_sound = self.is_entered and self.error is None and not self.is_unwanted
+        is_trusted = self.performer.clock.monotonic_s() - self.doubted_s >= TROUBLE_S
+        return is_sound and is_trusted and self.is_at_tail
 
     def stretch(self, key: StretchKey) -> Stretch | None:
         return self.follower.state.stretches.get(key) if self.is_entered else None

@@ -122,6 +122,7 @@ class Log:
             delete_grace_s=settings.delete_grace_s,
         )
         self._leading.warm = self._followers.chain_state
+        self._membership.followed = self._followers.served
         self._segments = Reader(performer, self.cache, self._checkpoints, self._followers)
         self.history = History(performer, opened.tables, settings.history)
         self._tiers = Tiers(performer, self._segments, self.history)
@@ -404,6 +405,10 @@ class Log:
     ) -> Chunk:
         """The same from the store; `compression` is that of batches made from the topic's table."""
         return await self._tiers.read(partition, offset, up_to, bytes_max, compression)
+
+    def doubt(self, partition: Readable) -> None:
+        """A partition followed here could not be read: leaders send no consumers for a while."""
+        self._followers.doubt(partition.stretches[-1].chain)
 
     async def offset_for_time(
         self, partition: Readable, timestamp: int, up_to: int

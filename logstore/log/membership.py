@@ -6,7 +6,9 @@ log may be out of date, so before it answers a fetch it looks for a seal (safety
 """
 
 import asyncio
+import json
 import logging
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from logstore.chains.lookout import find_seal
@@ -33,7 +35,11 @@ class Heartbeats:
         self._last = last
 
     async def send(
-        self, status: BrokerStatus, put_age_s: float = 0.0, committed_end: int = 0
+        self,
+        status: BrokerStatus,
+        put_age_s: float = 0.0,
+        committed_end: int = 0,
+        followed: Sequence[int] = (),
     ) -> None:
         """Raises `ConditionFailed` when the row is a successor's, or says that we are fenced.
 
@@ -45,6 +51,7 @@ class Heartbeats:
             "status": status.value,
             "put_age_ms": int(put_age_s * 1000),
             "committed_end": committed_end,
+            "followed": json.dumps(list(followed), separators=(",", ":")),
         }
         try:
             await self._performer.registry.update_if(
@@ -77,6 +84,8 @@ class Membership:
         self, performer: Performer, writer: ChainWriter, broker: int, heartbeats: Heartbeats
     ) -> None:
         self.status = BrokerStatus.SERVING
+        self.followed: Callable[[], Sequence[int]] = tuple
+        """Chains of others that consumers can read here."""
         self._performer = performer
         self._writer = writer
         self._broker = broker
@@ -124,7 +133,9 @@ class Membership:
         clock, writer = self._performer.clock, self._writer
         began_s = clock.monotonic_s()
         try:
-            await self._heartbeats.send(self.status, writer.oldest_put_age_s, writer.committed_end)
+            await self._heartbeats.send(
+                self.status, writer.oldest_put_age_s, writer.committed_end, self.followed()
+            )
         except ConditionFailed:
             writer.stop()
         else:

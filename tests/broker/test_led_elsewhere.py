@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from logstore.chains.keys import segment_key
+from logstore.index.rows import row_at
 from logstore.log.log import Topic
 from logstore.rows import Change, partition_pk, partition_sk
 from logstore.wire.errors import ErrorCode
@@ -50,6 +52,7 @@ def create(brokers: Brokers, name: str, partitions: int = 1) -> Topic:
         running.wait_until(lambda known=running.log.topics: name in known)  # type: ignore[misc]
     two = brokers[2]
     two.wait_until(lambda: all(f.is_ready for f in two.log.topics[name].followers.values()))
+    one.wait_until(lambda: one.log.epoch in one.log.brokers[2].followed)
     return topic
 
 
@@ -178,6 +181,44 @@ def test_the_leader_names_a_follower_in_the_consumers_rack(
 
     assert (data.error_code, data.preferred_read_replica) == (0, expected)
     assert offsets(data) == ([] if expected >= 0 else [0])
+
+
+def test_a_consumer_that_comes_back_from_a_follower_is_served_by_the_leader(
+    brokers: Brokers,
+) -> None:
+    """Whatever kept it: the leader cannot know whether it reached that broker at all."""
+    topic = create(brokers, "back")
+    with brokers[1].connect() as client:
+        produce(client, "back", batch_of(b"a"))
+        asked = fetch_request("back", topic_id=topic.topic_id)
+        asked.rack_id = "b"
+        answers = [client.call(FETCH, asked, 12).responses[0].partitions[0] for _ in range(3)]
+
+    assert [one.preferred_read_replica for one in answers] == [2, -1, -1]
+    assert [offsets(one) for one in answers] == [[], [0], [0]]
+
+
+def test_a_follower_that_cannot_read_sends_consumers_back_and_is_named_no_more() -> None:
+    """Its leader has in memory what the store has lost."""
+    with running_cluster(2) as brokers:
+        topic = create(brokers, "lost")
+        one, two = brokers[1], brokers[2]
+        with one.connect() as client:
+            produce(client, "lost", batch_of(b"a"))
+            produce(client, "lost", batch_of(b"b"))
+        follow_up(brokers, "lost", 2)
+        assert fetch_from(one, "lost", rack="b")[0].preferred_read_replica == 2
+        row = row_at(two.log.topics["lost"].followers[0].rows_for_offset(0)[0], 0)
+        one.shared.objects.delete(segment_key(one.log.epoch, row.seq))
+
+        data, _ = fetch_from(two, "lost", rack="b")
+        assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert data.current_leader is not None
+        assert data.current_leader.leader_id == 1
+        one.wait_until(lambda: one.log.epoch not in one.log.brokers[2].followed)
+        data, _ = fetch_from(one, "lost", rack="b")
+        assert (data.error_code, data.preferred_read_replica, offsets(data)) == (0, -1, [0, 1])
+        assert not topic.leaders[0].is_released
 
 
 def test_leader_epochs_are_checked_at_followers_too(brokers: Brokers) -> None:
