@@ -1,15 +1,18 @@
 """How far a query has read, told to Kafka's tools: offsets committed to a consumer group.
 
 Nobody reads them back: the query's checkpoint alone says where it goes on. So a commit that fails
-costs nothing but a warning, and is tried again later with whatever is true then.
+costs nothing but a warning, and is tried again later with whatever is true then. It may take
+seconds: `spark_source.background_commits` runs it beside the query.
 """
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from logstore.clock import Clock
 from logstore.errors import Invalid, LogstoreError, Retryable
+from logstore.open import open_readable
+from logstore.reader import LogReader
 from logstore.wire.client import Connection
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -29,10 +32,10 @@ BATCHED_FROM = 4
 GROUP = 0
 TIMEOUT_S = 3.0
 BROKERS_ASKED_MAX = 3
-"""At one go: a batch waits meanwhile. The next go asks others."""
+"""At one go. The next go asks others."""
 
 PAUSE_S = 10.0
-"""After a failure: how long nothing is tried. Batches do not wait for a group."""
+"""After a failure: how long nothing is tried."""
 
 Address = tuple[str, int]
 
@@ -59,7 +62,10 @@ class GroupCommits:
         self._asked = 0
 
     def tell(self, position: Position) -> None:
-        """Everything below `position` has been processed. Never raises what `logstore` raises."""
+        """Everything below `position` has been processed. Never raises what `logstore` raises.
+
+        Blocks for up to `BROKERS_ASKED_MAX` time-outs, and at once returns for a while after that.
+        """
         now_s = self._clock.monotonic_s()
         if position == self._told or now_s < self._paused_until_s:
             return
@@ -115,6 +121,15 @@ class GroupCommits:
                 f"no coordinator: group={self._group} error={error_name(found.error_code)}"
             )
         return found.host, found.port
+
+
+def registered_brokers(url: str, storage: Mapping[str, str]) -> list[Address]:
+    """Those of the registry, asked in the calling thread. Raises as a registry does."""
+    log = open_readable(url, storage)
+    try:
+        return LogReader(log).brokers()
+    finally:
+        log.close()
 
 
 def addresses_of(bootstrap: str) -> list[Address]:

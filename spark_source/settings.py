@@ -2,8 +2,11 @@
 
 import importlib.metadata
 import os
+import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from pyspark.sql import SparkSession
@@ -32,18 +35,46 @@ SETTINGS = (
 SHUFFLE = "spark.sql.shuffle.partitions"
 SHUFFLE_PRESET = "200"
 LOCAL = "local"
+REMOTE = "remote"
 
 
 def configure(builder: Builder) -> Builder:
     """A session's builder with `SETTINGS`; they count from its Java's start on.
 
-    Executors run the interpreter that runs here, unless PYSPARK_PYTHON names another.
+    With a local master, executors run the interpreter that runs here, unless PYSPARK_PYTHON names
+    another. Executors of a cluster have their own paths: nothing is set for them. So name the
+    master first.
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    options: Mapping[str, object] = getattr(builder, "_options", {})
+    if master_of(options, os.environ).startswith(LOCAL):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     made = builder
     for setting in SETTINGS:
         made = made.config(setting.name, setting.value)  # type: ignore[attr-defined]
     return made
+
+
+def master_of(options: Mapping[str, object], environment: Mapping[str, str]) -> str:
+    """Where a session will run, before it does, as Spark decides it; "" where only Spark knows.
+
+    From the builder's options, Spark Connect's address, the arguments of spark-submit, the file
+    spark-defaults.conf, in this order; local without any of them.
+    """
+    if environment.get("SPARK_REMOTE") or options.get("spark.remote"):
+        return REMOTE
+    if master := options.get("spark.master"):
+        return str(master)
+    if environment.get("PYSPARK_GATEWAY_PORT"):
+        return ""  # spark-submit has started this program, and prepared its environment
+    arguments = environment.get("PYSPARK_SUBMIT_ARGS", "")
+    if found := re.search(r"(?:--master[ =]|spark\.master=)\s*(\S+)", arguments):
+        return found[1]
+    home = environment.get("SPARK_HOME", "")
+    folder = environment.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else "")
+    file = Path(folder, "spark-defaults.conf")
+    defaults = file.read_text() if folder and file.is_file() else ""
+    found = re.search(r"^\s*spark\.master[\s=]+(\S+)", defaults, re.MULTILINE)
+    return found[1] if found else LOCAL
 
 
 def advice(spark: SparkSession) -> list[str]:

@@ -35,7 +35,7 @@ from spark_source.schema import check_columns, schema_ddl
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_source.group_commit import GroupCommits
+    from spark_source.background_commits import BackgroundCommits
     from spark_source.offsets import Json
     from spark_source.planning import ReadTask
     from spark_source.progress import Progress
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FORMAT = "logstore"
+GROUP_FLUSH_S = 3.0
+"""How long the end of an AvailableNow run waits for its last commit to `commitGroup`."""
 
 
 class LogstoreDataSource(DataSource):
@@ -91,7 +93,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._columns = columns
         self._progress: Progress | None = None
-        self._group: GroupCommits | None = None
+        self._group: BackgroundCommits | None = None
+        self._ends_by_itself = False
 
     def initialOffset(self) -> Json:  # noqa: N802
         return self._open().initial()
@@ -100,7 +103,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # What Spark asks for next begins where everything before it is done.
         self._tell_group(start)
         everything = isinstance(limit, ReadAllAvailable)
-        return self._open().latest(start, is_limited=not everything)
+        end = self._open().latest(start, is_limited=not everything)
+        if self._group is not None and self._ends_by_itself and end == start:
+            # Nothing is left to read, and this process ends with the query.
+            self._group.flush(GROUP_FLUSH_S)
+        return end
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         if self._options.offsets_max is not None:
@@ -115,6 +122,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._open().newest_known()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._ends_by_itself = True
         self._open().fix_target()
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
@@ -140,7 +148,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._progress is None:
             _tell_without_effect(self._options)
             self._progress = _progress(self._options)
-            self._group = _group_commits(self._options, self._progress)
+            self._group = _group_commits(self._options)
         return self._progress
 
     def __getstate__(self) -> dict[str, Any]:
@@ -160,14 +168,21 @@ def _progress(options: ReadOptions) -> Progress:
     )
 
 
-def _group_commits(options: ReadOptions, progress: Progress) -> GroupCommits | None:
-    from spark_source.group_commit import GroupCommits, addresses_of
+def _group_commits(options: ReadOptions) -> BackgroundCommits | None:
+    from logstore.clock import SystemClock
+    from spark_source.background_commits import BackgroundCommits
+    from spark_source.group_commit import GroupCommits, addresses_of, registered_brokers
 
     if options.commit_group is None:
         return None
     given = addresses_of(options.bootstrap)
-    return GroupCommits(
-        options.commit_group, lambda: given or progress.survey.brokers(), progress.survey.clock
+    storage = dict(options.storage)
+    return BackgroundCommits(
+        GroupCommits(
+            options.commit_group,
+            lambda: given or registered_brokers(options.url, storage),
+            SystemClock(),
+        )
     )
 
 

@@ -157,10 +157,6 @@ class Survey:
             return found
         return self._patiently(self._log().offset_for_time, key, view, time_ms, held.end)
 
-    def brokers(self) -> list[tuple[str, int]]:
-        """Host and port of every broker that the registry names; not asked twice."""
-        return self._log().brokers()
-
     def _poll(self, now_s: float) -> Extents:
         if now_s - self._read_at_s >= REGISTRY_INTERVAL_S:
             return self.look()

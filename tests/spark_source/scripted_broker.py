@@ -22,16 +22,23 @@ BATCHED_FROM = 4
 
 
 class ScriptedBroker:
-    """`find_error` and `commit_error` are answered from now on; `commits` are what came."""
+    """`find_error` and `commit_error` are answered from now on; `commits` are what came.
+
+    While `speaks` is not set it answers nothing; `was_asked` is set when it should have.
+    """
 
     def __init__(self, port: int, find_version_max: int) -> None:
         self.address = "127.0.0.1", port
         self.find_version_max = find_version_max
         self.find_error = self.commit_error = ErrorCode.NONE
+        self.speaks, self.was_asked = threading.Event(), threading.Event()
+        self.speaks.set()
         self.finds = 0
         self.commits: list[OffsetCommitRequest] = []
 
     def answer(self, key: int, version: int, request: Any) -> Any:
+        self.was_asked.set()
+        self.speaks.wait()
         if key == API_VERSIONS:
             keys = [
                 ApiVersion(API_VERSIONS, 0, 3),
@@ -83,5 +90,6 @@ def scripted_broker(*, find_version_max: int = 6) -> Iterator[ScriptedBroker]:
         try:
             yield broker
         finally:
+            broker.speaks.set()
             server.shutdown()
             thread.join()

@@ -27,8 +27,10 @@ def broker() -> Iterator[ScriptedBroker]:
         yield broker
 
 
-def commits(addresses: Sequence[Address], time: SteppedTime | None = None) -> GroupCommits:
-    return GroupCommits("lag", lambda: addresses, time or SteppedTime(), timeout_s=5)
+def commits(
+    addresses: Sequence[Address], time: SteppedTime | None = None, *, timeout_s: float = 5
+) -> GroupCommits:
+    return GroupCommits("lag", lambda: addresses, time or SteppedTime(), timeout_s=timeout_s)
 
 
 def committed(broker: ScriptedBroker) -> list[dict[tuple[str, int], int]]:
