@@ -8,6 +8,10 @@ older copy. Nothing is deleted because one of them says so or says nothing:
                                start or in its table (`chains.trim`, `log.held_by_tables`)
     everything of a topic      the registry has no live row of its id, and a topic record says that
                                it was deleted; without that record the registry is an old copy
+    the table of a topic       the same, an hour ago; and neither the copy row nor the record says
+                               that it is kept
+    rows of a topic that       chains hold nothing of the topic, or its deletion is recorded
+    lacks some
 
 A registry that was lost gets its log starts from what is left: no log start is raised above what
 chains or tables still hold.
@@ -17,7 +21,11 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from logstore.rows import TopicRow, TopicStatus
+from logstore.rows import TableRow, TopicRow, TopicStatus
+
+ON_DELETE, DROP = "logstore.table.on.delete", "drop"
+DROP_GRACE_MS = 3_600_000
+"""Between finding that a topic is gone and dropping its table: for those who still read it."""
 
 
 class Fate(Enum):
@@ -60,6 +68,22 @@ def may_drop_rows(fate: Fate, *, was_led: bool) -> Ruling:
     if was_led:
         return Ruling(False, "chains hold records of the topic, so its other rows were lost")
     return Ruling(True, "no chain ever led it: its creation died")
+
+
+def may_drop_table(fate: Fate, copy: TableRow, recorded: str | None, now_ms: int) -> Ruling:
+    """A topic's table, once the topic is gone.
+
+    `copy` is the table's row, which says when a run first found the topic gone; `recorded` is the
+    topic's `logstore.table.on.delete` by the record of its deletion, None without one. `now_ms` is
+    believed time (`believed_time`).
+    """
+    if fate is not Fate.DELETED:
+        return Ruling(False, fate.value)
+    if copy.on_delete != DROP or recorded != DROP:
+        return Ruling(False, "its topic says that the table is kept")
+    if not 0 < copy.gone_ms <= now_ms - DROP_GRACE_MS:
+        return Ruling(False, "its topic has been gone for less than an hour")
+    return Ruling(True, fate.value)
 
 
 class Span(NamedTuple):

@@ -198,6 +198,8 @@ class BlockingPerformer:
                 return self.store.get(key)
             case GetRange(key, start, length):
                 return self.store.get_range(key, start, length)
+            case ListKeys(prefix):
+                return sorted(info.key for info in self.store.list(prefix))
             case GetRow(pk, sk):
                 assert self.registry is not None, "this performer has no registry"
                 return self.registry.get(pk, sk)

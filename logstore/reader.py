@@ -6,7 +6,7 @@ it GETs the segments, whose front says where each batch lies.
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,17 +18,20 @@ from logstore.chains.replay import SegmentSpan, StretchKey
 from logstore.chains.seal import read_chain_row
 from logstore.chains.walk import get_patiently
 from logstore.clock import blocking_sleep_s
+from logstore.disposal import Fate, fate_of
 from logstore.errors import Corrupt, Denied, NotFound, OutcomeUnknown, Refused, Retryable
 from logstore.index.cuts import ChainCut, end_in_memory, ends_in_checkpoints
 from logstore.index.lookup import IndexCache, Trimmed, rows_for_offset, rows_for_time
 from logstore.index.partition import ChainCheckpoints
 from logstore.index.rows import first_row_for_offset, row_at, row_count, row_for_time
+from logstore.log.topic_record import TopicRecord
 from logstore.metadata import (
     read_brokers,
     read_partition_row,
     read_partition_rows,
     read_table_rows,
     read_topics,
+    read_topics_by_id,
 )
 from logstore.objects.store import BlockingObjectStore
 from logstore.open import ReadableLog
@@ -52,6 +55,7 @@ from logstore.segments.format import (
     decode_header,
 )
 from logstore.steps import Steps
+from logstore.witnesses import read_deletions
 
 __all__ = [
     "FoundBatch",
@@ -67,6 +71,13 @@ __all__ = [
 PREFETCH_SEGMENTS = 2
 FRONTS_TOGETHER = 32
 GET_ATTEMPTS_MAX = 8
+
+
+class TopicFate(NamedTuple):
+    """What is known of a topic that may be gone, and the record of its deletion."""
+
+    fate: Fate
+    deletion: TopicRecord | None
 
 
 class SegmentGone(Retryable):
@@ -123,6 +134,18 @@ class LogReader:
         """Topics that are live, by name."""
         rows = self._log.performer.run(read_topics())
         return {name: row for name, row in rows.items() if row.status is TopicStatus.LIVE}
+
+    def fates(self, topic_ids: Collection[bytes]) -> dict[bytes, TopicFate]:
+        """What is known of topics that may be gone: by their rows, then by their records."""
+        rows = self._log.performer.run(read_topics_by_id())
+        deletions = self._log.performer.run(read_deletions(topic_ids))
+        found = {}
+        for topic_id in topic_ids:
+            row = rows[topic_id][1] if topic_id in rows else None
+            deletion = deletions.get(topic_id)
+            fate = fate_of(row, deletion_recorded=deletion is not None)
+            found[topic_id] = TopicFate(fate, deletion)
+        return found
 
     def brokers(self) -> list[tuple[str, int]]:
         """Host and port of every broker, alive or not; those that say they serve come first."""

@@ -16,6 +16,7 @@ from logstore.chains.walk import (
     read_checkpoint,
     read_on,
 )
+from logstore.disposal import Fate, Ruling, fate_of, may_drop_rows
 from logstore.errors import LogstoreError, NotFound
 from logstore.log.topic_record import (
     RECORD_BYTES_MAX,
@@ -58,6 +59,18 @@ def _read_deletion(topic_id: bytes) -> Steps[TopicRecord | None]:
         if record is not None:
             return record
     return None
+
+
+def judge_half_done(cluster_id: bytes, topic_id: bytes) -> Steps[Ruling]:
+    """Whether rows may go that a creation or a deletion of this topic left, or whose others are
+    lost: `disposal.may_drop_rows`.
+    """
+    deletions = yield from read_deletions([topic_id])
+    fate = fate_of(None, deletion_recorded=topic_id in deletions)
+    was_led = False
+    if fate is not Fate.DELETED:
+        was_led = bool((yield from find_led(cluster_id, [topic_id])))
+    return may_drop_rows(fate, was_led=was_led)
 
 
 def find_led(cluster_id: bytes, topic_ids: Collection[bytes]) -> Steps[set[bytes]]:

@@ -16,11 +16,12 @@ from broker.cluster.view import (
     StepDown,
     TakeOver,
 )
-from logstore.errors import LogstoreError
+from logstore.errors import LogstoreError, Refused
 from logstore.log.topics import UnknownTopic, delete_topic
 from logstore.rows import NOBODY, BrokerStatus, ChainRow, ChainStatus, Change, PartitionRow
 from logstore.steps import Steps, Together
 from logstore.takeover import Heir, Inheritance, PartlyTaken, take_over
+from logstore.witnesses import judge_half_done
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +47,8 @@ class Acting:
         self.counts = Counts()
         self.chains: dict[int, ChainRow] = {}
         self.heirs = Heirs((), {})
+        self._led: dict[bytes, str] = {}
+        """Topics whose rows may not be removed, and why."""
         self._log = log
         self._performer = log.performer
 
@@ -59,7 +62,9 @@ class Acting:
             case Remind(place):
                 self.counts.reminders += 1
                 await self._log.publish([Change(place.topic, place.topic_id, place.partition)])
-            case DeleteTopic(topic, topic_id, reason):
+            case DeleteTopic(topic, topic_id, reason, lacks_rows):
+                if lacks_rows:
+                    await self._require_half_done(topic_id)
                 logger.warning("removing topic: name=%s reason=%s", topic, reason)
                 try:
                     await self._performer.run(delete_topic(topic, topic_id))
@@ -68,6 +73,7 @@ class Acting:
                 self.counts.deletions += 1
                 await self._log.publish([Change(topic, topic_id)])
             case RemoveOrphan(topic_id, partition):
+                await self._require_half_done(topic_id)
                 logger.warning(
                     "removing the row of a partition without a topic: topic_id=%s partition=%d",
                     topic_id.hex(),
@@ -77,6 +83,17 @@ class Acting:
                 self.counts.orphans += 1
             case StepDown():
                 raise AssertionError("only who holds the lease can step down")
+
+    async def _require_half_done(self, topic_id: bytes) -> None:
+        """Raises `Refused` where other rows of the topic were lost. Chains are asked once."""
+        refusal = self._led.get(topic_id)
+        if refusal is None:
+            ruling = await self._performer.run(judge_half_done(self._log.cluster_id, topic_id))
+            if ruling.may:
+                return
+            refusal = f"rows of topic {topic_id.hex()} are lost: {ruling.why}; run: logstore fsck"
+            self._led[topic_id] = refusal
+        raise Refused(refusal)
 
     # Takeover
 

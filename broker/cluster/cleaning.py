@@ -2,7 +2,8 @@
 
 Topic rows are the commit points: partitions whose topic never came, and topics whose partitions
 are all gone, are of calls that failed; nobody was told that they succeeded. A topic that lacks only
-some of its rows is left to a person.
+some of its rows is left to a person. Rows look the same where others were lost: so before any of
+these go, chains are asked whether the topic was ever led (`logstore.disposal`).
 """
 
 from collections import defaultdict
@@ -39,7 +40,7 @@ def clean(inventory: Inventory, sightings: Sightings, now_s: float) -> list[Acti
         else:
             continue
         if sightings.age_s((fact, topic.topic_id), now_s) >= grace_s:
-            found.append(DeleteTopic(name, topic.topic_id, reason))
+            found.append(DeleteTopic(name, topic.topic_id, reason, lacks_rows=fact == "lacking"))
     known = {topic.topic_id for topic in inventory.topics.values()}
     for (topic_id, partition), row in inventory.rows.items():
         if topic_id in known:

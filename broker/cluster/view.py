@@ -109,16 +109,20 @@ class StepDown:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopic:
-    """Finish a deletion, or drop a topic that nobody was told of."""
+    """Finish a deletion, or drop a topic whose creation died.
+
+    `lacks_rows`: it is live and has no partition row; so chains are asked first if it was led.
+    """
 
     topic: str
     topic_id: bytes
     reason: str
+    lacks_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveOrphan:
-    """Remove the row of a partition whose topic was never created."""
+    """Remove the row of a partition whose topic was never created, as far as chains know."""
 
     topic_id: bytes
     partition: int

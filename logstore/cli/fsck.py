@@ -76,6 +76,7 @@ def _print(verdict: "Verdict") -> None:
             ("openings never used", counts.bare_openings),
             ("topic records", counts.records),
             ("changes of topics never made", counts.never_made),
+            ("rows left half done", f"{counts.half_done} (to be cleared away)"),
             ("tables", f"{counts.tables} (files: {counts.table_files})"),
         ]
     )

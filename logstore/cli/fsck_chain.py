@@ -53,6 +53,9 @@ class Counts:
     """Records of topics, also of those that are gone."""
     never_made: int = 0
     """Topics whose newest record says more than their row: a change whose writer died."""
+    half_done: int = 0
+    """Rows of creations and deletions that died: of topics that no chain ever led, or that are
+    deleted. A broker clears them away."""
     tables: int = 0
     """Also those of topics that are gone."""
     table_files: int = 0

@@ -35,6 +35,7 @@ from logstore.cli.fsck_tables import SeenTables, end_problems, look_at_tables
 from logstore.cli.fsck_topics import Holder, look_at_topics
 from logstore.cli.output import Advance
 from logstore.cli.registry_view import query_all
+from logstore.disposal import fate_of, may_drop_rows
 from logstore.errors import Corrupt, LogstoreError
 from logstore.history.names import table_key
 from logstore.objects.store import ObjectInfo
@@ -215,20 +216,31 @@ class _Look:
         known = {topic.topic_id for topic in topics.values()}
         live = {t.topic_id for t in topics.values() if t.status is TopicStatus.LIVE}
         self._found.counts.partitions = len(rows)
+        seen = look_at_topics(self._log, topics, self._holders(), self._found.counts)
+        self._found.problems += seen.problems
+        led = {
+            key.topic_id: epoch
+            for epoch, chain in sorted(chains.items())
+            for key in chain.stretches
+        }
         for (topic_id, number), row in rows.items():
             self._found.problems += partition_problems(topic_id, number, row, chains)
-            if topic_id not in known:
+            if topic_id in known:
+                continue
+            fate = fate_of(None, deletion_recorded=topic_id in seen.deleted)
+            if may_drop_rows(fate, was_led=topic_id in led).may:
+                self._found.counts.half_done += 1
+            else:
                 where = f"row partition/{topic_id.hex()}/{number}"
-                self._problem(What.NO_TOPIC, where, "no topic has this id", row.chain)
+                detail = "no topic has this id, and a chain has led it"
+                self._problem(What.NO_TOPIC, where, detail, row.chain, led[topic_id])
         for epoch, chain in chains.items():
             for key, extent in chain.stretches.items():
                 taken = rows.get((key.topic_id, key.partition))
                 # A late creation may put back rows of a topic whose deletion is half done.
                 if taken is not None and key.topic_id not in known - live:
                     self._note(take_problem(key, extent, epoch, taken))
-        self._check_topics(topics, rows)
-        seen = look_at_topics(self._log, topics, self._holders(), self._found.counts)
-        self._found.problems += seen.problems
+        self._check_topics(topics, rows, led)
         self._found.problems += end_problems(self._tables, rows, chains)
         held = self._tables.ends(rows.keys())
         self._check_trims(Needs(live, rows, newest_taken(chains), held, seen.deleted))
@@ -242,15 +254,22 @@ class _Look:
         return found
 
     def _check_topics(
-        self, topics: Mapping[str, TopicRow], rows: Mapping[TopicPartition, PartitionRow]
+        self,
+        topics: Mapping[str, TopicRow],
+        rows: Mapping[TopicPartition, PartitionRow],
+        led: Mapping[bytes, int],
     ) -> None:
+        """`led`: by topic id, a chain that has a stretch of it."""
         for name, topic in topics.items():
             if topic.status is not TopicStatus.LIVE:
                 continue
             lacking = [n for n in range(topic.partitions) if (topic.topic_id, n) not in rows]
-            if lacking:
+            if len(lacking) == topic.partitions and topic.topic_id not in led:
+                self._found.counts.half_done += 1
+            elif lacking:
                 detail = f"no row of partitions {lacking[:10]} (of {topic.partitions})"
-                self._problem(What.NO_PARTITION, f"row topic/{name}", detail)
+                chains = [led[topic.topic_id]] if topic.topic_id in led else []
+                self._problem(What.NO_PARTITION, f"row topic/{name}", detail, *chains)
 
     def _check_trims(self, needs: Needs) -> None:
         for epoch in self._found.chains:

@@ -90,6 +90,7 @@ def _fields(done: "Restored") -> dict[str, object]:
         "chains": done.chains,
         "sealed": done.sealed,
         "rows": done.rows,
+        "removed": done.removed,
         "records": done.records,
         "lost_topics": done.lost_topics,
     }
@@ -106,6 +107,7 @@ def _print(done: "Restored", *, dry_run: bool) -> None:
             ("chains", done.chains),
             (f"{would}sealed", len(done.sealed)),
             (f"rows {would}written", len(done.rows)),
+            (f"rows {would}removed", len(done.removed)),
             (f"topic records {would}written", len(done.records)),
         ]
     )

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from logstore.chains.opening import Opened, open_chain
+from logstore.chains.opening import OLD_REGISTRY, Opened, open_chain
 from logstore.errors import ConditionFailed, Refused
 from logstore.log.topics import UnknownTopic, delete_partition_rows, delete_topic, forget_deleted
 from logstore.log.view import News, read_everything
@@ -35,6 +35,7 @@ from logstore.rows import (
 )
 from logstore.steps import DeleteRow, GetRow, PutRow, QueryRows, Steps, Wait
 from logstore.takeover import Heir, Inheritance, PartlyTaken, take_over
+from logstore.witnesses import judge_half_done
 
 LEASE_S = 3.0
 WATCHES_PER_LEASE = 6
@@ -160,8 +161,8 @@ def _inherit_everything(cluster_id: bytes, heir: Heir, inherited: Inherited) -> 
     """Take over until `inherited` has every partition of every live topic."""
     for _ in range(ROUNDS_MAX):
         yield from _take_over_all(cluster_id, heir, inherited, is_alone=True)
-        topics = yield from _clear_away(inherited)
-        if (yield from _settle(topics, inherited)):
+        topics = yield from _clear_away(cluster_id, inherited)
+        if (yield from _settle(cluster_id, topics, inherited)):
             yield from forget_deleted()
             return
     raise _started_twice(heir.broker)  # rows keep coming, or name a chain younger than ours
@@ -192,7 +193,7 @@ def _chains_to_take(heir: Heir, *, is_alone: bool) -> Steps[list[int]]:
     return sorted(epoch for epoch in found if epoch < heir.chain)
 
 
-def _clear_away(inherited: Inherited) -> Steps[dict[str, TopicRow]]:
+def _clear_away(cluster_id: bytes, inherited: Inherited) -> Steps[dict[str, TopicRow]]:
     """Finish deletions, drop partitions whose topic was never created; the topics that live."""
     topics: dict[str, TopicRow] = yield from read_topics()
     for name, topic in list(topics.items()):
@@ -202,6 +203,8 @@ def _clear_away(inherited: Inherited) -> Steps[dict[str, TopicRow]]:
                 yield from delete_topic(name, topic.topic_id)
             del topics[name]
     live = {topic.topic_id for topic in topics.values()}
+    for topic_id in sorted({key[0] for key in inherited} - live):
+        yield from _require_half_done(cluster_id, topic_id, f"the row of topic {topic_id.hex()}")
     for topic_id, partition in [key for key in inherited if key[0] not in live]:
         del inherited[topic_id, partition]
         try:
@@ -215,7 +218,14 @@ def _clear_away(inherited: Inherited) -> Steps[dict[str, TopicRow]]:
     return topics
 
 
-def _settle(topics: dict[str, TopicRow], inherited: Inherited) -> Steps[bool]:
+def _require_half_done(cluster_id: bytes, topic_id: bytes, lacking: str) -> Steps[None]:
+    """Raises `Refused` where rows were lost, and not left by a creation or deletion that died."""
+    ruling = yield from judge_half_done(cluster_id, topic_id)
+    if not ruling.may:
+        raise Refused(f"the registry lacks {lacking}: {ruling.why}: {OLD_REGISTRY}")
+
+
+def _settle(cluster_id: bytes, topics: dict[str, TopicRow], inherited: Inherited) -> Steps[bool]:
     """Drop topics that lack a partition row; False: some row names a chain not taken over yet.
 
     A put of a topic row that was given up as lost may land after an earlier start has cleared its
@@ -227,6 +237,8 @@ def _settle(topics: dict[str, TopicRow], inherited: Inherited) -> Steps[bool]:
         lacking = [key for key in mine if key not in inherited]
         for key in lacking:
             if (yield from read_partition_row(*key)) is None:
+                what = f"the row of partition {key[1]} of topic {name}"
+                yield from _require_half_done(cluster_id, topic.topic_id, what)
                 with suppress(UnknownTopic):
                     yield from delete_topic(name, topic.topic_id)
                 del topics[name]

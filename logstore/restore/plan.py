@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from logstore.chains.checks import Extent
 from logstore.config.topics import TOPIC_SETTINGS
-from logstore.disposal import InTable, Span, restored_log_start
+from logstore.disposal import ON_DELETE, InTable, Span, restored_log_start
 from logstore.errors import Corrupt, Refused
 from logstore.history.snapshot import Snapshot
-from logstore.log.topic_record import TopicRecord
+from logstore.log.topic_record import TopicRecord, deletion_in
 from logstore.restore.evidence import Evidence, torn_chain
 from logstore.restore.topics import Led, Records, plan_topics
 from logstore.rows import (
@@ -32,7 +32,6 @@ from logstore.rows import (
     TopicStatus,
 )
 
-ON_DELETE = "logstore.table.on.delete"
 TopicPartition = tuple[bytes, int]
 
 
@@ -88,7 +87,7 @@ def plan_rows(
         cluster=_cluster(cluster_id, chains, old.cluster),
         chains={chain.epoch: _chain(chain, old.chains.get(chain.epoch)) for chain in chains},
         topics=topics.rows,
-        partitions=dict(old.partitions),
+        partitions=_of_topics(old.partitions, topics.rows, records or {}),
         tables=_tables(topics.rows, old.tables, snapshots),
         records=topics.records,
     )
@@ -300,6 +299,20 @@ def _check_they_meet(partition: TopicPartition, leads: Sequence[Lead]) -> None:
                 f"stretches do not meet: {_name(partition)} leader_epoch={earlier.leader_epoch} "
                 f"end={earlier.extent.end} next={later.extent.start}; objects are missing"
             )
+
+
+def _of_topics(
+    rows: Mapping[TopicPartition, PartitionRow],
+    topics: Mapping[str, TopicRow],
+    records: Records,
+) -> dict[TopicPartition, PartitionRow]:
+    """Without those of topics that have no row and whose deletion is recorded."""
+    known = {topic.topic_id for topic in topics.values()}
+    return {
+        (topic_id, number): row
+        for (topic_id, number), row in rows.items()
+        if topic_id in known or deletion_in(records.get(topic_id, ())) is None
+    }
 
 
 def _fill_up(planned: Rows, brokers: Mapping[int, int]) -> None:

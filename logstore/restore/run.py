@@ -61,7 +61,7 @@ from logstore.rows import (
     topic_partition_of,
 )
 from logstore.segments.format import SegmentKind
-from logstore.steps import GetRow, PutRow, QueryRows, Steps, UpdateRow, Wait
+from logstore.steps import DeleteRow, GetRow, PutRow, QueryRows, Steps, UpdateRow, Wait
 
 WATCH_S = 6.0
 """Twice the term of a broker's lease."""
@@ -78,6 +78,8 @@ class Restored:
     chains: int = 0
     sealed: dict[int, int] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
+    removed: list[str] = field(default_factory=list)
+    """Rows of partitions whose topic is deleted."""
     records: list[str] = field(default_factory=list)
     """Keys of topics' records."""
     lost_topics: dict[str, int] = field(default_factory=dict)
@@ -259,6 +261,11 @@ class _Change(NamedTuple):
 
 
 def _write_rows(planned: Rows, old: Rows, done: Restored, *, dry_run: bool) -> Steps[None]:
+    for key in sorted(old.partitions.keys() - planned.partitions.keys()):
+        place = partition_pk(*key), partition_sk(*key)
+        done.removed.append("/".join(place))
+        if not dry_run:
+            yield from _remove(place, old.partitions[key])
     for change in _changes(planned, old):
         if change.before is None or dict(change.row) != dict(change.before):
             done.rows["/".join(change.place)] = change.row
@@ -290,6 +297,14 @@ def _row(
     value: ChainRow | PartitionRow | TableRow | TopicRow | ClusterRow | None,
 ) -> Row | None:
     return None if value is None else value.row()
+
+
+def _remove(place: tuple[str, str], before: PartitionRow) -> Steps[None]:
+    try:
+        yield DeleteRow(*place, [Condition("leader_epoch", "=", before.leader_epoch)])
+    except ConditionFailed as failed:
+        if failed.current is not None:
+            raise Refused(f"row {'/'.join(place)} is being changed; {STOP_FIRST}") from failed
 
 
 def _write(change: _Change) -> Steps[None]:

@@ -1,4 +1,4 @@
-"""What leaves tables: files below log start, tables of deleted topics, files that nothing names.
+"""What leaves tables: files below log start, files that nothing names.
 
 Whole files only: a file that also holds younger records stays until all of it is below log start,
 and nobody is shown what is below. Pure.
@@ -10,9 +10,6 @@ from logstore.history.snapshot import DataFile, Snapshot
 from logstore.rows import TableRow
 
 HOUR_MS = 3_600_000
-DROP_GRACE_MS = HOUR_MS
-"""Between finding that a topic is gone and dropping its table: for who still reads it."""
-
 SWEEP_INTERVAL_MS = 6 * HOUR_MS
 HORIZON_HOURS = 24
 """At least so long a file that no version names stays: what killed runs left, what merges replaced.
@@ -30,11 +27,6 @@ def expired(snapshot: Snapshot, log_starts: Mapping[int, int]) -> list[DataFile]
             if file.max_offset < log_start:
                 found.append(file)
     return found
-
-
-def may_be_dropped(row: TableRow, now_ms: int) -> bool:
-    """Whether the table of a topic that is gone may go too."""
-    return row.on_delete == "drop" and 0 < row.gone_ms <= now_ms - DROP_GRACE_MS
 
 
 def is_sweep_due(row: TableRow, now_ms: int) -> bool:

@@ -6,6 +6,7 @@ is done by a later run.
 
 from collections.abc import Mapping, Sequence
 
+from logstore.disposal import DROP, ON_DELETE, Fate, may_drop_table
 from logstore.errors import Denied, LogstoreError
 from logstore.history.snapshot import DataFile, TableCommit
 from logstore.rows import CompactionRow, TableRow
@@ -14,7 +15,7 @@ from spark_source.compaction.backlog import TopicState
 from spark_source.compaction.commit import Overtaken
 from spark_source.compaction.merge import RUN_BYTES_MAX, groups_of, within
 from spark_source.compaction.plan import MergeTask, TaskResult
-from spark_source.compaction.retention import expired, is_sweep_due, may_be_dropped
+from spark_source.compaction.retention import expired, is_sweep_due
 from spark_source.compaction.run_rows import note_on_copy_row, raise_copy_row, remove_copy_row
 from spark_source.compaction.session import Session
 from spark_source.compaction.worker import error_of
@@ -79,6 +80,8 @@ class Upkeep:
         live = {row.topic_id for row in self._session.ports.reader.topics().values()}
         for topic_id, row in copy_rows.items():
             if topic_id in live:
+                if row.gone_ms:  # its topic is back, by a restore
+                    self._perform(note_on_copy_row(topic_id, gone_ms=0))
                 if topic_id in states and is_sweep_due(row, now_ms):
                     self._sweep(states[topic_id], now_ms)
             elif not self._session.options.topics:
@@ -134,13 +137,25 @@ class Upkeep:
 
     def _dismiss(self, topic_id: bytes, row: TableRow, now_ms: int) -> None:
         """A table whose topic is gone: noticed first, dropped a grace later, or kept."""
-        if not row.gone_ms:
-            self._session.step(f"topic is gone: {row.topic}")
+        name = row.topic or topic_id.hex()
+        is_due = may_drop_table(Fate.DELETED, row, row.on_delete, now_ms).may
+        if row.gone_ms and (not is_due or self._session.options.keep_deleted):
+            return
+        fate, deletion = self._session.ports.reader.fates([topic_id])[topic_id]
+        if fate is Fate.UNKNOWN:
+            self._session.summary.topic(name).error = (
+                f"there is a table of a topic that is not known: {fate.value}: "
+                f"topic={topic_id.hex()}; run: logstore fsck"
+            )
+        elif not row.gone_ms:
+            self._session.step(f"topic is gone: {name}")
             # By the wall clock, which may be ahead: that only delays.
             seen_ms = max(now_ms, self._session.ports.clock.now_ms())
             self._perform(note_on_copy_row(topic_id, gone_ms=seen_ms))
-        elif may_be_dropped(row, now_ms) and not self._session.options.keep_deleted:
-            self._session.step(f"drop table: {row.topic}")
-            self._session.ports.tables.delete_table(topic_id)
-            self._perform(remove_copy_row(topic_id, row.version))
-            self._session.summary.dropped_tables.append(row.topic or topic_id.hex())
+        elif deletion is not None:
+            recorded = deletion.topic.configs.get(ON_DELETE, DROP)
+            if may_drop_table(fate, row, recorded, now_ms).may:
+                self._session.step(f"drop table: {name}")
+                self._session.ports.tables.delete_table(topic_id)
+                self._perform(remove_copy_row(topic_id, row.version))
+                self._session.summary.dropped_tables.append(name)

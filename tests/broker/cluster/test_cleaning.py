@@ -41,7 +41,7 @@ def test_a_topic_without_any_partition_is_dropped() -> None:
 
     assert clean(inventory, sightings, 0.0) == []
     assert clean(inventory, sightings, LACKING_GRACE_S) == [
-        DeleteTopic("orders", ID, "it has no partition")
+        DeleteTopic("orders", ID, "it has no partition", lacks_rows=True)
     ]
 
 

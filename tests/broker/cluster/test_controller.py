@@ -282,6 +282,24 @@ def test_what_died_half_done_is_cleared_away() -> None:
     play(story)
 
 
+@pytest.mark.parametrize("lost", ["topic", "partition"])
+def test_rows_that_were_lost_are_not_taken_for_what_died_half_done(lost: str) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.start(1, 2)
+        await cluster.create_topic("orders", [1])
+        topic_id = cluster.nodes[1].topic("orders").topic_id
+        await cluster.until(lambda: len(cluster.nodes[1].led()) == 1)
+        key = partition_pk(topic_id, 0), partition_sk(topic_id, 0)
+        place, left = ((TOPIC, "orders"), key) if lost == "topic" else (key, (TOPIC, "orders"))
+        await VirtualClock().sleep_s(5)
+        await cluster.rows.delete_if(*place, [], "w")
+        await VirtualClock().sleep_s(900)
+
+        assert await cluster.rows.get(*left) is not None
+
+    play(story)
+
+
 def test_a_move_that_its_leader_never_heard_of_is_told_again() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.start(1, 2)

@@ -12,6 +12,7 @@ from logstore.chains.checks import CURES, What
 from logstore.chains.keys import checkpoint_key, segment_key
 from logstore.cli.command import FAILED, OK
 from logstore.log.topic_record import record_key
+from logstore.rows import PartitionRow
 from tests.logstore.cli.conftest import Answer, Command
 
 Harm = Callable[[Path], None]
@@ -36,6 +37,14 @@ def change_row(log: Path, pk: str, sk: str, **values: object) -> None:
     text = json.dumps({**row_of(log, pk, sk), **values})
     with sqlite3.connect(log / "registry.db") as rows:
         rows.execute("UPDATE rows SET attributes = ? WHERE pk = ? AND sk = ?", (text, pk, sk))
+    rows.close()
+
+
+def add_row(log: Path, pk: str, sk: str, values: dict[str, object]) -> None:
+    with sqlite3.connect(log / "registry.db") as rows:
+        rows.execute(
+            "INSERT INTO rows (pk, sk, attributes) VALUES (?, ?, ?)", (pk, sk, json.dumps(values))
+        )
     rows.close()
 
 
@@ -290,6 +299,23 @@ def test_a_change_of_a_topic_that_was_recorded_and_never_made_is_counted_and_har
 
     assert answer.code == OK
     assert answer.json["counts"]["never_made"] == 1
+
+
+def test_rows_of_a_creation_that_died_are_counted_and_harmless(
+    logstore: Command, written: Path
+) -> None:
+    place, born = partition_of(written, "notes", 0), row_of(written, "topic", "notes")
+    add_row(written, place[0], f"{'7' * 32}/000000", dict(PartitionRow.new(1, 2).row()))
+    add_row(written, "topic", "unborn", {**born, "topic_id": "8" * 32, "version": 1})
+    path = written / record_key(b"\x88" * 16, 1)
+    path.parent.mkdir()
+    record = json.loads((written / record_of(written, "notes")).read_bytes())
+    path.write_text(json.dumps({**record, "name": "unborn", "topic_id": "8" * 32}))
+
+    answer = fsck(logstore, written)
+
+    assert answer.code == OK, answer
+    assert answer.json["counts"]["half_done"] == 2
 
 
 def test_a_topic_that_was_deleted_needs_no_row(logstore: Command, written: Path) -> None:

@@ -8,6 +8,8 @@ from logstore.chains.keys import segment_key
 from logstore.errors import NotFound, Refused
 from logstore.log.log import Log
 from logstore.log.start import LEASE_S, Self, start
+from logstore.log.topic_record import TOPICS
+from logstore.pieces import TopicPartition
 from logstore.rows import (
     CHAIN,
     TOPIC,
@@ -16,10 +18,12 @@ from logstore.rows import (
     TopicStatus,
     chain_sk,
     partition_pk,
+    partition_pks,
     partition_sk,
 )
 from logstore.testing.audit import audit
 from logstore.testing.scripted import resume
+from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.written import WrittenLog
 
@@ -180,6 +184,42 @@ def test_a_topic_row_that_lands_late_brings_no_topic_to_life() -> None:
             topic = await log.create_topic("orders", 1, {})
             await written.write(log, topic.leaders[0], [EPOCH_MS])
         assert audit(written.objects, written.rows).violations == []
+
+    run(scenario())
+
+
+async def led_twice(written: WrittenLog) -> TopicPartition:
+    """One partition: records in chain 1, which is sealed; chain 2 has led it and wrote nothing."""
+    async with written.life(clean=False) as log:
+        topic = await log.create_topic("orders", 2, {})
+        await written.write(log, topic.leaders[0], [EPOCH_MS])
+        await written.write(log, topic.leaders[1], [EPOCH_MS])
+    async with written.life(clean=False):
+        pass
+    return TopicPartition(topic.topic_id, 0)
+
+
+@pytest.mark.parametrize("lost", ["topic", "partition", "partitions"])
+def test_a_row_that_was_lost_is_not_taken_for_one_that_never_came(lost: str) -> None:
+    """Half a copy of the registry: no row goes, and no topic is deleted, for want of another."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        key = await led_twice(written)
+        keys = [key, key._replace(partition=1)][: 1 if lost == "partition" else 2]
+        places = [(partition_pk(*one), partition_sk(*one)) for one in keys]
+        for place in [(TOPIC, "orders")] if lost == "topic" else places:
+            await written.performer.registry.delete_if(*place)
+        left = {pk: at_once(written.rows.query(pk)) for pk in (TOPIC, *partition_pks())}
+        with pytest.raises(BaseExceptionGroup) as refused:
+            async with written.life():
+                pass
+        assert refused.group_contains(Refused, match="logstore restore")
+        for pk, rows in left.items():
+            assert [sk for sk, _ in at_once(written.rows.query(pk))] == [sk for sk, _ in rows]
+        assert not [
+            k for k in written.objects.list(TOPICS) if b"delet" in written.objects.get(k.key)
+        ]
 
     run(scenario())
 

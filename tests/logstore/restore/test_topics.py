@@ -12,7 +12,14 @@ from logstore.log.topics import create_topic
 from logstore.objects.memory import MemoryStore
 from logstore.registry.memory import MemoryRows
 from logstore.restore.topics import RESTORED, Led, plan_topics
-from logstore.rows import TOPIC, PartitionRow, TopicRow, TopicStatus
+from logstore.rows import (
+    TOPIC,
+    PartitionRow,
+    TopicRow,
+    TopicStatus,
+    partition_pk,
+    partition_sk,
+)
 from logstore.steps import PutRow, UpdateRow
 from logstore.testing.audit import audit
 from logstore.testing.scripted import stop_before
@@ -115,6 +122,31 @@ def test_an_old_copy_of_the_registry_is_brought_up_to_the_records() -> None:
         live = {before[n].topic_id.hex() for n in ("orders", "notes")}
         rows = [sk for pk, sk in all_rows(written.rows) if pk.startswith("partition")]
         assert {sk.partition("/")[0] for sk in rows} == live
+
+    run(scenario())
+
+
+def test_rows_of_partitions_whose_topic_is_deleted_go() -> None:
+    """Half a copy of the registry has them, and not the row of their topic."""
+
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=3)
+        async with written.life() as log:
+            for name in ("orders", "gone"):
+                await log.create_topic(name, 1, {})
+                await write(written, log, name, 0, 2)
+            copy, gone = copy_of(written.rows), log.topics["gone"].topic_id
+            forget(written, gone)
+            await log.delete_topic("gone")
+        cluster, names = cluster_id(written), names_of(written)
+        at_once(copy.delete_if(TOPIC, "gone", [], "lost"))
+        put_back(written, copy)
+        done = await rebuild(written, cluster)
+        sk = partition_sk(gone, 0)
+        assert done.removed == [f"{partition_pk(gone, 0)}/{sk}"]
+        assert sk not in [sk for _, sk in all_rows(written.rows)]
+        assert (await rebuild(written, cluster)).removed == []
+        await check_everything_is_there(written, names)
 
     run(scenario())
 

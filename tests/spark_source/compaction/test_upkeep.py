@@ -2,7 +2,10 @@
 
 import pytest
 
+from logstore.disposal import Fate
 from logstore.history.names import table_key
+from logstore.registry.sqlite import SqliteRows
+from logstore.rows import TOPIC, partition_pk, partition_sk
 from spark_source.compaction import retention
 from spark_source.compaction.run_rows import note_on_copy_row
 from spark_source.compaction.session import RunOptions
@@ -67,6 +70,51 @@ def test_a_table_goes_an_hour_after_its_topic(world: World) -> None:
     assert topic_id not in world.copy_rows()
     assert not list((world.directory / table_key(topic_id)).rglob("*.parquet"))
     assert world.tables.snapshot(topic_id) is None
+
+
+def drop_rows(world: World, name: str, topic_id: bytes) -> None:
+    """As a copy of the registry from before the topic, or half of one."""
+    rows = SqliteRows(world.directory / "registry.db").blocking()
+    rows.delete_if(TOPIC, name, [], "lost")
+    rows.delete_if(partition_pk(topic_id, 0), partition_sk(topic_id, 0), [], "lost")
+    rows.close()
+
+
+def test_a_table_whose_topic_has_no_row_stays_until_its_deletion_is_recorded(world: World) -> None:
+    topic_id = world.create("orders", 1)
+    world.fill()
+    world.compact()
+    drop_rows(world, "orders", topic_id)
+
+    summary = world.compact()
+    assert summary.errors == [
+        "topic orders: there is a table of a topic that is not known: "
+        f"{Fate.UNKNOWN.value}: topic={topic_id.hex()}; run: logstore fsck"
+    ]
+    note(world, topic_id, gone_ms=1)
+    assert world.compact().dropped_tables == []
+    assert world.tables.snapshot(topic_id) is not None
+
+
+def test_a_copy_row_alone_does_not_drop_a_table_that_is_to_be_kept(world: World) -> None:
+    topic_id = world.create("orders", 1, {"logstore.table.on.delete": "keep"})
+    world.fill()
+    world.compact()
+    world.log.delete_topic("orders")
+    note(world, topic_id, gone_ms=1, on_delete="drop")
+
+    assert world.compact().dropped_tables == []
+    assert world.tables.snapshot(topic_id) is not None
+
+
+def test_a_table_whose_topic_is_back_is_not_dropped_at_once_the_next_time(world: World) -> None:
+    topic_id = world.create("orders", 1)
+    world.fill()
+    world.compact()
+    note(world, topic_id, gone_ms=1)
+    world.compact()
+
+    assert world.copy_rows()[topic_id].gone_ms == 0
 
 
 def test_a_table_is_kept_where_its_topic_says_so(world: World) -> None:
