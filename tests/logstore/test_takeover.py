@@ -100,6 +100,7 @@ def test_a_row_that_has_another_leader_by_the_time_of_the_seal_is_left_to_it() -
 def test_an_heir_gets_the_log_start_that_was_raised_while_the_chain_was_sealed() -> None:
     chain = opened()
     put_row(chain, ROW)
+    put_topic(chain)
     chain.add_take()
     chain.add_batches(3)
     (one,) = taken(chain, lambda: put_row(chain, replace(ROW, log_start=2)))
