@@ -26,6 +26,8 @@ class TrimmedLog(Protocol):
     @property
     def performer(self) -> Performer: ...
 
+    async def forget_ended(self) -> int: ...
+
 
 class Trimming:
     """Runs until its task is cancelled; every pass may be the last, and none is needed."""
@@ -69,6 +71,7 @@ class Trimming:
             done = await self._pass(wanted, troubles)
             if done.due:
                 await self._pass(wanted, troubles, done.due_topics)
+            await self._log.forget_ended()
         except LogstoreError as error:
             is_alarm = isinstance(error, Corrupt | Refused)
             troubles[f"cannot trim: {error}"] = logging.ERROR if is_alarm else logging.WARNING

@@ -289,6 +289,9 @@ class LogReader:
             self._checkpoints.cache, ref.chain, checkpoints, stretch_key, offset
         )
         if found is None:
+            row = yield from read_partition_row(*key)
+            if row is None or all(ref.leader_epoch != one.leader_epoch for one in row.stretches):
+                raise Trimmed(f"stretch is no longer listed: chain={ref.chain} offset={offset}")
             raise Corrupt(
                 f"offset is nowhere in its chain: topic={key.topic_id.hex()} "
                 f"partition={key.partition} offset={offset} chain={ref.chain}"

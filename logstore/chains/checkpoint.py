@@ -21,8 +21,9 @@
        4  CRC32C            of the front without this field
           front, in this order
           pages             64 bytes each, by topic id, partition, leader epoch, offset
-          earlier           8 bytes each: seqs of every checkpoint of the chain before this one
-          stretches         76 bytes each: all stretches of the chain, ended ones too
+          earlier           8 bytes each: seqs of the checkpoints before this one, but those cut
+          stretches         76 bytes each: all stretches of the chain, ended ones too, but those
+                            forgotten
           spans             12 bytes each, one a segment: body at u32, object size u64
           places            length u16, nonce 16, key
           after the front: the states (chains.state), then the pages (index.rows)
@@ -411,4 +412,4 @@ def rebase(chain: ChainState, checkpoint: Checkpoint) -> None:
         number = first_row_for_seq(stretch.rows, checkpoint.seq)
         stretch.rows = stretch.rows[number * ROW_BYTES :]
     chain.spans = chain.spans[dropped:]
-    chain.checkpoints = [*checkpoint.earlier, checkpoint.seq]
+    chain.set_checkpoints([*checkpoint.earlier, checkpoint.seq])

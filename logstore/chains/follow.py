@@ -166,6 +166,7 @@ def copy_of(chain: ChainState) -> ChainState:
         created_ms=chain.created_ms,
         entry_count=chain.entry_count,
         checkpoints=list(chain.checkpoints),
+        cut=chain.cut,
         spans=list(chain.spans),
         places=list(chain.places),
         stretches={key: _copy_of_stretch(one) for key, one in chain.stretches.items()},

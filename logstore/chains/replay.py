@@ -8,9 +8,12 @@ Rules kept here (safety rule 4, stretches)
     A stretch begins with its take entry; a batch before it, or of another leader epoch, is foreign
     to it and stops the replay as corrupt.
     A stretch without a committed take entry does not exist in the chain.
+    A forgotten stretch does not either. The chain's owner says when (`log.forgetting`), by an
+    entry: so a checkpoint stays a function of its chain.
 """
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -72,6 +75,8 @@ class ChainState:
     created_ms: int = 0
     entry_count: int = 0
     checkpoints: list[int] = field(default_factory=list)
+    """Those from `cut` on, as far as this replay knows of any."""
+    cut: int = 0
     spans: list[SegmentSpan] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     stretches: dict[StretchKey, Stretch] = field(default_factory=dict)
@@ -131,11 +136,27 @@ class ChainState:
                 if stretch.end != entry.base_offset:
                     raise Corrupt(f"release at the wrong offset: {_where(key, header)}")
                 stretch.released = True
+            case EntryKind.FORGET:
+                if self.stretches.pop(key, None) is None:
+                    raise Corrupt(
+                        f"a stretch is forgotten that is not there: {_where(key, header)}"
+                    )
+            case EntryKind.CUT:
+                self.cut_checkpoints(entry.base_offset)
             case EntryKind.BATCH | EntryKind.ADOPTED:
                 place = entry.place + first_place if entry.place else 0
                 apply_batch(self._stretch(key, header), entry, header, place)
             case _:
                 pass  # a piece of a state: its take entry names it
+
+    def cut_checkpoints(self, seq: int) -> None:
+        """Checkpoints below `seq` are gone; they are listed no more."""
+        self.cut = max(self.cut, seq)
+        self.set_checkpoints(self.checkpoints)
+
+    def set_checkpoints(self, seqs: Sequence[int]) -> None:
+        """`seqs` in order, those that were cut among them or not."""
+        self.checkpoints = list(seqs[bisect_left(seqs, self.cut) :])
 
     def _stretch(self, key: StretchKey, header: Header) -> Stretch:
         stretch = self.stretches.get(key)

@@ -40,6 +40,8 @@ from logstore.steps import BackOff, Steps, UpdateRow, sliced
 
 CHECKPOINT_ATTEMPTS_MAX = 1000
 
+NO_STRETCH = StretchKey(bytes(16), -1, -1)
+
 Waiter = Callable[[LogstoreError | None], None]
 
 
@@ -217,6 +219,19 @@ class ChainWriter:
         payload = self._payload(key, stretch.end, stretch.state)
         self._add_state(EntryKind.RELEASE, key, stretch.end, payload)
         stretch.released = True
+
+    def forget(self, key: StretchKey) -> None:
+        """Leave a stretch that nobody needs out of all later checkpoints (`log.forgetting`)."""
+        stretch = self.chain.stretches[key]
+        self._add_state(EntryKind.FORGET, key, stretch.end, b"")
+        stretch.released = True  # nothing can be appended to it any more
+        del self.chain.stretches[key]
+        self.appenders.pop(key, None)
+
+    def cut_checkpoints(self, seq: int) -> None:
+        """List no more the checkpoints below `seq`, which are deleted."""
+        self._add_state(EntryKind.CUT, NO_STRETCH, seq, b"")
+        self.chain.cut_checkpoints(seq)
 
     def _payload(self, key: StretchKey, offset: int, state: PartitionState) -> bytes:
         data = encode_state(state)

@@ -25,6 +25,7 @@ from logstore.leases.liveness import Liveness
 from logstore.log.cache import SegmentCache
 from logstore.log.catalog import Catalog, Consequences, Move, Topic
 from logstore.log.followers import Followers
+from logstore.log.forgetting import forget_ended
 from logstore.log.history import History, HistorySettings
 from logstore.log.leader import Leader
 from logstore.log.leading import Leading, committed
@@ -295,6 +296,15 @@ class Log:
         self._watch.hurry()
         for callback in self._on_death:
             callback()
+
+    async def forget_ended(self) -> int:
+        """Leave stretches that are over and needed no more out of checkpoints; how many.
+
+        To be called now and then. Raises `Fenced`, or as store and registry do.
+        """
+        led = {leader.key for leader in self._catalog.leaders() if not leader.is_released}
+        live = frozenset(self._catalog.topics_by_id)
+        return await forget_ended(self.performer, self.writer, led, live)
 
     # Topics
 

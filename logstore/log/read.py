@@ -35,6 +35,7 @@ from logstore.index.rows import (
     row_for_time,
 )
 from logstore.log.cache import SegmentCache
+from logstore.metadata import read_partition_row
 from logstore.perform import Performer
 from logstore.records.lookup import first_record_at_or_after, record_with_max_timestamp
 from logstore.rows import StretchRef
@@ -197,8 +198,14 @@ class Reader:
         )
 
     async def _check_not_trimmed(self, partition: Readable, offset: int) -> None:
-        """Raises `Trimmed` where checkpoints that are known of here have been deleted."""
-        chain = stretch_of(partition.stretches, offset).chain
+        """Raises `Trimmed` where checkpoints that are known of here have been deleted, or the row
+        lists the stretch no more: its chain may have forgotten it.
+        """
+        ref = stretch_of(partition.stretches, offset)
+        chain = ref.chain
+        row = await self._performer.run(read_partition_row(partition.topic_id, partition.partition))
+        if row is None or all(ref.leader_epoch != one.leader_epoch for one in row.stretches):
+            raise Trimmed(f"stretch is no longer listed: chain={chain} offset={offset}")
         known = await self._performer.run(self._checkpoints.of(chain))
         if known and await self._front(chain, known[-1]) is None:
             raise Trimmed(f"index is trimmed: chain={chain} offset={offset}; read its row again")

@@ -1,8 +1,8 @@
-"""Bytes of a segment, format 1: fixed header, index, then batches as they came.
+"""Bytes of a segment, formats 1 and 2: fixed header, index, then batches as they came.
 
     at    size  header field (big-endian)
       0      4  magic            b"LGSG"
-      4      2  format           1
+      4      2  format           1, or 2 if any entry is of a kind above 5
       6      1  kind             0 opening, 1 data, 2 seal, 3 staged
       7      1  reserved         0
       8     16  cluster id
@@ -27,7 +27,8 @@ states carry checksums of their own, for those who read parts; but a batch's lea
 bytes, offset, length and leader epoch among them, so the whole body has one too.
 
     at    size  index entry
-      0      1  kind             1 batch, 2 take, 3 release, 4 adopted batch, 5 state
+      0      1  kind             1 batch, 2 take, 3 release, 4 adopted batch, 5 state,
+                                 6 forget, 7 cut
       1      1  flags            1 log append time, 2 transactional, 4 control: attributes >> 3
       2      2  place            0 this object, n the n-th place
       4      4  partition
@@ -36,7 +37,8 @@ bytes, offset, length and leader epoch among them, so the whole body has one too
      28      4  length           bytes at `position`
      32      8  position         from the start of the body of its place
      40      8  base offset      take: where the stretch starts; release: where it ends
-     48      8  last offset      take, release, state: base offset - 1
+                                 forget: where the stretch ends; cut: a seq
+     48      8  last offset      all but batches: base offset - 1
      56      8  producer id      -1 none
      64      2  producer epoch
      66      2  reserved
@@ -61,7 +63,8 @@ from logstore.errors import Corrupt, Refused
 from logstore.records.crc32c import crc32c
 
 MAGIC = b"LGSG"
-FORMAT = 1
+FORMAT, FORMAT_FORGETTING = 1, 2
+"""The second where a stretch is forgotten or a list of checkpoints cut."""
 HEADER = struct.Struct(">4sHBx16sQQiI16s16sqIIQII")
 HEADER_BYTES = HEADER.size
 IDENTITY_BYTES = 80
@@ -91,6 +94,10 @@ class EntryKind(IntEnum):
     RELEASE = 3
     ADOPTED = 4
     STATE = 5
+    FORGET = 6
+    """A stretch of this chain that nobody will ask for any more: checkpoints leave it out."""
+    CUT = 7
+    """Checkpoints below a seq are deleted: later ones do not list them. Of no partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,9 +165,10 @@ def encode_front(header: Header, entries: bytes, places: Sequence[Place]) -> byt
     """
     table = b"".join(PLACE.pack(len(p.key), p.nonce) + p.key.encode() for p in places)
     index = entries + table
+    is_forgetting = max(entries[::ENTRY_BYTES], default=0) > EntryKind.STATE
     packed = HEADER.pack(
         MAGIC,
-        FORMAT,
+        FORMAT_FORGETTING if is_forgetting else FORMAT,
         header.kind,
         header.cluster_id,
         header.epoch,
@@ -189,8 +197,10 @@ def decode_header(front: bytes | memoryview) -> Header:
     magic, form, kind, *fields = HEADER.unpack_from(front)
     if magic != MAGIC:
         raise Corrupt(f"not a segment: magic={bytes(magic)!r}")
-    if form != FORMAT:
-        raise Refused(f"segment of an unknown format: format={form} known={FORMAT}; upgrade")
+    if form not in (FORMAT, FORMAT_FORGETTING):
+        raise Refused(
+            f"segment of an unknown format: format={form} known={FORMAT_FORGETTING}; upgrade"
+        )
     if kind not in SegmentKind._value2member_map_:
         raise Refused(f"segment of an unknown kind: kind={kind}; upgrade")
     cluster_id, epoch, seq, broker, entry_count, nonce, previous_nonce = fields[:7]

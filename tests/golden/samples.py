@@ -1,7 +1,7 @@
 """Small stored objects of every kind, made of fixed values; their bytes are in the files beside.
 
-A file `NAME.hex` holds what format 1 makes of the sample NAME. A format that changes gets new files
-under a new name; the old ones stay, and must still be read.
+A file `NAME.hex` holds what the format in its name makes of the sample NAME. A format that changes
+gets new files under a new name; the old ones stay, and must still be read.
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from logstore.chains.checkpoint import encode_checkpoint
 from logstore.chains.replay import ChainState, StretchKey
 from logstore.chains.state import AbortedTransaction, PartitionState, encode_state
 from logstore.chains.take import Piece, encode_inline, encode_pieces
+from logstore.chains.writer import NO_STRETCH
 from logstore.log.topic_record import TopicRecord, encode_record
 from logstore.records.batch import read_header, stamp
 from logstore.records.encode import encode_batch, records_of
@@ -94,6 +95,29 @@ def data() -> FrozenSegment:
     )
 
 
+def forgetting() -> FrozenSegment:
+    """Seq 2 instead of the seal: the stretch is forgotten, checkpoints below 1 are cut."""
+    builder = SegmentBuilder(Arena(4096), CREATED_MS + 20)
+    places = ((EntryKind.FORGET, key(), 45), (EntryKind.CUT, NO_STRETCH, 1))
+    for kind, (topic_id, partition, leader_epoch), offset in places:
+        builder.add_state_entry(
+            kind,
+            topic_id=topic_id,
+            partition=partition,
+            leader_epoch=leader_epoch,
+            offset=offset,
+            payload=b"",
+        )
+    return builder.freeze(
+        cluster_id=CLUSTER_ID,
+        epoch=EPOCH,
+        seq=2,
+        broker=BROKER,
+        nonce=nonce(2),
+        previous_nonce=nonce(1),
+    )
+
+
 def seal() -> FrozenSegment:
     return _bare(SegmentKind.SEAL, 2, nonce(1))
 
@@ -134,6 +158,7 @@ def _bare(kind: SegmentKind, seq: int, previous: bytes) -> FrozenSegment:
 SAMPLES: dict[str, Callable[[], bytes]] = {
     "segment-1-opening": lambda: b"".join(opening().parts),
     "segment-1-data": lambda: b"".join(data().parts),
+    "segment-2-forgetting": lambda: b"".join(forgetting().parts),
     "segment-1-seal": lambda: b"".join(seal().parts),
     "state-1": lambda: encode_state(state()),
     "take-1-pieces": lambda: encode_pieces(pieces()),

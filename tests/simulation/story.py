@@ -101,6 +101,7 @@ async def trim(world: World, log: Log, is_controller: Callable[[], bool]) -> Non
         await log.performer.clock.sleep_s(TRIM_PERIOD_S * (0.75 + world.chance.random() / 2))
         try:
             done = await trimmer.trim_once(log.performer, wanted)
+            world.seen["forgotten stretches"] += await log.forget_ended()
         except (Corrupt, Refused) as error:
             if not world.plan.flips_bits:
                 world.violate(f"trimming alarms: {error!r}")

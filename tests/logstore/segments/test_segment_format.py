@@ -108,6 +108,13 @@ def test_segments_are_written_as_ever(name: str) -> None:
     assert SAMPLES[name]() == golden(name)
 
 
+def test_a_golden_segment_that_forgets_reads_as_ever() -> None:
+    forget, cut = decode_front(golden("segment-2-forgetting")).entries
+
+    assert (forget.kind, forget.leader_epoch, forget.base_offset) == (EntryKind.FORGET, 2, 45)
+    assert (cut.kind, cut.partition, cut.base_offset) == (EntryKind.CUT, -1, 1)
+
+
 def test_a_golden_segment_reads_as_ever() -> None:
     data = golden("segment-1-data")
     index = decode_front(data)
@@ -141,11 +148,11 @@ def test_no_bytes_from_outside_break_the_decoder(data: bytes) -> None:
 
 
 def test_an_unknown_kind_of_entry_is_refused_not_skipped() -> None:
-    with pytest.raises(Refused, match="unknown kind: kind=6"):
-        decode_front(front_of(BATCH._replace(kind=6)))
+    with pytest.raises(Refused, match="unknown kind: kind=8"):
+        decode_front(front_of(BATCH._replace(kind=8)))
 
 
-@pytest.mark.parametrize("at, value, text", [(4, b"\0\2", "format=2"), (6, b"\4", "kind=4")])
+@pytest.mark.parametrize("at, value, text", [(4, b"\0\3", "format=3"), (6, b"\4", "kind=4")])
 def test_a_newer_format_is_refused_before_anything_is_believed(
     at: int, value: bytes, text: str
 ) -> None:
