@@ -15,7 +15,7 @@ from broker.call import Call
 from broker.clients import Clients
 from broker.commits import Commits
 from broker.dispatch import dispatch
-from broker.groups.coordinators import Coordinators
+from broker.groups.coordinators import Coordinators, Ids
 from broker.metadata_bytes import MetadataBytes
 from broker.timers import Timers
 from broker.topic_rules import TopicRules
@@ -52,7 +52,9 @@ class Broker:
         authorizer: Authorizer,
         clock: Clock,
         tasks: asyncio.TaskGroup,
+        ids: Ids | None = None,
     ) -> None:
+        """`ids` draws the ids of group members; None: from the operating system."""
         self.log = log
         self.settings = settings
         self.clock = clock
@@ -74,7 +76,9 @@ class Broker:
         self.topic_watch = TopicWatch(self.loop)
         log.on_change(self._topic_changed)
         self.tasks = tasks
-        self.groups = Coordinators(log, settings, timers=self.timers, clock=clock, tasks=tasks)
+        self.groups = Coordinators(
+            log, settings, timers=self.timers, clock=clock, tasks=tasks, ids=ids
+        )
         self.controller: Standing | None = None
         self._authorizer = authorizer
         self._rules: dict[bytes, TopicRules] = {}

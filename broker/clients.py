@@ -44,7 +44,8 @@ class Clients:
         self.loop = loop
         self._writer = writer
         self.dispatch = dispatch
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
+        """In the order in which they came."""
         self.accepted_count = 0
         self.refused_count = 0
         """Connections that were closed because of what their peers sent, or asked too much."""
@@ -58,7 +59,7 @@ class Clients:
         self._idle_s = settings.number("connections.max.idle.ms") / 1000
         self._pool = BufferPool()
         self._corked: list[Connection] = []
-        self._held: set[Connection] = set()
+        self._held: dict[Connection, None] = {}
         self._stopped = asyncio.Event()
         self._is_stopping = False
         self.timer_bucket = 0
@@ -89,13 +90,13 @@ class Clients:
             return "the broker stops"
         if len(self.connections) >= self._connections_max:
             return f"too many connections: max.connections={self._connections_max}"
-        self.connections.add(connection)
+        self.connections[connection] = None
         self.accepted_count += 1
         return None
 
     def left(self, connection: Connection) -> None:
-        self.connections.discard(connection)
-        self._held.discard(connection)
+        self.connections.pop(connection, None)
+        self._held.pop(connection, None)
         if self._is_stopping and not self.connections:
             self._stopped.set()
 
@@ -137,11 +138,11 @@ class Clients:
 
     def hold(self, connection: Connection) -> None:
         connection.pause(Pause.LOG_FULL)
-        self._held.add(connection)
+        self._held[connection] = None
 
     def _release(self) -> None:
         self.is_log_full = False
-        held, self._held = self._held, set()
+        held, self._held = self._held, {}
         for connection in held:
             connection.resume(Pause.LOG_FULL)
 

@@ -249,6 +249,11 @@ class Connection(asyncio.BufferedProtocol):
             self._outbox.append(buffer)
         return copied
 
+    @property
+    def clients(self) -> "Clients":
+        """Everybody who is connected to the same epoch of this broker."""
+        return self._clients
+
     # Ending
 
     @property

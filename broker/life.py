@@ -21,6 +21,7 @@ from broker.cluster.controller import Controller
 from broker.cluster.peers import TcpPeers
 from broker.cluster.placement import Heirs
 from broker.cluster.settings import ControllerSettings
+from broker.groups.coordinators import Ids
 from broker.listeners import Listener
 from broker.retention import Retention
 from broker.server import Server
@@ -75,6 +76,8 @@ class Host:
     on_serving: Callable[[Serving], None]
     """Called when an epoch accepts connections, before its user is told."""
     trim_period_s: float = PERIOD_S
+    ids: Ids | None = None
+    """Draws the ids of group members; None: from the operating system."""
 
 
 async def live_until_stopped(host: Host) -> int:
@@ -134,7 +137,7 @@ async def _live(host: Host) -> int | None:
 async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
     """Serve until the process is to stop (the exit code), or the chain is fenced (None)."""
     performer, given = log.performer, host.settings
-    broker = Broker(log, given, authorizer=AllowAll(), clock=host.clock, tasks=tasks)
+    broker = Broker(log, given, authorizer=AllowAll(), clock=host.clock, tasks=tasks, ids=host.ids)
     peers = TcpPeers(performer.clock, performer.chance)
     controller = Controller(log, ControllerSettings.of(given), peers)
     broker.controller = controller

@@ -384,7 +384,12 @@ class LogReader:
                 row = row_at(rows, number) if number < row_count(rows) else None
             if row is not None:
                 data = yield from _read_body_range(ref.chain, row.seq, row.position, row.length)
-                record = first_record_at_or_after(memoryview(data), timestamp)
+                batch = memoryview(data)
+                record = first_record_at_or_after(batch, timestamp, from_offset=start)
+                if record is None and row.base_offset < start <= row.last_offset:
+                    # Only records below the start are late enough in this batch.
+                    after = row.last_offset + 1
+                    return (yield from self._offset_for_time(key, view, timestamp, after))
                 return None if record is None or record[0] >= view.end else record[0]
         return None
 

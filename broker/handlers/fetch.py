@@ -177,7 +177,7 @@ class _Fetch:
         self, cold: list[Cold], loaded: dict[tuple[int, int], Chunk | ErrorCode]
     ) -> None:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(outcome_of(self._read(one))) for one in cold]
+            tasks = [group.create_task(self._outcome(one)) for one in cold]
         for one, task in zip(cold, tasks, strict=True):
             outcome = task.result()
             if isinstance(outcome, LogstoreError):
@@ -193,9 +193,10 @@ class _Fetch:
         self._broker.log.doubt(partition)
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    async def _read(self, one: Cold) -> Chunk:
-        return await self._broker.log.read(
-            one.partition, one.offset, one.up_to, one.bytes_max, one.compression
+    async def _outcome(self, one: Cold) -> Chunk | LogstoreError:
+        read = self._broker.log.read
+        return await outcome_of(
+            read(one.partition, one.offset, one.up_to, one.bytes_max, one.compression)
         )
 
     def _answer(self, look: Look) -> None:

@@ -167,5 +167,9 @@ async def _find(broker: "Broker", leader: Leader, timestamp: int, up_to: int) ->
     elif timestamp == LATEST_TIERED:
         offset = (await log.table_end(leader) or 0) - 1
     else:
-        return await log.offset_for_time(leader, timestamp, up_to)
+        found = await log.offset_for_time(leader, timestamp, up_to)
+        while found is not None and found.offset < leader.log_start:
+            # Log start has gone up since: another record is the first now.
+            found = await log.offset_for_time(leader, timestamp, up_to)
+        return found
     return FoundRecord(offset, NO_TIME, epoch_at(leader, offset))

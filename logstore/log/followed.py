@@ -50,7 +50,7 @@ class Followed:
         self.high_watermark = row.stretches[-1].start
         self.is_retired = False
         self._chain = chain
-        self._watchers: set[Callable[[], None]] = set()
+        self._watchers: dict[Callable[[], None], None] = {}
         self.advance()
 
     # What its `Followers` tells
@@ -122,8 +122,8 @@ class Followed:
 
     def watch(self, watcher: Callable[[], None]) -> Callable[[], None]:
         """Call `watcher` whenever more is committed; the answer ends that."""
-        self._watchers.add(watcher)
-        return lambda: self._watchers.discard(watcher)
+        self._watchers[watcher] = None
+        return lambda: self._watchers.pop(watcher, None)
 
     @property
     def first_offset_in_memory(self) -> int:
@@ -138,10 +138,13 @@ class Followed:
         assert number < row_count(rows), f"offset is not in memory: offset={offset}"
         return rows, number
 
-    def rows_for_time(self, timestamp: int) -> tuple[Rows, int] | None:
-        """Rows in memory and the number of the first with a record at or after `timestamp`."""
+    def rows_for_time(self, timestamp: int, from_offset: int = 0) -> tuple[Rows, int] | None:
+        """Rows in memory and the number of the first with a record at or after `timestamp`.
+
+        Batches wholly below log start, or below `from_offset`, are passed over.
+        """
         rows = self._rows()
-        number = row_for_time(rows, timestamp, self.log_start)
+        number = row_for_time(rows, timestamp, max(self.log_start, from_offset))
         return (rows, number) if number < row_count(rows) else None
 
     def max_timestamp_below(self, offset: int) -> tuple[int, int]:

@@ -92,7 +92,7 @@ class Leader:
         self._writer = writer
         self._begun_s = writer.now_s
         self._windows: deque[_Window] = deque()
-        self._watchers: set[Callable[[], None]] = set()
+        self._watchers: dict[Callable[[], None], None] = {}
         self._stretch: Stretch | None = None
 
     def take(self, state: PartitionState) -> None:
@@ -267,8 +267,8 @@ class Leader:
 
     def watch(self, watcher: Callable[[], None]) -> Callable[[], None]:
         """Call `watcher` whenever more is committed; the answer ends that."""
-        self._watchers.add(watcher)
-        return lambda: self._watchers.discard(watcher)
+        self._watchers[watcher] = None
+        return lambda: self._watchers.pop(watcher, None)
 
     @property
     def first_offset_in_memory(self) -> int:
@@ -285,10 +285,13 @@ class Leader:
                 return rows, first_row_for_offset(rows, offset)
         raise AssertionError(f"offset is not in memory: offset={offset}")
 
-    def rows_for_time(self, timestamp: int) -> tuple[Rows, int] | None:
-        """Rows in memory and the number of the first with a record at or after `timestamp`."""
+    def rows_for_time(self, timestamp: int, from_offset: int = 0) -> tuple[Rows, int] | None:
+        """Rows in memory and the number of the first with a record at or after `timestamp`.
+
+        Batches wholly below log start, or below `from_offset`, are passed over.
+        """
         for rows in self._row_runs():
-            number = row_for_time(rows, timestamp, self.log_start)
+            number = row_for_time(rows, timestamp, max(self.log_start, from_offset))
             if number < row_count(rows):
                 return rows, number
         return None

@@ -73,7 +73,7 @@ class Readable(Protocol):
 
     def rows_for_offset(self, offset: int) -> tuple[Rows, int]: ...
 
-    def rows_for_time(self, timestamp: int) -> tuple[Rows, int] | None: ...
+    def rows_for_time(self, timestamp: int, from_offset: int = 0) -> tuple[Rows, int] | None: ...
 
     def max_timestamp_below(self, offset: int) -> tuple[int, int]: ...
 
@@ -232,14 +232,16 @@ class Reader:
     async def record_at_time(
         self, partition: Readable, timestamp: int, up_to: int, from_offset: int
     ) -> FoundRecord | None:
-        """The first record at or after `timestamp` (ms), if there is one below `up_to`.
-
-        Batches wholly below `from_offset` are passed over.
-        """
+        """The first record at or after `timestamp` (ms) in [`from_offset`, `up_to`), if any."""
         found = await self._rows_for_time(partition, timestamp, from_offset)
         if found is None or row_at(found.rows, found.number).base_offset >= up_to:
             return None
-        record = first_record_at_or_after(await self._batch(found), timestamp)
+        row = row_at(found.rows, found.number)
+        batch = await self._batch(found)
+        record = first_record_at_or_after(batch, timestamp, from_offset=from_offset)
+        if record is None and row.base_offset < from_offset <= row.last_offset:
+            # Log start lies in this batch, and only records below it are late enough.
+            return await self.record_at_time(partition, timestamp, up_to, row.last_offset + 1)
         return None if record is None else FoundRecord(*record, found.key.leader_epoch)
 
     async def _rows_for_time(
@@ -278,7 +280,9 @@ class Reader:
         """Among the rows that no checkpoint holds yet."""
         key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
         if end is None:
-            here = partition.rows_for_time(timestamp) if partition.key == key else None
+            here = None
+            if partition.key == key:
+                here = partition.rows_for_time(timestamp, from_offset)
             return None if here is None else FoundRows(key, ref.chain, *here)
         if await self._is_summed_up(ref.chain, known, key, end):
             return None

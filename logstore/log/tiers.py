@@ -13,6 +13,8 @@ Records may be missing inside the table for good reasons, so a fetch there goes 
 with a higher offset. What neither tier reaches is an error that names it.
 """
 
+from collections.abc import Awaitable
+
 from logstore.errors import LogstoreError, NotFound, Retryable
 from logstore.index.lookup import Trimmed
 from logstore.log.history import History
@@ -84,7 +86,10 @@ class Tiers:
         log_start, begin = partition.log_start, await self.begin_of_segments(partition)
         old_end = min(begin, up_to)
         if log_start < old_end:
-            found = await self._history.first_at_or_after(partition, timestamp, log_start, old_end)
+            ask = self._history.first_at_or_after
+            found = await self._if_not_deleted(
+                partition, old_end, ask(partition, timestamp, log_start, old_end)
+            )
             if found is not None:
                 return found
         return await self._segments.record_at_time(partition, timestamp, up_to, begin)
@@ -97,11 +102,30 @@ class Tiers:
         old_end = min(begin, up_to)
         if log_start >= old_end:
             return await self._segments.record_with_max_timestamp(partition, up_to, 0)
-        old = await self._history.latest(partition, log_start, old_end)
+        old = await self._if_not_deleted(
+            partition, old_end, self._history.latest(partition, log_start, old_end)
+        )
         new = await self._segments.record_with_max_timestamp(partition, up_to, begin)
         if old is None or new is None:
             return old or new
         return old if old.timestamp >= new.timestamp else new
+
+    async def _if_not_deleted(
+        self, partition: Readable, end: int, asked: Awaitable[FoundRecord | None]
+    ) -> FoundRecord | None:
+        """What the table has below `end`; None if log start has gone up to there since.
+
+        Segments are given up as soon as the row says so, a moment before its leader knows.
+        """
+        try:
+            return await asked
+        except NotFound:
+            row = await self._performer.run(
+                read_partition_row(partition.topic_id, partition.partition)
+            )
+            if row is None or row.log_start < end:
+                raise
+            return None
 
     async def _look_again(self, partition: Readable, offset: int) -> None:
         """Read the rows: where the log starts, and where segments begin."""

@@ -19,13 +19,22 @@ class _Question(IntEnum):
 
 
 def first_record_at_or_after(
-    batch: Buffer, timestamp: int, *, max_bytes: int = LOOKUP_BYTES_MAX
+    batch: Buffer, timestamp: int, *, from_offset: int = 0, max_bytes: int = LOOKUP_BYTES_MAX
 ) -> tuple[int, int] | None:
     """Offset and timestamp (ms) of the first record with at least `timestamp`; None without one.
 
-    `max_bytes` bounds the decompressed payload. This and the others raise `CorruptBatch`.
+    Records below `from_offset` do not count. `max_bytes` bounds the decompressed payload. This and
+    the others raise `CorruptBatch`.
     """
-    return _look_up(batch, _Question.FIRST_AT_OR_AFTER, timestamp, max_bytes)
+    found = _look_up(batch, _Question.FIRST_AT_OR_AFTER, timestamp, max_bytes)
+    if found is None or found[0] >= from_offset:
+        return found
+    header = read_header(batch, 0, len(batch))
+    for record in decode_payload(header, payload_of(batch, header, max_bytes=max_bytes)):
+        offset = header.base_offset + record.offset_delta
+        if offset >= from_offset and record.timestamp >= timestamp:
+            return offset, record.timestamp
+    return None
 
 
 def record_with_max_timestamp(

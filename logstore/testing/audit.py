@@ -48,7 +48,7 @@ from logstore.rows import (
 )
 from logstore.segments.format import EntryKind, SegmentKind
 from logstore.testing.audit_topics import deleted_topics, topic_violations
-from logstore.testing.history import Partition, StoredRecord
+from logstore.testing.history import SEQUENCE_MAX, Partition, StoredRecord
 from logstore.testing.simulated_rows import at_once
 
 RECORDS_BYTES_MAX = 1 << 24
@@ -314,7 +314,9 @@ def records_of_batches(data: bytes) -> list[StoredRecord]:
                     header.leader_epoch,
                     header.producer_id,
                     header.producer_epoch,
-                    header.base_sequence + number if header.base_sequence >= 0 else -1,
+                    (header.base_sequence + number) & SEQUENCE_MAX
+                    if header.base_sequence >= 0
+                    else -1,
                 )
             )
     return records

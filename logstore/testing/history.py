@@ -24,9 +24,12 @@ H14 demand just that. Violations are found as soon as they can be and kept as te
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
+
+SEQUENCE_MAX = 2**31 - 1
+"""Sequences wrap to 0 after it."""
 
 
 class Partition(NamedTuple):
@@ -57,6 +60,20 @@ class StoredRecord(NamedTuple):
     producer_id: int
     producer_epoch: int
     sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a client knew when it sent a request: no answer may fall behind that."""
+
+    partition: Partition
+    acked_end: int
+    watermarks: Mapping[int, int]
+    """Highest answered before by the leader of each leader epoch."""
+    served: Mapping[int, int]
+    """Highest answered before by each broker epoch."""
+    starts: Mapping[int, int]
+    """Log start that each broker epoch had answered before."""
 
 
 @dataclass(slots=True)
@@ -94,6 +111,7 @@ class History:
         self._partitions: dict[Partition, _Seen] = {}
         self._deleted: set[bytes] = set()
         self._positions: dict[tuple[str, Partition], int] = {}
+        self._without_beginning: set[int] = set()
 
     def _of(self, partition: Partition) -> _Seen:
         return self._partitions.setdefault(partition, _Seen())
@@ -125,6 +143,10 @@ class History:
             self._show(sent.partition, base_offset + number, value, "H20")
         seen.acked[base_offset] = sent
         seen.acked_max = max(seen.acked_max, base_offset + len(sent.values) - 1)
+
+    def begin_anywhere(self, producer_id: int) -> None:
+        """The first batch of that producer that is stored may bear any sequence."""
+        self._without_beginning.add(producer_id)
 
     # Consumers
 
@@ -190,6 +212,62 @@ class History:
         """A fetch was answered as if the log ended at `watermark`, asked after `acked_end`."""
         if watermark < acked_end:
             self._violated("H14", partition, f"stale: {by}={watermark} acked={acked_end}")
+
+    def ask(self, partition: Partition) -> Asked:
+        """A client sends a request: answers on several connections may overtake each other."""
+        seen = self._of(partition)
+        return Asked(
+            partition,
+            seen.acked_max + 1,
+            dict(seen.watermarks),
+            dict(seen.served),
+            dict(seen.starts),
+        )
+
+    def ask_in_doubt(self, asked: Asked) -> Asked:
+        """Two brokers may believe that they lead: one may lack what the other acknowledged."""
+        return replace(asked, acked_end=0)
+
+    def answer(
+        self,
+        asked: Asked,
+        *,
+        broker_epoch: int,
+        leader_epoch: int | None,
+        watermark: int,
+        log_start: int,
+        by: str = "leader",
+    ) -> None:
+        """The answer to it: how far the log is committed, and where it starts.
+
+        `leader_epoch` is None for the answer of a follower, which may know less.
+        """
+        partition, seen = asked.partition, self._of(asked.partition)
+        before = asked.served.get(broker_epoch, 0)
+        if watermark < before:
+            text = f"broker_epoch={broker_epoch} answered={watermark} before={before}"
+            self._violated("H14", partition, text)
+        seen.served[broker_epoch] = max(watermark, seen.served.get(broker_epoch, 0))
+        if leader_epoch is not None:
+            self._answer_as_leader(asked, leader_epoch, watermark, by)
+        start_before = asked.starts.get(broker_epoch, 0)
+        if not start_before <= log_start <= seen.start_asked:
+            text = f"log start={log_start} before={start_before} asked={seen.start_asked}"
+            self._violated("H14", partition, f"broker_epoch={broker_epoch} {text}")
+        seen.starts[broker_epoch] = max(log_start, seen.starts.get(broker_epoch, 0))
+
+    def _answer_as_leader(self, asked: Asked, leader_epoch: int, watermark: int, by: str) -> None:
+        partition, seen = asked.partition, self._of(asked.partition)
+        # Of earlier and later leaderships all is over or settled, whenever it was answered.
+        earlier = [w for e, w in seen.watermarks.items() if e < leader_epoch]
+        before = max([asked.watermarks.get(leader_epoch, 0), *earlier])
+        after = min((w for e, w in seen.lowest.items() if e > leader_epoch), default=watermark)
+        if not before <= watermark <= after:
+            text = f"leader_epoch={leader_epoch} answered={watermark} from={before} to={after}"
+            self._violated("H14", partition, text)
+        seen.watermarks[leader_epoch] = max(watermark, seen.watermarks.get(leader_epoch, 0))
+        seen.lowest[leader_epoch] = min(watermark, seen.lowest.get(leader_epoch, watermark))
+        self.answer_fetch(partition, watermark, asked.acked_end, by)
 
     # Log start
 
@@ -322,11 +400,12 @@ class History:
                 continue
             producer = (record.producer_id, record.producer_epoch)
             # Where the beginning of the log is gone, so may be that of what a producer sent.
-            expected = following.get(producer, 0 if is_whole else record.sequence)
+            has_beginning = is_whole and record.producer_id not in self._without_beginning
+            expected = following.get(producer, 0 if has_beginning else record.sequence)
             if record.sequence != expected:
                 text = f"offset={record.offset} sequence={record.sequence} expected={expected}"
                 self._violated("H17", partition, text)
-            following[producer] = record.sequence + 1
+            following[producer] = (record.sequence + 1) & SEQUENCE_MAX
 
     def _check_order(self, partition: Partition, seen: _Seen) -> None:
         by_sender: dict[str, list[tuple[int, int]]] = {}

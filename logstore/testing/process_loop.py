@@ -10,10 +10,13 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from contextvars import Context, ContextVar, copy_context
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 from logstore.testing.blocking import BlockingCall
 from logstore.testing.virtual_loop import LIMIT_S, VirtualLoop
+
+if TYPE_CHECKING:
+    from logstore.testing.simulated_network import SimulatedNetwork
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -39,6 +42,8 @@ class ProcessLoop(VirtualLoop):
     def __init__(self, limit_s: float = LIMIT_S) -> None:
         super().__init__(limit_s)
         self.is_over = False
+        self.network: SimulatedNetwork | None = None
+        """Where `create_server` and `create_connection` lead; None: they fail."""
         self._processes: list[Process] = []
         self._calls: list[BlockingCall[Any]] = []
 
@@ -84,6 +89,22 @@ class ProcessLoop(VirtualLoop):
         self._calls = [one for one in self._calls if not one.is_over]
         self._calls.append(call)
 
+    async def create_server(self, protocol_factory: Any, *_: Any, **options: Any) -> Any:
+        assert self.network is not None
+        return options["sock"].serve(protocol_factory)
+
+    async def create_connection(  # type: ignore[override]
+        self, protocol_factory: Any, host: str, port: int, **_: Any
+    ) -> Any:
+        assert self.network is not None
+        return await self.network.connect(protocol_factory, (host, port))
+
+    async def getaddrinfo(  # type: ignore[override]
+        self, host: str, port: int, **_: Any
+    ) -> list[tuple[Any, ...]]:
+        assert self.network is not None
+        return self.network.addresses_of(host, port)
+
     def add(self, process: "Process") -> None:
         self._processes.append(process)
 
@@ -110,6 +131,7 @@ class Process:
         self.dies_at_step = dies_at_step
         self._loop = loop
         self._held: deque[_Step] = deque()
+        self._on_death: list[Callable[[], None]] = []
         self._context = Context()
         self._context.run(PROCESS.set, self)
         loop.add(self)
@@ -118,9 +140,24 @@ class Process:
         """Run a coroutine as a task of this process."""
         return self._loop.create_task(coroutine, context=self._context.copy())
 
+    def context(self) -> Context:
+        """For what is to run as a step of this process."""
+        return self._context.copy()
+
+    def on_death(self, callback: Callable[[], None]) -> None:
+        """Call back when this process is killed or has exited: its kernel does what is left."""
+        self._on_death.append(callback)
+
     def kill(self) -> None:
         """SIGKILL: not one step more."""
         self.is_dead = True
+        self.closed()
+
+    def closed(self) -> None:
+        """The kernel closes what the process had open: it was killed, or has exited by itself."""
+        callbacks, self._on_death = self._on_death, []
+        for callback in callbacks:
+            callback()
 
     def stop_for(self, seconds: float) -> None:
         """SIGSTOP now, SIGCONT after `seconds`."""

@@ -6,6 +6,11 @@ from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.wire.client import Connection
 from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from logstore.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -15,6 +20,7 @@ from logstore.wire.messages.list_offsets import (
 )
 from tests.broker.running import LIST_OFFSETS, Running, batch_of, produce
 
+DELETE_RECORDS = 21
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING = -1, -2, -3, -4, -5, -6
 TIMES = ([1000, 1500, 1200], [1100, 3000, 2000], [2500])
 
@@ -74,6 +80,20 @@ def test_a_time_finds_the_first_record_that_is_not_older(client: Connection) -> 
 @pytest.mark.usefixtures("times")
 def test_a_time_after_everything_finds_nothing_and_is_no_error(client: Connection) -> None:
     assert found(client, 3001) == (-1, -1)
+
+
+def test_a_time_is_looked_for_from_log_start_on_inside_its_batch_too(
+    running: Running, client: Connection
+) -> None:
+    running.create_topic("cut")
+    for stamps in ([1000, 50, 900], [2000]):
+        records = [Record(i, stamp, None, b"v") for i, stamp in enumerate(stamps)]
+        produce(client, "cut", encode_batch(records))
+    below = DeleteRecordsTopic("cut", [DeleteRecordsPartition(0, 1)])
+    client.call(DELETE_RECORDS, DeleteRecordsRequest([below], 10_000))
+
+    assert list_one(client, "cut", 500).offset == 2
+    assert list_one(client, "cut", 950).offset == 3
 
 
 @pytest.mark.usefixtures("times")

@@ -1,34 +1,56 @@
 """Administrators of a simulated cluster: topics, placement, deletion of records, all the time."""
 
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from typing import Any
 
 from broker.errors import Refuse
+from broker.log_starts import NewStart, raise_led
 from broker.replica_requests import cancel, reassign
-from logstore.errors import LogstoreError
-from logstore.log.leader import NotLeading
-from logstore.log.log import Log
-from logstore.log.records_deletion import Raise, new_log_start, raise_log_start
+from logstore.errors import LogstoreError, Retryable
+from logstore.log.log import Log, Topic
+from logstore.log.records_deletion import new_log_start
 from logstore.log.replica_changes import Placement, change_placement
+from logstore.log.topics import UnknownTopic
 from logstore.registry.store import Condition
-from logstore.rows import BrokerStatus, Change, PartitionRow, partition_pk, partition_sk
+from logstore.rows import Change, PartitionRow, partition_pk, partition_sk
 from logstore.testing.history import Partition
-from tests.simulation.clients import Client, leader_of, topic_of
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from logstore.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from logstore.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from logstore.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from logstore.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.simulation.kafka import MAIN, METADATA, METADATA_S, Client, judge_code
 
+CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, CREATE_PARTITIONS = 19, 20, 21, 37
 TOPICS_MAX = 4
 PARTITIONS_MAX = 10
+TIMEOUT_S = 20.0
+ADMIN_CODES = {ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_PARTITIONS}
+"""Also what a repeat gets whose first attempt succeeded, its answer lost."""
+
+
+def topic_of(log: Log, partition: Partition) -> Topic:
+    topic = log.topics_by_id.get(partition.topic_id)
+    if topic is None or partition.number >= topic.partition_count:
+        raise UnknownTopic("no such partition")
+    return topic
 
 
 class Admin(Client):
     """Creates, grows and deletes topics; a name comes back now and then, as another topic."""
 
     async def run(self) -> None:
-        chance, world = self.world.chance, self.world
-        while not world.is_healed:
-            await self.world.clock.sleep_s(chance.uniform(0, 10))
-            with suppress(LogstoreError, TimeoutError):
-                await self._change_something()
+        while not self.world.is_healed:
+            await self.pause(20 * self.world.plan.pause_s_max)
+            await self._change_something()
 
     async def _change_something(self) -> None:
         chance, world = self.world.chance, self.world
@@ -41,69 +63,67 @@ class Admin(Client):
             name, partitions = world.live_topics[topic_id]
             await self.delete(topic_id)
             if len(world.brokers) > 1 and chance.random() < 0.5:
-                await self.create(name, partitions)
-                world.seen["created again"] += 1
+                world.seen["created again"] += await self.create(name, partitions)
 
-    async def create(self, name: str, partitions: int) -> None:
-        spread = self.world.chance.randrange(1 << 20)
+    async def create(self, name: str, partitions: int) -> bool:
+        """Whether it is there now, as far as is known."""
         replicas = self.world.chance.randint(1, self.world.plan.replicas)
-
-        async def handler(log: Log) -> bytes:
-            assigned = _assign(log, range(partitions), replicas, spread)
-            topic = await log.create_topic(
-                name, partitions, {}, replicas=replicas, assignments=assigned
-            )
-            return topic.topic_id
-
-        topic_id = await self.call(handler, 20.0)
-        self.world.live_topics[topic_id] = (name, partitions)
+        request = CreateTopicsRequest([CreatableTopic(name, partitions, replicas)], 10_000)
+        answer = await self._ask_any(CREATE_TOPICS, 7, request)
+        if answer is None or answer.topics[0].error_code:
+            if answer is not None:
+                self._judge(answer.topics[0].error_code, "create topics")
+            return await self._adopt(name)
+        self.world.live_topics[answer.topics[0].topic_id] = (name, partitions)
         self.world.seen["topics created"] += 1
+        return True
+
+    async def _adopt(self, name: str) -> bool:
+        """The answer to a creation was lost; the topic may be there all the same."""
+        request = MetadataRequest([MetadataRequestTopic(name=name)], False)
+        answer = await self._ask_any(METADATA, 12, request, METADATA_S)
+        if answer is None or answer.topics[0].error_code:
+            return False
+        topic = answer.topics[0]
+        if not self.world.history.is_deleted(topic.topic_id):
+            self.world.live_topics[topic.topic_id] = (name, len(topic.partitions))
+        return topic.topic_id in self.world.live_topics
 
     async def grow(self, topic_id: bytes) -> None:
         name, before = self.world.live_topics[topic_id]
         count = before + self.world.chance.randint(1, 2)
-        spread = self.world.chance.randrange(1 << 20)
         if count > PARTITIONS_MAX:
             return
-
-        async def handler(log: Log) -> int:
-            topic = topic_of(log, Partition(topic_id, 0))
-            new = range(topic.partition_count, count)
-            if new:
-                assigned = _assign(log, new, topic.replicas, spread)
-                await log.create_partitions(name, count, assigned)
-            return count
-
-        there = await self.call(handler, 20.0)
-        if topic_id in self.world.live_topics:
-            self.world.live_topics[topic_id] = (name, there)
+        request = CreatePartitionsRequest([CreatePartitionsTopic(name, count)], 10_000)
+        answer = await self._ask_any(CREATE_PARTITIONS, 3, request)
+        if answer is None or answer.results[0].error_code:
+            if answer is not None:
+                self._judge(answer.results[0].error_code, "create partitions")
+        elif topic_id in self.world.live_topics:
+            self.world.live_topics[topic_id] = (name, count)
             self.world.seen["partitions added"] += 1
 
     async def delete(self, topic_id: bytes) -> None:
-        name, _ = self.world.live_topics.pop(topic_id)
+        self.world.live_topics.pop(topic_id)
         self.world.history.delete(topic_id)
+        request = DeleteTopicsRequest([], [DeleteTopicState(None, topic_id)], 10_000)
+        answer = await self._ask_any(DELETE_TOPICS, 6, request)
+        if answer is not None and not answer.responses[0].error_code:
+            self.world.seen["topics deleted"] += 1
+        elif answer is not None:
+            self._judge(answer.responses[0].error_code, "delete topics")
 
-        async def handler(log: Log) -> None:
-            topic = log.topics.get(name)
-            if topic is not None and topic.topic_id == topic_id:
-                await log.delete_topic(name)
+    async def _ask_any(
+        self, key: int, version: int, request: object, timeout_s: float = TIMEOUT_S
+    ) -> Any:
+        wire = await self.any_wire()
+        return None if wire is None else await self.ask(wire, key, version, request, timeout_s)
 
-        await self.call(handler, 20.0)
-        self.world.seen["topics deleted"] += 1
-
-
-def _assign(
-    log: Log, partitions: Sequence[int], replicas: int, spread: int
-) -> list[tuple[int, ...]]:
-    serving = sorted(
-        one for one, row in log.live_brokers().items() if row.status is BrokerStatus.SERVING
-    )
-    serving = serving or [log.me.broker]  # which is about to stop
-    count = min(replicas, len(serving))
-    return [
-        tuple(serving[(spread + number + n) % len(serving)] for n in range(count))
-        for number in partitions
-    ]
+    def _judge(self, code: int, what: str) -> None:
+        if code in ADMIN_CODES:
+            self.world.seen[f"{what}: {ErrorCode(code).name}"] += 1
+        else:
+            judge_code(self.world, code, what)
 
 
 class Mover(Client):
@@ -112,7 +132,7 @@ class Mover(Client):
     async def run(self) -> None:
         chance, world = self.world.chance, self.world
         while not world.is_healed:
-            await world.clock.sleep_s(chance.uniform(0, 4))
+            await self.pause(8 * world.plan.pause_s_max)
             if not world.live_topics:
                 continue
             topic_id = chance.choice(list(world.live_topics))
@@ -130,7 +150,7 @@ class Mover(Client):
         async def handler(log: Log) -> None:
             await move(log, name, partition, target)
 
-        await self.call(handler, 10.0, partition)
+        await self.call(handler, 10.0)
         self.world.seen["moves asked for"] += 1
 
     async def _change_replicas(self, name: str, partition: Partition) -> None:
@@ -148,7 +168,7 @@ class Mover(Client):
             await log.performer.run(change_placement(*partition, decide))
             await log.publish([Change(name, *partition)])
 
-        await self.call(handler, 10.0, partition)
+        await self.call(handler, 10.0)
         self.world.seen["replicas changed"] += 1
 
 
@@ -165,12 +185,12 @@ async def move(log: Log, name: str, partition: Partition, target: int) -> None:
 
 
 class Deleter(Client):
-    """Deletes the oldest records of partitions, as DeleteRecords and retention do."""
+    """Deletes the oldest records of partitions, by DeleteRecords or as retention does."""
 
     async def run(self) -> None:
         chance, world = self.world.chance, self.world
         while not world.is_healed:
-            await world.clock.sleep_s(chance.uniform(0, 2))
+            await self.pause(4 * world.plan.pause_s_max)
             if not world.live_topics:
                 continue
             topic_id = chance.choice(list(world.live_topics))
@@ -178,32 +198,56 @@ class Deleter(Client):
             partition = Partition(topic_id, chance.randrange(partitions))
             # Mostly all there is, or hardly anything could ever be trimmed.
             share = chance.choice((0.5, 0.9, 1.0, 1.0))
-            with suppress(LogstoreError, TimeoutError):
-                await self._delete(name, partition, share)
+            try:
+                if name == MAIN:
+                    await self._delete(partition, share)
+                else:  # a name may have come to mean another topic
+                    await self._raise_log_start(partition, share)
+            except (LogstoreError, TimeoutError):
+                self.forget(partition)
 
-    async def _delete(self, name: str, partition: Partition, share: float) -> None:
+    async def _delete(self, partition: Partition, share: float) -> None:
         history = self.world.history
+        offset = int(history.acked_end(partition) * share)
+        found = await self.leader_of(partition)
+        if found is None or offset <= history.start_asked(partition):
+            return
+        history.ask_log_start(partition, offset)
+        wanted = [DeleteRecordsPartition(partition.number, offset)]
+        request = DeleteRecordsRequest([DeleteRecordsTopic(MAIN, wanted)], 10_000)
+        answer = await self.ask(found[0], DELETE_RECORDS, 2, request, TIMEOUT_S)
+        if answer is None:
+            return
+        one = answer.topics[0].partitions[0]
+        if one.error_code:
+            self.forget(partition)
+            if one.error_code != ErrorCode.OFFSET_OUT_OF_RANGE or self.world.leases_hold:
+                judge_code(self.world, one.error_code, "delete records")
+            return
+        history.ack_log_start(partition, one.low_watermark)
+        self.world.seen["records deleted"] += 1
+
+    async def _raise_log_start(self, partition: Partition, share: float) -> None:
+        history = self.world.history
+        place = await self.place_of(partition)
+        life = None if place is None else self.world.primaries.get(place.leader)
+        if life is None or not life.is_serving:
+            raise Retryable("no leader is known")
 
         async def handler(log: Log) -> int:
-            leader = leader_of(log, partition)
-            if leader.is_released:
-                raise NotLeading("released")
+            topic = topic_of(log, partition)
+            leader = topic.leaders.get(partition.number)
+            if leader is None or leader.is_released:
+                raise Retryable("not led here")
             wanted = int(leader.high_watermark * share)
             offset = new_log_start(wanted, high_watermark=leader.high_watermark)
             if offset <= leader.log_start:
                 return leader.log_start
             history.ask_log_start(partition, offset)
-            chain = leader.stretches[-1].chain
-            found = await log.performer.run(
-                raise_log_start(Raise(*partition, chain, leader.leader_epoch, offset))
-            )
-            if found is None:
-                raise NotLeading("another leadership has begun")
-            log_start = max(found, leader.row.log_start)
-            leader.follow_row(replace(leader.row, log_start=log_start))
-            await log.publish([Change(name, *partition)])
-            return log_start
+            (outcome,) = await raise_led(log, [NewStart(topic, leader, offset)])
+            if isinstance(outcome, int):
+                return leader.log_start
+            raise outcome or Retryable("another leadership has begun")
 
-        log_start = await self.call(handler, 10.0, partition)
-        history.ack_log_start(partition, log_start)
+        history.ack_log_start(partition, await self.call(handler, 10.0, life))
         self.world.seen["records deleted"] += 1

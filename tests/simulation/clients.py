@@ -1,210 +1,338 @@
-"""Clients of a simulated log: they send, retry, read, and write down what they saw.
+"""Producers of the simulated world, which obey error codes as librdkafka and the Java client do.
 
-They talk to a broker as handlers of requests would, one connection at a time, and change it when it
-does not answer. An idempotent producer repeats what was not acknowledged, in order, with the same
-sequences; a plain one may double what it repeats.
+An idempotent producer asks for its id, has up to five requests on their way to each leader, repeats
+in order, with the same sequences, what was not acknowledged, and looks for the leader after any
+error. One that gives batches up, because their time is over, goes on in a new epoch of its id: the
+Java client raises it by itself, librdkafka asks InitProducerId. It may also try to go on without,
+and be told OUT_OF_ORDER_SEQUENCE_NUMBER. A plain producer may double what it repeats.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from functools import partial
-from typing import TypeVar
+from dataclasses import dataclass, field
 
-from logstore.errors import Corrupt, LogstoreError
-from logstore.log.leader import Leader, NotLeading
-from logstore.log.log import Log, Topic
-from logstore.log.topics import UnknownTopic
-from logstore.records.batch import check_batch
+from logstore.records.batch import SEQUENCE_MAX
 from logstore.records.encode import encode_batch, records_of
+from logstore.records.record import Record
 from logstore.testing.history import Partition, Sent
-from logstore.testing.simulated_broker import SimulatedBroker
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.init_producer_id import InitProducerIdRequest
+from logstore.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from tests.simulation.kafka import MAIN, Client, Place, Wire, judge_code
 from tests.simulation.world import World
 
-T = TypeVar("T")
-
+PRODUCE, INIT_PRODUCER_ID = 0, 22
 IN_FLIGHT_MAX = 5
+PARTITIONS_MAX = 3
+TIMEOUT_MS = 8_000
+BY_ID_VERSION = 13
+BY_NAME_VERSIONS = (3, 7, 9, 12)
+GIVES_UP_S = (2.0, 30.0)
+WRAPS_FROM = SEQUENCE_MAX - 40
+PID_S = 5.0
+BACK_OFF_FIRST_S, BACK_OFF_MAX_S = 0.1, 1.0
+
+PRODUCER_ERRORS = {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID}
 
 
-def topic_of(log: Log, partition: Partition) -> Topic:
-    topic = log.topics_by_id.get(partition.topic_id)
-    if topic is None or partition.number >= topic.partition_count:
-        raise UnknownTopic("no such partition")
-    return topic
+@dataclass(slots=True)
+class Batch:
+    sent: Sent
+    records: list[Record]
+    epoch: int
+    sequence: int
+    began_s: float
 
 
-def leader_of(log: Log, partition: Partition) -> Leader:
-    leader = topic_of(log, partition).leaders.get(partition.number)
-    if leader is None:
-        raise NotLeading("not led here")
-    return leader
+@dataclass(slots=True)
+class _Line:
+    """What one partition gets from one producer, in order."""
 
-
-async def produce(partition: Partition, batch: bytes, log: Log) -> int:
-    """Append one batch; its base offset once it is committed."""
-    leader = leader_of(log, partition)
-    view = memoryview(batch)
-    appended = leader.append(view, check_batch(view, 0, len(view)))
-    committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def done(error: LogstoreError | None) -> None:
-        if error is not None:
-            committed.set_exception(error)
-        else:
-            committed.set_result(None)
-
-    log.when_committed(appended.seq, done)
-    await committed
-    return appended.base_offset
-
-
-class Client:
-    """Keeps to one broker until that fails it."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self._broker: SimulatedBroker | None = None
-        self._for: tuple[Partition | None, bool] = (None, False)
-
-    async def broker(
-        self, partition: Partition | None = None, *, follower: bool = False
-    ) -> SimulatedBroker:
-        if (partition, follower) != self._for and len(self.world.brokers) > 1:
-            self.leave()
-        self._for = (partition, follower)
-        while self._broker is None or not self._broker.is_serving:
-            self._broker = self.world.pick(partition, follower=follower)
-            if self._broker is None:
-                await self.world.clock.sleep_s(0.1)
-        return self._broker
-
-    async def run(self) -> None:
-        """Work until everything is healed."""
-
-    def leave(self) -> None:
-        self._broker = None
-
-    async def call(
-        self,
-        handler: Callable[[Log], Awaitable[T]],
-        timeout_s: float,
-        partition: Partition | None = None,
-        *,
-        follower: bool = False,
-    ) -> T:
-        """Raises what the broker answered, or `TimeoutError`; both mean another broker next."""
-        broker = await self.broker(partition, follower=follower)
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await broker.ask(handler)
-        except (LogstoreError, TimeoutError) as error:
-            if isinstance(error, Corrupt) and not self.world.plan.flips_bits:
-                self.world.violate(f"a client was told: {error!r}")
-            self.leave()
-            raise
+    epoch: int
+    sequence: int
+    has_gap: bool = False
+    """A batch was given up, and its sequence may be missing: the broker may say so."""
+    unacked: deque[Batch] = field(default_factory=deque)
 
 
 class Producer(Client):
-    def __init__(self, world: World, name: str, producer_id: int | None) -> None:
+    def __init__(self, world: World, name: str, *, idempotent: bool = True) -> None:
         super().__init__(world)
+        chance, odd = world.chance, world.plan.odd_clients
         self.name = name
         self.is_done = False
-        self._producer_id = producer_id
+        self._is_idempotent = idempotent
+        self._producer_id = -1
+        self._epoch = 0
+        self._is_java = chance.random() < 0.5
+        self._gives_up_s = chance.uniform(*GIVES_UP_S) if chance.random() < odd else float("inf")
+        self._minds_gaps = chance.random() < 0.5
+        self._first_sequence = WRAPS_FROM if chance.random() < odd / 6 else 0
+        self._acks = -1 if idempotent else chance.choice((1, 1, -1, 0))
         self._count = 0
-        self._sequences: dict[Partition, int] = {}
+        self._lines: dict[Partition, _Line] = {}
 
     async def run(self) -> None:
         chance = self.world.chance
         while not self.world.is_healed:
-            await self.world.clock.sleep_s(chance.uniform(0, 1.0))
+            await self.pause(self.world.plan.pause_s_max)
             if self.world.live_topics:
-                await self._round(self._choose())
+                await self._round(self._choose(chance.randint(1, PARTITIONS_MAX)))
         if self.world.live_topics:
-            await self._round(self._choose())
+            await self._round(self._choose(1))
         self.is_done = True
 
-    def _choose(self) -> Partition:
-        topic_id = self.world.chance.choice(list(self.world.live_topics))
-        _, partitions = self.world.live_topics[topic_id]
-        return Partition(topic_id, self.world.chance.randrange(partitions))
-
-    async def _round(self, partition: Partition) -> None:
-        """Send a few batches and go on until all of them are acknowledged."""
-        chance, history = self.world.chance, self.world.history
-        unacked: deque[tuple[Sent, bytes]] = deque(
-            self._new_batch(partition) for _ in range(chance.randint(1, IN_FLIGHT_MAX))
-        )
-        while unacked and not history.is_deleted(partition.topic_id):
-            broker = await self.broker(partition)
-            self.world.seen["batches sent"] += len(unacked)
-            replies = [broker.ask(partial(produce, partition, batch)) for _, batch in unacked]
-            left = []
-            try:
-                async with asyncio.timeout(chance.uniform(1, 10)):
-                    await asyncio.wait(replies)
-            except TimeoutError:
-                self.leave()
-            for (sent, batch), reply in zip(unacked, replies, strict=True):
-                if reply.done() and not reply.cancelled() and reply.exception() is None:
-                    history.ack(sent, reply.result())
-                    continue
-                reply.cancel()
-                if reply.done() and not reply.cancelled() and reply.exception() is not None:
-                    self.world.seen[f"produce: {type(reply.exception()).__name__}"] += 1
-                left.append((sent, batch))
-                self.leave()
-            unacked = deque(left)
-            if unacked:
-                await self.world.clock.sleep_s(chance.uniform(0, 0.5))
-
-    def _new_batch(self, partition: Partition) -> tuple[Sent, bytes]:
+    def _choose(self, count: int) -> list[Partition]:
         chance = self.world.chance
+        found: dict[Partition, None] = {}
+        for _ in range(count):
+            topic_id = chance.choice(list(self.world.live_topics))
+            _, partitions = self.world.live_topics[topic_id]
+            found[Partition(topic_id, chance.randrange(partitions))] = None
+        return list(found)
+
+    async def _round(self, partitions: list[Partition]) -> None:
+        """Send a few batches to each and go on until all are acknowledged or given up."""
+        chance = self.world.chance
+        if self._is_idempotent and self._producer_id < 0:
+            await self._ask_for_id()
+        for partition in partitions:
+            line = self._line(partition)
+            for _ in range(chance.randint(1, IN_FLIGHT_MAX)):
+                line.unacked.append(self._new_batch(partition, line))
+        is_stale, wait_s = False, BACK_OFF_FIRST_S
+        while left := [p for p in partitions if self._lines[p].unacked]:
+            await self._send_all(left, is_stale=is_stale)
+            for partition in left:
+                self._give_up(partition)
+            is_stale = any(self._lines[p].unacked for p in left)
+            if is_stale:
+                await self.pause(2 * wait_s)
+                wait_s = min(2 * wait_s, BACK_OFF_MAX_S)
+
+    def _line(self, partition: Partition) -> _Line:
+        if partition not in self._lines:
+            self._lines[partition] = _Line(self._epoch, self._first_sequence)
+        return self._lines[partition]
+
+    # Ids and epochs
+
+    async def _ask_for_id(self, producer_id: int = -1, epoch: int = -1) -> None:
+        request = InitProducerIdRequest(None, 60_000, producer_id, epoch)
+        answer = None
+        while answer is None or answer.error_code:
+            wire = await self.any_wire()
+            if wire is not None:
+                answer = await self.ask(wire, INIT_PRODUCER_ID, 5, request, PID_S)
+            if answer is None:
+                await self.pause(0.3)
+        if self._first_sequence:
+            self.world.history.begin_anywhere(answer.producer_id)
+        self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
+        self.world.seen["producer ids"] += 1
+
+    async def _begin_epoch(self) -> None:
+        """Go on in a new epoch, in which all sequences begin at 0."""
+        self.world.seen["epochs bumped"] += 1
+        if self._is_java and self._first_sequence == 0:
+            self._epoch += 1
+        else:
+            self._first_sequence = 0
+            await self._ask_for_id(self._producer_id, self._epoch)
+
+    async def _restart_line(self, line: _Line) -> None:
+        await self._begin_epoch()
+        line.has_gap = False
+        line.epoch, line.sequence = self._epoch, 0
+        for batch in line.unacked:
+            batch.epoch, batch.sequence = line.epoch, line.sequence
+            line.sequence += len(batch.records)
+        if not self._is_java:  # one id for all, so all begin again
+            for other in self._lines.values():
+                if other is not line and not other.unacked:
+                    other.epoch, other.sequence, other.has_gap = self._epoch, 0, False
+
+    def _give_up(self, partition: Partition) -> None:
+        """What is not acknowledged in time never will be; it may lie in the log all the same."""
+        line, now_s = self._lines[partition], self.world.clock.monotonic_s()
+        is_deleted = self.world.history.is_deleted(partition.topic_id)
+        is_late = bool(line.unacked) and now_s - line.unacked[0].began_s > self._gives_up_s
+        if is_deleted or is_late:
+            self.world.seen["batches given up"] += len(line.unacked)
+            line.unacked.clear()
+            line.has_gap = self._is_idempotent
+            self.world.history.begin_anywhere(self._producer_id)
+
+    # Requests
+
+    async def _send_all(self, partitions: list[Partition], *, is_stale: bool) -> None:
+        """Each leader gets its partitions, the nth batch of each in the nth request."""
+        groups: dict[Wire, list[tuple[Partition, Place]]] = {}
+        for partition in partitions:
+            line = self._lines[partition]
+            if line.has_gap and self._minds_gaps:
+                await self._restart_line(line)
+            found = await self.leader_of(partition, is_stale=is_stale)
+            is_stale = False
+            if found is not None:
+                groups.setdefault(found[0], []).append((partition, found[1]))
+        if self._acks == 0:
+            self._send_unanswered(groups)
+        elif groups:
+            await asyncio.gather(*(self._send(wire, led) for wire, led in groups.items()))
+
+    def _send_unanswered(self, groups: dict[Wire, list[tuple[Partition, Place]]]) -> None:
+        for wire, led in groups.items():
+            for version, _, request in self._requests(led):
+                wire.tell(PRODUCE, version, request)
+            for partition, _ in led:
+                self.world.seen["sent without an answer"] += len(self._lines[partition].unacked)
+                self._lines[partition].unacked.clear()
+
+    async def _send(self, wire: Wire, led: list[tuple[Partition, Place]]) -> None:
+        world = self.world
+        sent = []
+        for version, batches, request in self._requests(led):
+            world.seen["batches sent"] += len(batches)
+            sent.append((batches, wire.ask(PRODUCE, version, request)))
+        if world.chance.random() < world.plan.odd_clients / 20:
+            wire.half_close()
+            world.seen["connections half closed"] += 1
+        await asyncio.wait([one for _, one in sent], timeout=world.chance.uniform(1, 10))
+        is_late = not all(answer.done() for _, answer in sent)
+        if is_late:
+            world.seen["request timed out"] += 1
+            wire.close()
+        for batches, answer in sent:
+            if answer.done() and answer.result() is not None:
+                await self._judge(answer.result(), batches)
+
+    def _requests(
+        self, led: list[tuple[Partition, Place]]
+    ) -> list[tuple[int, dict[Partition, Batch], ProduceRequest]]:
+        requests = []
+        names = {p: self.world.live_topics.get(p.topic_id, ("", 0))[0] for p, _ in led}
+        for number in range(IN_FLIGHT_MAX):
+            batches = {
+                partition: self._lines[partition].unacked[number]
+                for partition, _ in led
+                if number < len(self._lines[partition].unacked)
+            }
+            if not batches:
+                break
+            version = BY_ID_VERSION
+            if all(names[partition] == MAIN for partition in batches):
+                version = self.world.chance.choice((*BY_NAME_VERSIONS, BY_ID_VERSION))
+            topics: dict[bytes, TopicProduceData] = {}
+            for partition, batch in batches.items():
+                topic = topics.setdefault(
+                    partition.topic_id, TopicProduceData(names[partition], partition.topic_id, [])
+                )
+                data = PartitionProduceData(partition.number, self._encode(batch))
+                topic.partition_data.append(data)
+            request = ProduceRequest(None, self._acks, TIMEOUT_MS, list(topics.values()))
+            requests.append((version, batches, request))
+        return requests
+
+    def _encode(self, batch: Batch) -> bytes:
+        if not self._is_idempotent:
+            return encode_batch(batch.records)
+        return encode_batch(
+            batch.records,
+            producer_id=self._producer_id,
+            producer_epoch=batch.epoch,
+            base_sequence=batch.sequence,
+        )
+
+    async def _judge(self, response: ProduceResponse, batches: dict[Partition, Batch]) -> None:
+        by_name = {self.world.live_topics.get(p.topic_id, ("", 0))[0]: p.topic_id for p in batches}
+        codes = set()
+        for topic in response.responses:
+            topic_id = topic.topic_id if any(topic.topic_id) else by_name.get(topic.name, b"")
+            for one in topic.partition_responses:
+                partition = Partition(topic_id, one.index)
+                codes.add(one.error_code)
+                if partition in batches:
+                    await self._judge_one(response, one, partition, batches[partition])
+        self.world.seen["produce refused in part"] += len(codes) > 1 and 0 in codes
+
+    async def _judge_one(
+        self,
+        response: ProduceResponse,
+        one: PartitionProduceResponse,
+        partition: Partition,
+        batch: Batch,
+    ) -> None:
+        line, code = self._lines[partition], ErrorCode(one.error_code)
+        if code == ErrorCode.NONE:
+            self.world.history.ack(batch.sent, one.base_offset)
+            line.unacked.remove(batch)
+            return
+        self.follow_hint(partition, response, one.current_leader)
+        if code in PRODUCER_ERRORS:
+            self.world.seen[f"produce: {code.name}"] += 1
+            is_first = bool(line.unacked) and line.unacked[0] is batch
+            if not line.has_gap and is_first and not self.world.plan.flips_bits:
+                # It repeats in order whatever was not acknowledged: there is no gap.
+                self.world.violate(f"{code.name} for {self.name} {partition} {batch.sequence}")
+            if is_first:
+                await self._restart_line(line)
+            return
+        if not self.world.history.is_deleted(partition.topic_id):
+            judge_code(self.world, code, "produce")
+
+    def _new_batch(self, partition: Partition, line: _Line) -> Batch:
+        world, chance = self.world, self.world.chance
         count = chance.randint(1, 3)
-        padding = b"." * self.world.plan.padding_bytes
+        padding = b"." * world.plan.padding_bytes
         name = self.name.encode()
         values = tuple(b"%s-%d%s" % (name, self._count + n, padding) for n in range(count))
         self._count += count
-        timestamp = self.world.clock.now_ms() + chance.randrange(-2_000, 2_000)
-        self.world.timestamps.update(dict.fromkeys(values, timestamp))
+        timestamp = world.clock.now_ms() + chance.randrange(-2_000, 2_000)
+        world.timestamps.update(dict.fromkeys(values, timestamp))
         records = records_of([(None, value) for value in values], timestamp=timestamp)
-        sequence = self._sequences.get(partition, 0)
-        self._sequences[partition] = sequence + count
-        if self._producer_id is None:
-            batch = encode_batch(records)
-        else:
-            batch = encode_batch(
-                records,
-                producer_id=self._producer_id,
-                producer_epoch=0,
-                base_sequence=sequence,
-            )
-        is_idempotent = self._producer_id is not None
-        sent = self.world.history.send(
-            partition, values, idempotent=is_idempotent, sender=self.name
+        sequence = line.sequence
+        line.sequence = (sequence + count) & SEQUENCE_MAX
+        world.seen["sequences wrapped"] += line.sequence < sequence
+        sent = world.history.send(
+            partition, values, idempotent=self._is_idempotent, sender=self.name
         )
-        return sent, batch
+        return Batch(sent, records, line.epoch, sequence, world.clock.monotonic_s())
 
 
 async def crowd_in(client: Client, partition: Partition, count: int) -> None:
     """Many producers that send one batch each: states grow, takes go in pieces."""
-    history = client.world.history
-    first = client.world.chance.randrange(1 << 40)
-
-    async def handler(log: Log) -> None:
-        sent = []
-        for number in range(count):
-            value = b"crowd-%d" % (first + number)
-            batch = encode_batch(
-                records_of([(None, value)], timestamp=1),
-                producer_id=first + number,
-                producer_epoch=0,
-                base_sequence=0,
-            )
-            history.send(partition, (value,), idempotent=True)
-            client.world.timestamps[value] = 1
-            sent.append(produce(partition, batch, log))
-        await asyncio.gather(*sent, return_exceptions=True)
-
-    with suppress(LogstoreError, TimeoutError):
-        await client.call(handler, 20.0)
+    world = client.world
+    found = await client.leader_of(partition)
+    if found is None:
+        return
+    first = world.chance.randrange(1 << 40)
+    answers = []
+    for number in range(count):
+        value = b"crowd-%d" % (first + number)
+        batch = encode_batch(
+            records_of([(None, value)], timestamp=1),
+            producer_id=first + number,
+            producer_epoch=0,
+            base_sequence=0,
+        )
+        sent = world.history.send(partition, (value,), idempotent=True)
+        world.timestamps[value] = 1
+        data = [PartitionProduceData(partition.number, batch)]
+        topics = [TopicProduceData("", partition.topic_id, data)]
+        request = ProduceRequest(None, -1, TIMEOUT_MS, topics)
+        answers.append((sent, found[0].ask(PRODUCE, BY_ID_VERSION, request)))
+    await asyncio.wait([answer for _, answer in answers], timeout=20.0)
+    for sent, answer in answers:
+        if answer.done() and answer.result() is not None:
+            one = answer.result().responses[0].partition_responses[0]
+            if not one.error_code:
+                world.history.ack(sent, one.base_offset)
+    if not all(answer.done() for _, answer in answers):
+        found[0].close()

@@ -17,7 +17,7 @@ from logstore.reader import LogReader, PartitionView, SegmentGone, read_batches
 from logstore.rows import PartitionRow
 from logstore.testing.audit import records_of_batches
 from logstore.testing.history import Partition
-from tests.simulation.clients import Client
+from tests.simulation.kafka import Client
 from tests.simulation.world import World
 
 RECORDS_MAX = 40

@@ -4,9 +4,9 @@ import asyncio
 from dataclasses import replace
 
 from logstore.rows import CHAIN, ChainRow, ChainStatus, chain_sk
-from logstore.testing.simulated_broker import SimulatedBroker
 from logstore.testing.simulated_rows import RowFaults, at_once
 from logstore.testing.simulated_store import StoreFaults
+from tests.simulation.served import ServedBroker
 from tests.simulation.world import World, is_gone
 
 TAKEOVER_S_MAX = 12.0
@@ -56,7 +56,7 @@ async def do_harm(world: World) -> None:
         await _harm(world, harm, primary)
 
 
-async def _harm(world: World, harm: str, primary: SimulatedBroker) -> None:
+async def _harm(world: World, harm: str, primary: ServedBroker) -> None:
     chance, broker = world.chance, primary.broker
     match harm:
         case "kill":
@@ -115,7 +115,7 @@ async def _start_or_leave(world: World, broker: int, *, new_lock: bool = False) 
         await world.clock.sleep_s(world.chance.uniform(0, 8.0))
 
 
-async def _stop(world: World, primary: SimulatedBroker) -> None:
+async def _stop(world: World, primary: ServedBroker) -> None:
     primary.stop()
     if not await world.until(lambda: is_gone(primary), 60.0):
         primary.process.kill()
@@ -124,7 +124,7 @@ async def _stop(world: World, primary: SimulatedBroker) -> None:
     world.seen["drained"] += primary.drained
 
 
-async def _kill_while_a_put_is_late(world: World, primary: SimulatedBroker) -> None:
+async def _kill_while_a_put_is_late(world: World, primary: ServedBroker) -> None:
     """What it handed to the store lands when others have taken over."""
     store, before = world.stores[primary.broker], world.seen["put late"]
     usual, store.faults = store.faults, replace(store.faults, put_late=0.7)

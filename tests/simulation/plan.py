@@ -1,15 +1,19 @@
 """What one seed does: which faults, how often, on what sizes. Each seed draws anew."""
 
 import random
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from logstore.chains.flush import FlushSettings
 from logstore.chains.writer import ChainLimits
+from logstore.config.broker import BrokerSettings
 from logstore.log.log import LogSettings
+from logstore.testing.simulated_network import NetworkFaults
 from logstore.testing.simulated_rows import RowFaults
 from logstore.testing.simulated_store import StoreFaults
 
 KiB = 1024
+NEVER_S = 1_000_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,33 @@ class Plan:
     clocks_differ: bool = False
     """Whether each life of a broker has a date of its own, an hour off at most, and a clock that
     runs up to 2 % too fast or too slow."""
+    network: NetworkFaults = field(default_factory=NetworkFaults)
+    odd_clients: float = 0.0
+    """Share of clients that give batches up, wrap sequences, read slowly or half close."""
+    pause_s_max: float = 0.5
+    """Between two things that a client does."""
+
+    @property
+    def broker_settings(self) -> BrokerSettings:
+        """Where nothing is to be trimmed, the grace outlasts the run."""
+        given = {
+            "auto.create.topics.enable": "false",
+            "offsets.topic.num.partitions": "2",
+            "offsets.topic.replication.factor": str(self.replicas),
+        }
+        grace_ms = int((self.grace_s or NEVER_S) * 1000)
+        return HurriedSettings(given, {"logstore.delete.grace.ms": grace_ms})
+
+
+class HurriedSettings(BrokerSettings):
+    """Some numbers smaller than a user may set them: a run lasts a minute."""
+
+    def __init__(self, given: Mapping[str, str], numbers: Mapping[str, int]) -> None:
+        super().__init__(given)
+        self._numbers = numbers
+
+    def number(self, name: str, by_store: int = 0) -> int:
+        return self._numbers.get(name, super().number(name, by_store))
 
 
 def draw_cluster_plan(chance: random.Random) -> Plan:
@@ -114,4 +145,11 @@ def draw_plan(chance: random.Random) -> Plan:
         padding_bytes=chance.choice((0, 0, 3 * KiB)),
         faults_s=chance.uniform(10, 40),
         flips_bits=flips_bits,
+        network=NetworkFaults(
+            reset=maybe(0.3),
+            silent=maybe(0.2, 0.3),
+            latency_max_s=chance.choice((0.0005, 0.002, 0.02)),
+            in_pieces=maybe(0.5),
+        ),
+        odd_clients=maybe(1.0),
     )

@@ -1,119 +1,49 @@
-"""Consumers of a simulated log, from its leader or from a follower.
+"""Consumers of the simulated world: Fetch and ListOffsets, from leaders and from near followers.
 
-What is answered, and when a broker must look for a seal first, is as `broker.look` and
-`broker.sure` have it.
+A consumer with a rack asks the leader, goes where that sends it (KIP-392), and comes back when the
+follower cannot help. It judges every answer by what had been answered and acknowledged before it
+asked (`logstore.testing.history`).
 """
 
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
-from logstore.errors import Corrupt, Invalid, LogstoreError, NotFound
-from logstore.log.leader import Leader, NotLeading
-from logstore.log.log import Log
-from logstore.log.read import Chunk, Readable
+from logstore.errors import LogstoreError, Retryable
 from logstore.testing.audit import records_of_batches
-from logstore.testing.history import Partition
-from tests.simulation.clients import Client, leader_of, topic_of
-from tests.simulation.world import World
+from logstore.testing.history import Asked, Partition
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from logstore.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from tests.simulation.kafka import MAIN, Client, Place, Wire, judge_code
+from tests.simulation.world import RACKS, World
 
+FETCH, LIST_OFFSETS = 1, 2
 READ_BYTES_MAX = 20_000
 READ_ALL_S = 60.0
+FETCH_S = 12.0
+LOOK_UP_S = 35.0
+BY_ID_VERSIONS = (13, 15, 16, 18)
+BY_NAME_VERSIONS = (4, 9, 11, 12)
+EPOCH_FROM = 9
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    high_watermark: int
-    data: bytes
-    end_offset: int
+@dataclass(slots=True)
+class _Fetched:
+    """One partition of one answer, and whose answer it is."""
+
+    data: PartitionData
+    is_leader: bool
+    broker_epoch: int
+    response: Any
 
 
-class OffsetOutOfRange(Invalid):
-    """The log begins above the offset asked for."""
-
-    def __init__(self, log_start: int) -> None:
-        super().__init__(f"log start={log_start}")
-        self.log_start = log_start
-
-
-Found = tuple[int, int, int] | None
-
-
-class Fetch:
-    """One request for committed batches; what is seen of the watermark counts as served."""
-
-    def __init__(
-        self, world: World, partition: Partition, offset: int, *, may_follow: bool = False
-    ) -> None:
-        self._world = world
-        self._history = world.history
-        self._partition = partition
-        self._offset = offset
-        self._may_follow = may_follow
-        self._acked_end = self._history.acked_end(partition) if world.leases_hold else 0
-        """What had been acknowledged when the client asked."""
-
-    async def answer(self, log: Log) -> Fetched:
-        if not log.vouches:
-            await log.look_for_seal()
-        found = self._find(log)
-        if isinstance(found, Leader) and self._offset > found.log_end:
-            await log.look_for_seal()
-            self._world.violate(f"H14: log end went back {self._partition} offset={self._offset}")
-        end = found.last_stable_offset
-        is_leader = isinstance(found, Leader)
-        leader_epoch = found.leader_epoch if is_leader else None
-        self._history.serve_watermark(self._partition, log.epoch, leader_epoch, end)
-        self._history.serve_log_start(self._partition, log.epoch, found.log_start)
-        if is_leader:
-            self._history.answer_fetch(self._partition, end, self._acked_end)
-        else:
-            self._world.seen["read from a follower"] += 1
-        # A follower may know of a later log start than of what is committed.
-        if is_leader and not found.log_start <= end <= found.high_watermark <= found.log_end:
-            offsets = (found.log_start, end, found.high_watermark, found.log_end)
-            self._world.violate(f"offsets are out of order {self._partition} {offsets}")
-        if self._offset < found.log_start:
-            raise OffsetOutOfRange(found.log_start)
-        if self._offset >= end:
-            return Fetched(end, b"", self._offset)
-        chunk = log.read_in_memory(found, self._offset, end, READ_BYTES_MAX)
-        if chunk is None:
-            chunk = await self._read_cold(log, found, end)
-        return Fetched(end, b"".join(chunk.buffers), chunk.end_offset)
-
-    def _find(self, log: Log) -> Readable:
-        topic, number = topic_of(log, self._partition), self._partition.number
-        leader = topic.leaders.get(number)
-        if leader is not None and not leader.is_released:
-            return leader
-        followed = topic.followers.get(number) if self._may_follow else None
-        if followed is None or not followed.is_ready:
-            raise NotLeading("not led here")
-        return followed
-
-    async def _read_cold(self, log: Log, found: Readable, end: int) -> Chunk:
-        """What is gone below the log start that somebody asked for is gone in good order."""
-        try:
-            return await log.read(found, self._offset, end, READ_BYTES_MAX)
-        except (NotFound, Corrupt) as error:
-            history = self._history
-            if history.is_deleted(self._partition.topic_id):
-                raise NotLeading("the topic is gone") from error
-            if history.start_asked(self._partition) <= self._offset:
-                if isinstance(error, NotFound):
-                    self._world.violate(f"H1: gone {self._partition} {self._offset}: {error!r}")
-                raise
-            self._world.seen[f"trimmed under a read: {type(error).__name__}"] += 1
-            raise OffsetOutOfRange(max(found.log_start, self._offset)) from error
-
-
-async def look_up(partition: Partition, timestamp: int, log: Log) -> tuple[int, Found, Found, int]:
-    """The end it was answered for, first record from `timestamp` on, latest record, log start."""
-    leader = leader_of(log, partition)
-    end = leader.last_stable_offset
-    first = await log.offset_for_time(leader, timestamp, end)
-    return end, first, await log.offset_of_max_timestamp(leader, end), leader.log_start
+class NoAnswer(Retryable):
+    """No broker, no answer, or one that sends the client elsewhere."""
 
 
 class Reader(Client):
@@ -122,73 +52,218 @@ class Reader(Client):
     def __init__(self, world: World, name: str = "reader") -> None:
         super().__init__(world)
         self.name = name
+        self._near: dict[Partition, int] = {}
+        """Followers that leaders named."""
 
     async def run(self) -> None:
-        chance = self.world.chance
-        while not self.world.is_healed:
-            await self.world.clock.sleep_s(chance.uniform(0, 0.5))
-            if not self.world.live_topics:
+        world, chance = self.world, self.world.chance
+        while not world.is_healed:
+            await self.pause(world.plan.pause_s_max / 2)
+            if not world.live_topics:
                 continue
-            topic_id = chance.choice(list(self.world.live_topics))
-            partition = Partition(topic_id, chance.randrange(self.world.live_topics[topic_id][1]))
+            topic_id = chance.choice(list(world.live_topics))
+            partition = Partition(topic_id, chance.randrange(world.live_topics[topic_id][1]))
             if chance.random() < 0.1:
-                self.world.history.assign(self.name, partition, 0)
-            follower = chance.random() < self.world.plan.follower_reads
-            with suppress(LogstoreError, TimeoutError):
+                world.history.assign(self.name, partition, 0)
+            follower = chance.random() < world.plan.follower_reads
+            try:
                 if chance.random() < 0.2:
                     await self.look_up(partition)
                 else:
                     await self.read_once(partition, follower=follower)
+            except LogstoreError:
+                await self.refresh()
 
-    async def read_once(self, partition: Partition, *, follower: bool = False) -> bool:
-        """One fetch; whether it brought anything."""
-        history = self.world.history
+    # Fetching
+
+    async def read_once(
+        self, partition: Partition, *, follower: bool = False, wait_ms: int | None = None
+    ) -> bool:
+        """One fetch; whether it brought anything. Raises `NoAnswer`."""
+        history, world = self.world.history, self.world
         offset = history.position(self.name, partition)
-        fetch = Fetch(self.world, partition, offset, may_follow=follower)
-        try:
-            got = await self.call(fetch.answer, 10.0, partition, follower=follower)
-        except OffsetOutOfRange as error:
-            # As a consumer that resets to the earliest offset.
-            self.world.seen["out of range"] += 1
-            history.assign(self.name, partition, error.log_start)
-            raise
-        records = [(one.offset, one.value) for one in records_of_batches(got.data)]
-        if records and records[-1][0] >= got.high_watermark:
-            self.world.violate(f"read above the high watermark offset={records[-1][0]}")
+        asked = history.ask(partition)
+        if not world.leases_hold:
+            asked = history.ask_in_doubt(asked)
+        got = await self._fetch(partition, offset, follower=follower, wait_ms=wait_ms)
+        one, code = got.data, got.data.error_code
+        if one.preferred_read_replica >= 0:
+            self._near[partition] = one.preferred_read_replica
+            world.seen["sent to a near replica"] += 1
+            raise NoAnswer("asked to read elsewhere")
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            await self._out_of_range(partition, offset, got)
+        elif code:
+            self._near.pop(partition, None)
+            self.follow_hint(partition, got.response, one.current_leader)
+            if not history.is_deleted(partition.topic_id):
+                self._judge_code(partition, offset, code)
+            raise NoAnswer(f"refused: {ErrorCode(code).name}")
+        self._judge_offsets(asked, got)
+        records = [(r.offset, r.value) for r in records_of_batches(_bytes_of(one.records))]
+        end = one.high_watermark if one.last_stable_offset < 0 else one.last_stable_offset
+        if records and records[-1][0] >= max(end, one.high_watermark):
+            world.violate(f"read above the high watermark offset={records[-1][0]}")
         # The first batch may begin below what was asked for.
         history.poll(self.name, partition, [one for one in records if one[0] >= offset])
         return history.position(self.name, partition) > offset
 
+    async def _fetch(
+        self, partition: Partition, offset: int, *, follower: bool, wait_ms: int | None
+    ) -> _Fetched:
+        world, chance = self.world, self.world.chance
+        wire, place, is_leader = await self._whom_to_ask(partition, follower=follower)
+        is_main = world.live_topics.get(partition.topic_id, ("", 0))[0] == MAIN
+        version = chance.choice((*BY_NAME_VERSIONS, *BY_ID_VERSIONS) if is_main else BY_ID_VERSIONS)
+        epoch = place.leader_epoch if version >= EPOCH_FROM else -1
+        wanted = FetchPartition(partition.number, epoch, offset)
+        wanted.partition_max_bytes = READ_BYTES_MAX
+        request = FetchRequest(
+            -1,
+            chance.choice((0, 100, 500)) if wait_ms is None else wait_ms,
+            1,
+            READ_BYTES_MAX * 2,
+            chance.randrange(2),
+            topics=[FetchTopic(MAIN if is_main else "", partition.topic_id, [wanted])],
+        )
+        if follower:
+            request.rack_id = chance.choice(RACKS)
+        if chance.random() < world.plan.odd_clients / 10:
+            wire.read_nothing_for(chance.uniform(0.1, 5.0))
+            world.seen["slow consumers"] += 1
+        answer = await self.ask(wire, FETCH, version, request, FETCH_S)
+        if answer is None:
+            self._near.pop(partition, None)
+            raise NoAnswer("no answer")
+        one = answer.responses[0].partitions[0]
+        world.seen["read from a follower"] += not is_leader and bool(one.records)
+        # Without an epoch in the request a broker answers as whatever it is.
+        is_leader = is_leader and version >= EPOCH_FROM
+        return _Fetched(one, is_leader, wire.broker_epoch, answer)
+
+    async def _whom_to_ask(
+        self, partition: Partition, *, follower: bool
+    ) -> tuple[Wire, Place, bool]:
+        place = await self.place_of(partition)
+        if place is None:
+            raise NoAnswer("no leader is known")
+        near = self._near.get(partition) if follower else None
+        wire = await self.wire_to_broker(place.leader if near is None else near)
+        if wire is None:
+            self._near.pop(partition, None)
+            self.forget(partition)
+            raise NoAnswer("no connection")
+        return wire, place, near is None
+
+    def _judge_code(self, partition: Partition, offset: int, code: int) -> None:
+        """Below a log start that was asked for anything may be gone under a read."""
+        if offset >= self.world.history.start_asked(partition):
+            judge_code(self.world, code, "fetch")
+        else:
+            self.world.seen[f"trimmed under a read: {ErrorCode(code).name}"] += 1
+
+    def _judge_offsets(self, asked: Asked, got: _Fetched) -> None:
+        """What the answer says of the log."""
+        one, partition = got.data, asked.partition
+        place = self._places.get(partition)
+        leader_epoch = place.leader_epoch if got.is_leader and place is not None else None
+        stable = one.last_stable_offset
+        is_ordered = one.log_start_offset <= stable <= one.high_watermark
+        # A follower may know of a later log start than of what is committed.
+        if leader_epoch is not None and one.log_start_offset >= 0 and not is_ordered:
+            offsets = (one.log_start_offset, stable, one.high_watermark)
+            self.world.violate(f"offsets are out of order {partition} {offsets}")
+        log_start = one.log_start_offset
+        if log_start < 0:
+            log_start = asked.starts.get(got.broker_epoch, 0)  # version 4 does not tell
+        self.world.history.answer(
+            asked,
+            broker_epoch=got.broker_epoch,
+            leader_epoch=leader_epoch,
+            watermark=one.high_watermark,
+            log_start=log_start,
+        )
+
+    async def _out_of_range(self, partition: Partition, offset: int, got: _Fetched) -> None:
+        """As a consumer that resets to the earliest offset. Raises `NoAnswer`."""
+        world = self.world
+        log_start = got.data.log_start_offset
+        if not got.is_leader:
+            self._near.pop(partition, None)
+            self.forget(partition)
+            raise NoAnswer("a follower does not have it: ask the leader")
+        if offset >= max(log_start, 0) and not world.history.is_deleted(partition.topic_id):
+            world.violate(f"H14: log end went back {partition} offset={offset} start={log_start}")
+        earliest = await self._list(partition, EARLIEST)
+        if earliest.offset > offset:
+            world.history.assign(self.name, partition, earliest.offset)
+            world.seen["out of range"] += 1
+        raise NoAnswer("begins again at the earliest offset")
+
+    # Looking up
+
+    async def _list(self, partition: Partition, timestamp: int) -> Any:
+        found = await self.leader_of(partition)
+        if found is None:
+            raise NoAnswer("no leader is known")
+        name = self.world.live_topics.get(partition.topic_id, ("", 0))[0]
+        wanted = ListOffsetsPartition(partition.number, found[1].leader_epoch, timestamp)
+        request = ListOffsetsRequest(-1, 0, [ListOffsetsTopic(name, [wanted])])
+        version = self.world.chance.choice((7, 8, 10))
+        answer = await self.ask(found[0], LIST_OFFSETS, version, request, LOOK_UP_S)
+        if answer is None:
+            raise NoAnswer("no answer")
+        one = answer.topics[0].partitions[0]
+        is_known = self.world.live_topics.get(partition.topic_id, ("", 0))[0] == name
+        if one.error_code or not is_known:
+            if is_known:
+                judge_code(self.world, one.error_code, "list offsets")
+            self.forget(partition)
+            raise NoAnswer(f"refused: {ErrorCode(one.error_code).name}")
+        return one
+
     async def look_up(self, partition: Partition) -> None:
-        """The first record at or after some time, and the one with the largest."""
+        """The first record at or after some time, the one with the largest, and both ends."""
         history, world = self.world.history, self.world
         known = history.known(partition)
-        if not known:
+        if not known or world.live_topics.get(partition.topic_id, ("", 0))[0] != MAIN:
             return
-        timestamp = world.timestamps[world.chance.choice(list(known.values()))]
-        timestamp += world.chance.randrange(2)
-        handler = partial(look_up, partition, timestamp)
-        end, first, largest, log_start = await self.call(handler, 10.0, partition)
+        chance, acked_end = world.chance, history.acked_end(partition)
+        timestamp = world.timestamps[chance.choice(list(known.values()))] + chance.randrange(2)
+        log_start = history.start_asked(partition)
+        first = await self._list(partition, timestamp)
         log_start = max(log_start, history.start_asked(partition))
         times = {o: world.timestamps[value] for o, value in known.items() if o >= log_start}
-        before = end if first is None else first[0]
+        before = first.offset if first.offset >= 0 else acked_end
         missed = [at for at, time in times.items() if at < before and time >= timestamp]
-        if missed or (first is not None and first[1] < timestamp):
+        if missed or (first.offset >= 0 and first.timestamp < timestamp):
             world.violate(f"time {timestamp} found {first} missed {missed[:3]} {partition}")
-        most = max((time for at, time in times.items() if at < end), default=-1)
-        if most >= 0 and (largest is None or largest[1] < most):
+        largest = await self._list(partition, MAX_TIMESTAMP)
+        most = max(world.timestamps[value] for value in known.values())
+        # Where the first record with the largest of all times is deleted, none is found.
+        is_deleted = largest.offset < 0 and history.start_asked(partition) > 0
+        if not is_deleted and largest.timestamp < most:
             world.violate(f"largest timestamp {most} found {largest} {partition}")
+        end = await self._list(partition, LATEST)
+        if world.leases_hold:
+            history.answer_fetch(partition, end.offset, acked_end, "latest")
         world.seen["times looked up"] += 1
 
     async def read_all(self, partition: Partition, *, follower: bool = False) -> None:
-        """From the start to the end, from whoever leads; raises what goes on for a minute."""
+        """From the start to the end; raises what goes on for a minute."""
         self.world.history.assign(self.name, partition, 0)
         until_s = self.world.clock.monotonic_s() + READ_ALL_S
         while True:
             try:
-                if not await self.read_once(partition, follower=follower):
+                if not await self.read_once(partition, follower=follower, wait_ms=0):
                     return
-            except (LogstoreError, TimeoutError):
+            except LogstoreError:
                 if self.world.clock.monotonic_s() > until_s:
                     raise
                 await self.world.clock.sleep_s(0.1)
+                if partition not in self._near:
+                    await self.refresh()
+
+
+def _bytes_of(records: Any) -> bytes:
+    return b"" if records is None else bytes(records)

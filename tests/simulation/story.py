@@ -1,46 +1,45 @@
 """The story of one seed: clients at work, harm done to brokers, then everything healed."""
 
 import asyncio
-from collections.abc import Callable
-from functools import partial
 
-from broker.cluster.controller import Controller
-from broker.cluster.settings import ControllerSettings
-from logstore.config.broker import BrokerSettings
-from logstore.errors import Corrupt, LogstoreError, Refused
-from logstore.log.log import Log
-from logstore.rows import ChainRow
+from logstore.errors import LogstoreError
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import simulate
-from logstore.trimming import Trimmer, only, sealed
 from tests.simulation.admins import Admin, Deleter, Mover
-from tests.simulation.clients import Client, Producer, crowd_in
+from tests.simulation.alarms import HeardAlarms
+from tests.simulation.clients import Producer, crowd_in
 from tests.simulation.direct_reader import DirectReader
 from tests.simulation.harms import do_harm, start_all
+from tests.simulation.kafka import MAIN, Client
 from tests.simulation.plan import Plan
 from tests.simulation.readers import Reader
 from tests.simulation.world import LIMIT_S, LIVENESS_S, World, is_gone
 
-TRIM_PERIOD_S = 3.0
 DIRECT_READS_MAX = 1_000
 
 
 def play(seed: int, plan: Plan | None = None) -> World:
     """The world as it ended. Raises nothing for what the log did wrong: see `violations`."""
     world = World(seed, plan)
-    simulate(_play(world), limit_s=LIMIT_S)
+    with HeardAlarms(world.hear_alarm):
+        simulate(_play(world), limit_s=LIMIT_S)
     return world
 
 
 async def _play(world: World) -> None:
+    try:
+        await _tell(world)
+    finally:
+        world.end()
+
+
+async def _tell(world: World) -> None:
     await world.create()
-    if len(world.brokers) > 1:
-        world.attach = partial(attach, world)
     await start_all(world)
     admin = Admin(world)
     await create_main(world, admin)
     producers = [
-        Producer(world, f"p{number}", 1_000 + number if number < world.plan.idempotent else None)
+        Producer(world, f"p{number}", idempotent=number < world.plan.idempotent)
         for number in range(world.plan.idempotent + world.plan.plain)
     ]
     async with asyncio.TaskGroup() as tasks:
@@ -51,19 +50,16 @@ async def _play(world: World) -> None:
         await do_harm(world)
         await heal(world, producers)
     await read_everything(world)
+    world.count_trimming()
     world.check(all_was_read=True)
 
 
 async def create_main(world: World, admin: Admin) -> None:
     """The topic that is there from the beginning."""
-    while not world.live_topics:
-        try:
-            await admin.create("main", world.plan.partitions)
-        except (LogstoreError, TimeoutError):
-            if world.primary is None or is_gone(world.primary):
-                await world.start()
-            if await _exists_already(world):
-                break
+    while not await admin.create(MAIN, world.plan.partitions):
+        if world.primary is None or is_gone(world.primary):
+            await world.start()
+        await world.clock.sleep_s(0.1)
 
 
 def _others(world: World) -> list[Client]:
@@ -76,49 +72,6 @@ def _others(world: World) -> list[Client]:
     if world.plan.moves:
         others.append(Mover(world))
     return others
-
-
-def attach(world: World, log: Log, tasks: asyncio.TaskGroup) -> None:
-    """What every broker runs; there are no sockets here, so the lease alone tells of deaths."""
-    controller = Controller(log, ControllerSettings.of(BrokerSettings()))
-    world.controllers[log] = controller
-    tasks.create_task(controller.run())
-    if world.plan.grace_s:
-        tasks.create_task(trim(world, log, lambda: controller.is_active))
-
-
-async def trim(world: World, log: Log, is_controller: Callable[[], bool]) -> None:
-    """As `broker.trimming`, in more of a hurry."""
-    mine, trimmer = (
-        only(log.epoch),
-        Trimmer(log.cluster_id, grace_ms=int(world.plan.grace_s * 1000)),
-    )
-
-    def wanted(epoch: int, row: ChainRow) -> bool:
-        return mine(epoch, row) or (is_controller() and sealed(epoch, row))
-
-    while True:
-        await log.performer.clock.sleep_s(TRIM_PERIOD_S * (0.75 + world.chance.random() / 2))
-        try:
-            done = await trimmer.trim_once(log.performer, wanted)
-            world.seen["forgotten stretches"] += await log.forget_ended()
-        except (Corrupt, Refused) as error:
-            if not world.plan.flips_bits:
-                world.violate(f"trimming alarms: {error!r}")
-        except LogstoreError:
-            continue
-        else:
-            world.seen["trim points"] += len(done.published)
-            world.seen["segments deleted"] += sum(done.deleted.values())
-
-
-async def _exists_already(world: World) -> bool:
-    """The answer to a creation was lost; the topic may be there all the same."""
-    life = world.primary
-    topic = None if life is None or life.log is None else life.log.topics.get("main")
-    if topic is not None:
-        world.live_topics[topic.topic_id] = (topic.name, topic.partition_count)
-    return topic is not None
 
 
 async def _crowds(world: World) -> None:

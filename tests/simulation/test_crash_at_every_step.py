@@ -10,7 +10,6 @@ import pytest
 
 from logstore.chains.flush import FlushSettings
 from logstore.chains.writer import ChainLimits
-from logstore.errors import LogstoreError
 from logstore.log.log import LogSettings
 from logstore.testing.process_loop import simulate
 from logstore.testing.simulated_rows import RowFaults
@@ -68,7 +67,7 @@ async def _play(world: World, victim: Victim, step: int) -> bool:
     await world.create()
     first = world.spawn(dies_at_step=step if victim == "serving" else None)
     await world.until(lambda: first.is_serving or is_gone(first), 10.0)
-    producers = [Producer(world, f"p{number}", 1_000 + number) for number in range(2)]
+    producers = [Producer(world, f"p{number}") for number in range(2)]
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(_create_topics(world))
         for client in (*producers, Reader(world)):
@@ -89,6 +88,7 @@ async def _play(world: World, victim: Victim, step: int) -> bool:
         await heal(world, producers)
     await read_everything(world)
     world.check()
+    world.end()
     return died
 
 
@@ -96,9 +96,6 @@ async def _create_topics(world: World) -> None:
     """Until one is there for certain; whatever a crash left behind of it."""
     admin = Admin(world)
     number = 0
-    while not world.live_topics:
-        try:
-            await admin.create(f"topic-{number}", world.plan.partitions)
-        except (LogstoreError, TimeoutError):
-            number += 1
-            await world.clock.sleep_s(0.1)
+    while not await admin.create(f"topic-{number}", world.plan.partitions):
+        number += 1
+        await world.clock.sleep_s(0.1)

@@ -5,6 +5,7 @@ broker starts, and it must get on: every client finishes, everything acknowledge
 """
 
 import asyncio
+import logging
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -12,11 +13,14 @@ from functools import partial
 from hashlib import blake2b
 
 from broker.cluster.controller import Controller
+from broker.connection import Connection
+from broker.life import Serving
 from logstore.chains.identity import Identity, ensure_identity
 from logstore.chains.keys import segment_key
 from logstore.clock import Clock
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
 from logstore.history.delta import Tables
+from logstore.log.asked_tables import AskedTables
 from logstore.log.log import Log
 from logstore.objects.memory import MemoryObjects
 from logstore.objects.store import BlockingObjectStore
@@ -27,11 +31,12 @@ from logstore.rows import BROKER, CHAIN, BrokerRow, BrokerStatus, ChainRow, Chai
 from logstore.segments.format import HEADER_BYTES, SegmentKind, decode_header
 from logstore.testing.audit import Audit, audit
 from logstore.testing.history import History, Partition
-from logstore.testing.simulated_broker import Attach, SimulatedBroker
+from logstore.testing.simulated_network import NetworkFaults, SimulatedNetwork
 from logstore.testing.simulated_rows import RowFaults, SimulatedRows, at_once
 from logstore.testing.simulated_store import SimulatedStore, StoreFaults
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock
 from tests.simulation.plan import Plan, draw_plan
+from tests.simulation.served import PORT, NoTables, ServedBroker
 
 BROKER_ID = 7
 HOUR_MS = 3_600_000
@@ -39,6 +44,8 @@ RATE_OFF_MAX = 0.02
 START_S = 90.0
 LIVENESS_S = 120.0
 LIMIT_S = 3_000.0
+TRIM_PERIOD_S = 3.0
+RACKS = ("here", "there")
 
 
 class World:
@@ -57,12 +64,12 @@ class World:
         self.stores = {broker: self._store() for broker in self.brokers}
         """The way of each broker to the store; what is stored is the same."""
         self.registries = {broker: self._registry() for broker in self.brokers}
-        self.lives: list[SimulatedBroker] = []
-        self.primaries: dict[int, SimulatedBroker | None] = dict.fromkeys(self.brokers)
+        self.lives: list[ServedBroker] = []
+        self.primaries: dict[int, ServedBroker | None] = dict.fromkeys(self.brokers)
         """The life of each broker that ought to serve."""
-        self.attach: Attach | None = None
         self.tables: Callable[[BlockingObjectStore], Tables] | None = None
         """Opens the topics' tables for a broker; None: there are none."""
+        self.trim_period_s = TRIM_PERIOD_S
         self.controllers: dict[Log, Controller] = {}
         """Of every life there was."""
         self.is_over = False
@@ -71,7 +78,10 @@ class World:
         self.live_topics: dict[bytes, tuple[str, int]] = {}
         self.timestamps: dict[bytes, int] = {}
         self.lines: list[str] = []
-        self._fenced: list[SimulatedBroker] = []
+        self.network: SimulatedNetwork
+        """From `create` on."""
+        self._fenced: list[Log] = []
+        self._epochs: dict[object, int] = {}
         self._lock = 0
 
     def _store(self) -> SimulatedStore:
@@ -91,6 +101,23 @@ class World:
     def violate(self, text: str) -> None:
         self.trace(f"VIOLATION {text}")
         self.violations.append(text)
+
+    def hear_alarm(self, record: logging.LogRecord) -> None:
+        """A broker told its operator of something that does not pass by itself: is it so?"""
+        text = f"{record.name}: {record.getMessage()}"
+        if record.exc_info is not None:
+            self.violate(f"{text} {record.exc_info[1]!r}")
+            return
+        self.trace(f"alarm {text}")
+        if record.name == "broker.alarms" and isinstance(record.args, tuple):
+            topic_id, number, offset, *_ = record.args
+            partition = Partition(bytes.fromhex(str(topic_id)), int(str(number)))
+            is_deleted = self.history.is_deleted(partition.topic_id)
+            if is_deleted or int(str(offset)) < self.history.start_asked(partition):
+                self.seen["gone under a read"] += 1
+                return
+        if not self.plan.flips_bits:
+            self.violate(f"false alarm: {text}")
 
     def performer(self, broker: int = BROKER_ID) -> Performer:
         """For one life of a broker, or for somebody who reads by the same ways."""
@@ -121,6 +148,7 @@ class World:
     def heal(self) -> None:
         self.is_healed = True
         self._set_faults(StoreFaults(), RowFaults())
+        self.network.faults = NetworkFaults()
 
     def _set_faults(self, store: StoreFaults, rows: RowFaults) -> None:
         for one in self.stores.values():
@@ -130,6 +158,7 @@ class World:
 
     async def create(self) -> None:
         """An empty log, made while all is well."""
+        self.network = SimulatedNetwork(self.chance, self.plan.network, self.seen)
         self._set_faults(StoreFaults(), RowFaults())
         self.identity = await self.performer().run(ensure_identity("memory:"))
         self._set_faults(self.plan.store, self.plan.rows)
@@ -142,20 +171,27 @@ class World:
         *,
         new_lock: bool = False,
         dies_at_step: int | None = None,
-    ) -> SimulatedBroker:
+    ) -> ServedBroker:
         assert self.identity is not None
         self._lock += new_lock
-        life = SimulatedBroker(
-            f"life {len(self.lives)} of broker {broker}",
-            self.performer(broker),
+        number = len(self.lives)
+        performer = self.performer(broker)
+        life = ServedBroker(
+            f"life {number} of broker {broker}",
+            performer,
             self.identity,
+            self.network,
+            (f"life-{number}", PORT),
             broker=broker,
+            rack=RACKS[broker % len(RACKS)],
             lock=f"lock {self._lock} of broker {broker}",
-            settings=self.plan.settings,
+            settings=self.plan.broker_settings,
+            log_settings=self.plan.settings,
+            open_tables=self.tables,
+            asked_tables=self.asked_tables(performer),
+            trim_period_s=self.trim_period_s,
             dies_at_step=dies_at_step,
-            lingers_s=self.chance.choice((0.0, 0.0, 1.0, 4.0)),
-            attach=self.attach,
-            tables=self.tables,
+            on_serving=self._serves,
         )
         self.trace(f"{life.process.name} starts lock={life.lock} dies_at={dies_at_step}")
         self.lives.append(life)
@@ -163,7 +199,7 @@ class World:
 
     async def start(
         self, broker: int = BROKER_ID, *, new_lock: bool = False, attempts_max: int = 60
-    ) -> SimulatedBroker:
+    ) -> ServedBroker:
         """Start until a broker serves, as a service manager would."""
         for attempt in range(attempts_max):
             dies_at = None
@@ -190,7 +226,28 @@ class World:
             await self.clock.sleep_s(self.chance.uniform(0, 1.0))
         raise AssertionError("no start succeeds")
 
-    def judge_end(self, life: SimulatedBroker) -> None:
+    def asked_tables(self, performer: Performer) -> AskedTables:
+        """What retention and trimming of one broker ask of tables."""
+        return NoTables()
+
+    def _serves(self, life: ServedBroker, serving: Serving) -> None:
+        log = serving.broker.log
+        self.controllers[log] = serving.controller
+        self._epochs[serving.broker.clients] = log.epoch
+        self.seen["epochs after a fence"] += len(life.logs) > 1
+
+    def count_trimming(self) -> None:
+        for life in self.lives:
+            if life.serving is not None:
+                self.seen["trim points"] += life.serving.trimming.published_count
+                self.seen["segments deleted"] += life.serving.trimming.deleted_count
+
+    def epoch_behind(self, protocol: object) -> int:
+        """The broker epoch that accepted a connection; 0 for none."""
+        clients = protocol.clients if isinstance(protocol, Connection) else None
+        return self._epochs.get(clients, 0)
+
+    def judge_end(self, life: ServedBroker) -> None:
         """A life that ended by itself: had it a right to?"""
         if not life.ended.is_set() or life.error is None:
             return
@@ -206,11 +263,11 @@ class World:
 
     def _judge_fences(self) -> None:
         """A broker stops for good only when somebody did fence it."""
-        for life in self.lives:
-            log = life.log
-            if log is None or not log.fenced.is_set() or life in self._fenced:
+        pairs = [(life, log) for life in self.lives for log in life.logs]
+        for life, log in pairs:
+            if not log.fenced.is_set() or log in self._fenced:
                 continue
-            self._fenced.append(life)
+            self._fenced.append(log)
             chain = at_once(self.rows.get(CHAIN, chain_sk(log.epoch)))
             broker = at_once(self.rows.get(BROKER, str(life.broker)))
             assert chain is not None and broker is not None
@@ -235,11 +292,11 @@ class World:
         return not self.seen["twin"]
 
     @property
-    def primary(self) -> SimulatedBroker | None:
+    def primary(self) -> ServedBroker | None:
         """The life of the first broker."""
         return self.primaries[BROKER_ID]
 
-    def active_controller(self) -> SimulatedBroker | None:
+    def active_controller(self) -> ServedBroker | None:
         """The life that acts as the controller now."""
         for life in self.lives:
             controller = None if life.log is None else self.controllers.get(life.log)
@@ -247,26 +304,10 @@ class World:
                 return life
         return None
 
-    def pick(
-        self, partition: Partition | None = None, *, follower: bool = False
-    ) -> SimulatedBroker | None:
-        """A broker to connect to, zombies too; mostly the leader of `partition`, by somebody.
-
-        With `follower` rather another replica.
-        """
+    def pick(self) -> ServedBroker | None:
+        """A broker to connect to, zombies too."""
         serving = [life for life in self.lives if life.is_serving]
-        if not serving:
-            return None
-        asked = self.chance.choice(serving)
-        if partition is None or self.chance.random() < 0.1:
-            return asked
-        topic = None if asked.log is None else asked.log.topics_by_id.get(partition.topic_id)
-        if topic is None or partition.number >= topic.partition_count:
-            return asked
-        row = topic.rows[partition.number]
-        wanted = set(row.replicas) - {row.broker} if follower else {row.broker}
-        suiting = [life for life in serving if life.broker in wanted]
-        return self.chance.choice(suiting) if suiting else asked
+        return self.chance.choice(serving) if serving else None
 
     async def until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         deadline_s = self.clock.monotonic_s() + timeout_s
@@ -282,6 +323,11 @@ class World:
     def audit(self) -> Audit:
         """What is stored, looked through."""
         return audit(self.objects, self.rows)
+
+    def end(self) -> None:
+        """Nobody is to start again while the last tasks are cancelled."""
+        for life in self.lives:
+            life.stop()
 
     def check(self, *, all_was_read: bool = False) -> Audit:
         """Audit what is stored, and compare it with what clients saw."""
@@ -302,9 +348,9 @@ class World:
         return found
 
 
-def is_gone(life: SimulatedBroker) -> bool:
+def is_gone(life: ServedBroker) -> bool:
     return life.process.is_dead or life.ended.is_set()
 
 
-def _is_settled(life: SimulatedBroker) -> bool:
+def _is_settled(life: ServedBroker) -> bool:
     return life.is_serving or is_gone(life)

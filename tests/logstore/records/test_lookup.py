@@ -42,6 +42,15 @@ def test_of_equally_late_records_the_first_is_found() -> None:
     assert record_with_max_timestamp(batch) == (9, 5)
 
 
+def test_records_below_an_offset_do_not_count() -> None:
+    records = [Record(i, time, None, None) for i, time in enumerate((1000, 50, 900))]
+    batch = encode_batch(records, base_offset=7)
+
+    assert first_record_at_or_after(batch, 500, from_offset=7) == (7, 1000)
+    assert first_record_at_or_after(batch, 500, from_offset=8) == (9, 900)
+    assert first_record_at_or_after(batch, 950, from_offset=8) is None
+
+
 def test_with_append_time_every_record_has_it() -> None:
     records = [Record(i, 80, b"k", None) for i in range(3)]
     batch = encode_batch(records, base_offset=9, log_append_time=True)

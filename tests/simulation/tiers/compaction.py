@@ -11,7 +11,8 @@ from spark_source.compaction.leased_rows import Busy
 from spark_source.compaction.session import RunOptions
 from spark_source.compaction.summary import Summary
 from spark_source.compaction.worker import carry_out
-from tests.simulation.tiers.world import URL, TierWorld
+from tests.simulation.tiers.tables import URL
+from tests.simulation.tiers.world import TierWorld
 
 LEASE_S = 3.0
 LIFE_S_MAX = 40.0

@@ -17,7 +17,8 @@ from spark_source.progress import Plan, Progress
 from spark_source.rows import open_once, read_rows
 from spark_source.survey import Survey
 from tests.simulation.tiers.plans import Planned, Row, judge, ranges_of
-from tests.simulation.tiers.world import URL, TierWorld
+from tests.simulation.tiers.tables import URL
+from tests.simulation.tiers.world import TierWorld
 
 T = TypeVar("T")
 

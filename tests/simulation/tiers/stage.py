@@ -94,7 +94,7 @@ class _Alarms(logging.Handler):
         self._world = world
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._world.alarm(record.getMessage())
+        self._world.hear_alarm(record)
 
 
 class _Time:

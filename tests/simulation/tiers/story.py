@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from functools import partial
 from typing import Protocol
 
 from logstore.errors import LogstoreError
@@ -14,7 +13,6 @@ from tests.simulation.harms import do_harm, start_all
 from tests.simulation.plan import Plan
 from tests.simulation.readers import Reader
 from tests.simulation.story import create_main, heal
-from tests.simulation.tiers.brokers import attach
 from tests.simulation.tiers.compaction import Scheduler, compact_all
 from tests.simulation.tiers.plan import TierPlan, draw_tier_plans
 from tests.simulation.tiers.spark_batch import SparkBatch
@@ -39,13 +37,19 @@ def play_tiers(seed: int, plans: tuple[Plan, TierPlan] | None = None) -> TierWor
 
 
 async def _play(world: TierWorld) -> None:
+    try:
+        await _tell(world)
+    finally:
+        world.end()
+
+
+async def _tell(world: TierWorld) -> None:
     await world.create()
-    world.attach = partial(attach, world)
     await start_all(world)
     admin = Admin(world)
     await create_main(world, admin)
     producers = [
-        Producer(world, f"p{number}", 1_000 + number if number < world.plan.idempotent else None)
+        Producer(world, f"p{number}", idempotent=number < world.plan.idempotent)
         for number in range(world.plan.idempotent + world.plan.plain)
     ]
     actors: list[Actor] = [
@@ -65,6 +69,7 @@ async def _play(world: TierWorld) -> None:
         await do_harm(world)
         await heal(world, producers)
     await _read_everything(world)
+    world.count_trimming()
     world.check(all_was_read=True)
 
 

@@ -1,5 +1,6 @@
 """What the tables of a simulated log hold, read from its objects alone."""
 
+import random
 from dataclasses import dataclass, field
 
 from logstore.errors import LogstoreError
@@ -9,9 +10,16 @@ from logstore.history.patient import PatientStore
 from logstore.history.read import read_rows
 from logstore.history.snapshot import Snapshot
 from logstore.objects.memory import MemoryObjects
+from logstore.objects.store import BlockingObjectStore
 from logstore.testing.history import Partition, StoredRecord
 
+URL = "/simulated"
+"""Of every simulated log."""
 COLUMNS = ["offset", "value", "leader_epoch", "raw_batch"]
+
+
+def open_tables(store: BlockingObjectStore) -> Tables:
+    return Tables(URL, {}, store=PatientStore(store, random.Random(0)))
 
 
 @dataclass(slots=True)

@@ -1,14 +1,12 @@
 """A simulated world with both tiers: topics have tables, and readers that are no brokers."""
 
 import json
-import random
 from collections.abc import Callable
 
 from logstore.clock import Clock
 from logstore.errors import LogstoreError, NotFound
-from logstore.history.delta import Tables
-from logstore.history.patient import PatientStore
-from logstore.objects.store import BlockingObjectStore
+from logstore.log.asked_tables import AskedTables
+from logstore.perform import Performer
 from logstore.testing.audit import Audit, audit
 from logstore.testing.blocking_ports import BlockingRows
 from logstore.testing.history import Partition
@@ -16,12 +14,11 @@ from logstore.testing.process_loop import PROCESS
 from logstore.testing.simulated_rows import SimulatedRows
 from logstore.testing.simulated_store import SimulatedStore
 from tests.simulation.plan import Plan
+from tests.simulation.tiers.brokers import TRIM_PERIOD_S, asked_tables
 from tests.simulation.tiers.plan import TierPlan
-from tests.simulation.tiers.tables import read_tables
+from tests.simulation.tiers.tables import open_tables, read_tables
 from tests.simulation.world import World
 
-URL = "/simulated"
-"""Of every simulated log."""
 OUTSIDE = 0
 """The way to stores and registry of those who are no brokers."""
 
@@ -75,6 +72,10 @@ class TierWorld(World):
             self.rows, self.chance, plan.rows, self.seen, self.trace
         )
         self.tables = open_tables
+        self.trim_period_s = TRIM_PERIOD_S
+
+    def asked_tables(self, performer: Performer) -> AskedTables:
+        return asked_tables(performer)
 
     def _store(self) -> SimulatedStore:
         store = TierStore(self.objects, self.chance, self.plan.store, self.seen, self.trace)
@@ -126,10 +127,6 @@ class TierWorld(World):
             found.records[partition] = [*there, *above]
             found.begins[partition] = end
         return found
-
-
-def open_tables(store: BlockingObjectStore) -> Tables:
-    return Tables(URL, {}, store=PatientStore(store, random.Random(0)))
 
 
 def _shown(partition: Partition) -> str:
