@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.model.compaction import Bounds, Fault
-from tests.model.compaction_search import search_compaction
+from tests.model.compaction import Bounds, Fault, World, moves, wrong_with
+from tests.model.explore import Found, explore
 
 SAFE = Bounds(offsets=2, entries=3, ticks=3)
 SAFE_MORE = Bounds(offsets=3, entries=4, ticks=3)
@@ -42,6 +42,12 @@ FOUND_BY = {
 
 def test_every_fault_has_a_search() -> None:
     assert set(FOUND_BY) == set(Fault)
+
+
+def search_compaction(bounds: Bounds) -> Found:
+    return explore(
+        World(), lambda world: moves(world, bounds), lambda world: wrong_with(world, bounds)
+    )
 
 
 def prove(bounds: Bounds) -> None:

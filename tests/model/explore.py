@@ -1,10 +1,12 @@
-"""Every state of the world of compaction within bounds, nearest first; a trace to what is wrong."""
+"""Every state of a small world within bounds, nearest first; a trace to what is wrong."""
 
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-
-from tests.model.compaction import Bounds, World, moves, wrong_with
+from typing import TypeVar
 
 STATES_MAX = 2_000_000
+
+W = TypeVar("W", bound=Hashable)
 
 
 @dataclass(slots=True)
@@ -17,18 +19,21 @@ class Found:
     happened: set[str] = field(default_factory=set)
 
 
-def search_compaction(bounds: Bounds) -> Found:
-    found, first = Found(), World()
-    came_from: dict[World, tuple[World, str] | None] = {first: None}
+def explore(
+    first: W, moves: Callable[[W], Iterable[tuple[str, W]]], wrong_with: Callable[[W], str]
+) -> Found:
+    """`moves` names what may happen in a state; `wrong_with` is empty when nothing is wrong."""
+    found = Found()
+    came_from: dict[W, tuple[W, str] | None] = {first: None}
     waiting = [first]
     for world in waiting:
-        for name, after in moves(world, bounds):
+        for name, after in moves(world):
             found.happened.add(name)
             if after in came_from:
                 continue
             came_from[after] = (world, name)
             waiting.append(after)
-            found.wrong = wrong_with(after, bounds)
+            found.wrong = wrong_with(after)
             if found.wrong:
                 found.trace = _trace(after, came_from)
                 found.states = len(waiting)
@@ -38,7 +43,7 @@ def search_compaction(bounds: Bounds) -> Found:
     return found
 
 
-def _trace(world: World, came_from: dict[World, tuple[World, str] | None]) -> list[str]:
+def _trace(world: W, came_from: dict[W, tuple[W, str] | None]) -> list[str]:
     steps = []
     while (step := came_from[world]) is not None:
         world, name = step
