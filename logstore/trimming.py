@@ -146,7 +146,7 @@ class Trimmer:
         topics = _Topics(rows_of_topics, self._deleted)
         ends = {(key.topic_id, key.partition): end for key, end in held.items()}
         cache = IndexCache()
-        needs = Needs(topics.live, partitions, {}, ends, self._deleted)
+        needs = Needs(topics.live, partitions, {}, ends, self._deleted, topics.deleting)
         for epoch, row in chains:
             yield from self._trim_chain(cache, epoch, row, needs, topics, done, may_delete)
         return done
@@ -172,7 +172,9 @@ class Trimmer:
                 done.due += 1
                 done.due_topics.update(key.topic_id for key in front.stretches)
             case Next.DELETE:
-                yield from _check_still_allowed(cache, epoch, row, needs, topics)
+                if not (yield from _is_still_allowed(cache, epoch, row, needs, topics)):
+                    done.waiting += 1
+                    return
                 known = yield from checkpoints_of(cache, epoch, row.checkpoint)
                 done.deleted[epoch] = yield from delete_below_trim(epoch, row, known)
             case Next.RAISE:
@@ -228,6 +230,7 @@ class _Topics:
         self._rows = rows
         self._deleted = deleted
         self.live = frozenset(i for i, row in rows.items() if row.status is TopicStatus.LIVE)
+        self.deleting = frozenset(rows.keys() - self.live)
 
     def ask(self, front: Checkpoint) -> Steps[None]:
         """Ask records of those in `front` that are not live. Raises `Refused`: an old registry."""
@@ -289,7 +292,7 @@ def _hold(
     has_asked = False
     while True:
         hold = hold_of(front, replace(needs, taken=taken))
-        if hold is not None and hold.why is Why.NO_TOPIC and not has_asked:
+        if hold is not None and hold.why in (Why.NO_TOPIC, Why.DELETING) and not has_asked:
             yield from topics.ask(front)
             has_asked = True
             continue
@@ -323,15 +326,21 @@ def _last_checkpoint(epoch: int) -> Steps[int]:
     return 0 if row is None else ChainRow.of(row).checkpoint
 
 
-def _check_still_allowed(
+def _is_still_allowed(
     cache: IndexCache, epoch: int, row: ChainRow, needs: Needs, topics: _Topics
-) -> Steps[None]:
-    """Deletion asks again. Nothing that became deletable can be needed later; or all is wrong."""
+) -> Steps[bool]:
+    """Deletion asks again. Nothing that became deletable can be needed later; or all is wrong.
+
+    False: a topic is being deleted just now, so ask again once that is recorded.
+    """
     front = yield from cache.front(epoch, row.trim)
     hold = yield from _hold(cache, front, needs, topics)
+    if hold is not None and hold.why is Why.DELETING:
+        return False
     if hold is not None:
         raise Corrupt(
             f"trim point is too high, nothing is deleted: chain={epoch} trim={row.trim} "
             f"topic={hold.key.topic_id.hex()} partition={hold.key.partition}: {hold.why.value}; "
             "run: logstore fsck"
         )
+    return True

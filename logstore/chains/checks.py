@@ -163,7 +163,7 @@ def trim_problem(checkpoint: Checkpoint, needs: Needs, deleted: int = 0) -> Prob
     are lost then.
     """
     hold = hold_of(checkpoint, needs)
-    if hold is None:
+    if hold is None or hold.why is Why.DELETING:
         return None
     is_lost = hold.why is Why.DATA and deleted >= checkpoint.seq
     return Problem(

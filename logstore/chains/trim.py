@@ -32,7 +32,8 @@ class Needs:
     """What the registry says is still wanted, read after the chain rows that are judged by it.
 
     `live` are topic ids whose topic is live; `deleted` are those that may go with all their data,
-    as far as anybody asked. `taken` has, by partition, the newest leader epoch
+    as far as anybody asked; `deleting` have a row that is not live: their deletion is, or is about
+    to be, recorded. `taken` has, by partition, the newest leader epoch
     known to have a committed take entry, where somebody asked. `held` are the ends of what tables
     held a grace ago and hold now, by their own snapshots (`logstore.history.held`).
     """
@@ -42,6 +43,7 @@ class Needs:
     taken: Mapping[TopicPartition, int]
     held: Mapping[TopicPartition, int] = field(default_factory=dict)
     deleted: Collection[bytes] = frozenset()
+    deleting: Collection[bytes] = frozenset()
 
     def floor(self, partition: TopicPartition) -> int:
         """Nobody needs the log below this offset of a partition that has a row."""
@@ -55,6 +57,7 @@ class Why(Enum):
     RELEASE = "a release that nobody has taken up"
     NO_ROW = "a live topic, and no row of the partition"
     NO_TOPIC = "a topic that is not live, and no record of its deletion"
+    DELETING = "a topic that is being deleted, until that is recorded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +69,26 @@ class Hold:
 
 
 def hold_of(checkpoint: Checkpoint, needs: Needs) -> Hold | None:
-    """What forbids to trim the chain at `checkpoint`; None: nothing does."""
+    """What forbids to trim the chain at `checkpoint`; None: nothing does.
+
+    `DELETING` only where nothing else does. It is no contradiction to a trim point that was
+    published before: rows of such a topic go, and nobody reads it any more.
+    """
+    waiting: Hold | None = None
     for key, summary in checkpoint.stretches.items():
         why = _why(key, summary, needs)
-        if why is not None:
+        if why is Why.DELETING:
+            waiting = Hold(key, why)
+        elif why is not None:
             return Hold(key, why)
-    return None
+    return waiting
 
 
 def _why(key: StretchKey, summary: StretchSummary, needs: Needs) -> Why | None:
     if key.topic_id not in needs.live:
-        return None if key.topic_id in needs.deleted else Why.NO_TOPIC
+        if key.topic_id in needs.deleted:
+            return None
+        return Why.DELETING if key.topic_id in needs.deleting else Why.NO_TOPIC
     partition = (key.topic_id, key.partition)
     row = needs.rows.get(partition)
     if row is None:

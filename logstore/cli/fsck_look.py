@@ -243,7 +243,8 @@ class _Look:
         self._check_topics(topics, rows, led)
         self._found.problems += end_problems(self._tables, rows, chains)
         held = self._tables.ends(rows.keys())
-        self._check_trims(Needs(live, rows, newest_taken(chains), held, seen.deleted))
+        newest = newest_taken(chains)
+        self._check_trims(Needs(live, rows, newest, held, seen.deleted, known - live))
 
     def _holders(self) -> dict[bytes, Holder]:
         """By topic id, one place that holds data of it: a table, or the newest chain."""

@@ -136,7 +136,9 @@ class _Auditor:
         chains = {epoch: chain.seen for epoch, chain in self._found.chains.items()}
         wanted = {t.topic_id for t in topics if t.status is TopicStatus.LIVE}
         deleted = deleted_topics(self._objects)
-        self._check_trims(Needs(wanted, partitions, newest_taken(chains), self._held, deleted))
+        deleting = {topic.topic_id for topic in topics} - wanted
+        taken = newest_taken(chains)
+        self._check_trims(Needs(wanted, partitions, taken, self._held, deleted, deleting))
         # A late creation may put back rows of a topic that is being deleted; nobody reads them.
         for (topic_id, number), partition in partitions.items():
             if topic_id in wanted:
