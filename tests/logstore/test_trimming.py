@@ -19,7 +19,6 @@ from logstore.index.partition import ChainCheckpoints, locate_offset, locate_tim
 from logstore.index.rows import row_at
 from logstore.log.log import Log, LogSettings
 from logstore.log.topic_record import TOPICS, TopicRecord, put_record
-from logstore.log.topics import delete_topic
 from logstore.metadata import read_partition_row
 from logstore.objects.store import ObjectInfo
 from logstore.reader import TopicPartition
@@ -37,9 +36,7 @@ from logstore.rows import (
     partition_sk,
 )
 from logstore.segments.format import EntryKind
-from logstore.steps import Create
 from logstore.testing.audit import audit
-from logstore.testing.scripted import resume, stop_before
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from logstore.trimming import Trimmed, Trimmer, every, only, sealed
@@ -285,29 +282,6 @@ def test_a_deletion_that_is_not_recorded_yet_deletes_no_segment(status: TopicSta
         assert await written.performer.run(put_record(TopicRecord("orders", row)))
         await written.trim(passes=3)
         assert written.chain_row(1).deleted == written.chain_row(1).seal
-
-    play(story)
-
-
-def test_a_topic_that_is_deleted_in_the_grace_of_a_trim_point_raises_no_alarm() -> None:
-    """Its rows go before its deletion is recorded: nothing says then that the trim point is right,
-    and nothing that it is wrong.
-    """
-
-    async def story(written: TrimmedLog) -> None:
-        (key,) = written.records
-        await written.raise_log_start(key, 20)
-        (first,) = await written.trim()
-        assert first.published
-        steps = delete_topic("orders", key.topic_id)
-        request = await stop_before(written.performer, steps, Create)
-        (second,) = await written.trim()
-        assert (second.deleted, second.waiting) == ({}, len(first.published))
-        assert not [v for v in audit(written.objects, written.rows).violations if "S5" in v]
-
-        await written.performer.run(resume(steps, request))
-        (third,) = await written.trim()
-        assert third.deleted.keys() == first.published.keys()
 
     play(story)
 

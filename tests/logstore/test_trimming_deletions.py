@@ -1,0 +1,30 @@
+"""Trimming while a topic is being deleted."""
+
+from logstore.log.topics import delete_topic
+from logstore.steps import Create
+from logstore.testing.audit import audit
+from logstore.testing.scripted import resume, stop_before
+from tests.logstore.test_trimming import TrimmedLog, play
+
+
+def test_a_topic_that_is_deleted_in_the_grace_of_a_trim_point_raises_no_alarm() -> None:
+    """Its rows go before its deletion is recorded: nothing says then that the trim point is right,
+    and nothing that it is wrong.
+    """
+
+    async def story(written: TrimmedLog) -> None:
+        (key,) = written.records
+        await written.raise_log_start(key, 20)
+        (first,) = await written.trim()
+        assert first.published
+        steps = delete_topic("orders", key.topic_id)
+        request = await stop_before(written.performer, steps, Create)
+        (second,) = await written.trim()
+        assert (second.deleted, second.waiting) == ({}, len(first.published))
+        assert not [v for v in audit(written.objects, written.rows).violations if "S5" in v]
+
+        await written.performer.run(resume(steps, request))
+        (third,) = await written.trim()
+        assert third.deleted.keys() == first.published.keys()
+
+    play(story)
