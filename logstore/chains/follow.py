@@ -11,6 +11,7 @@ checkpoint. Entering ends with the same comparison, because it may take longer t
 """
 
 from logstore.chains.checkpoint import rebase
+from logstore.chains.keys import checkpoints_prefix, seq_of
 from logstore.chains.replay import ChainState, Stretch
 from logstore.chains.seal import read_chain_row
 from logstore.chains.walk import (
@@ -18,13 +19,17 @@ from logstore.chains.walk import (
     MissingPiece,
     Sealed,
     Seen,
+    list_patiently,
     read_chain_at,
     read_checkpoint,
     read_on,
 )
-from logstore.errors import NotFound, Retryable
+from logstore.errors import NotFound, OutcomeUnknown, Retryable
 from logstore.rows import ChainRow
 from logstore.steps import MonotonicS, Steps, sliced
+
+UNNAMED_SEGMENTS_MAX = 512
+"""Segments beyond the last checkpoint, while the row cannot be read, until the store is listed."""
 
 SEGMENTS_PER_ROW_READ = 64
 """How many new segments it takes until the chain's row is read again for a newer checkpoint."""
@@ -39,9 +44,18 @@ class Follower:
     """One chain as a reader knows it. `state` is at the first seq not seen yet."""
 
     def __init__(
-        self, cluster_id: bytes, epoch: int, *, row_age_s_max: float = ROW_AGE_S_MAX
+        self,
+        cluster_id: bytes,
+        epoch: int,
+        *,
+        row_age_s_max: float = ROW_AGE_S_MAX,
+        may_list: bool = False,
     ) -> None:
-        """`row_age_s_max`: half of the grace of deletion, or less where that is not known."""
+        """`row_age_s_max`: half of the grace of deletion, or less where that is not known.
+
+        `may_list`: where the registry is away, look for newer checkpoints in the store.
+        """
+        self._may_list = may_list
         self.epoch = epoch
         self.is_sealed = False
         self.entered_count = 0
@@ -90,8 +104,13 @@ class Follower:
             return self.state.next_seq - before
         is_seal = isinstance(found, Sealed)
         is_row_due = is_seal or (yield from self._is_row_due())
-        if not (is_row_due and (yield from self.look_at_row())):
-            self.is_sealed = is_seal
+        try:
+            if not (is_row_due and (yield from self.look_at_row())):
+                self.is_sealed = is_seal
+        except (Retryable, OutcomeUnknown):
+            if self._may_list:
+                yield from self._drop_without_the_row()
+            raise
         return self.state.next_seq - before
 
     def look_at_row(self) -> Steps[bool]:
@@ -112,6 +131,17 @@ class Follower:
                 return False
         yield from self._enter(row)
         return True
+
+    def _drop_without_the_row(self) -> Steps[None]:
+        """The registry is away, maybe for long. A checkpoint that can be found is as good as one
+        that the row names: it was put when all below it was committed.
+        """
+        if len(self.state.spans) < UNNAMED_SEGMENTS_MAX:
+            return
+        keys = yield from list_patiently(checkpoints_prefix(self.epoch))
+        there = [seq for seq in map(seq_of, keys) if seq <= self.state.next_seq]
+        if there and max(there) > self.state.checkpoint:
+            yield from self._rebase(max(there))
 
     def _is_row_due(self) -> Steps[bool]:
         if self.state.next_seq - self._row_read_at >= SEGMENTS_PER_ROW_READ:
@@ -148,11 +178,13 @@ class Follower:
 
     def _drop_what_is_summed_up(self, row: ChainRow) -> Steps[None]:
         if self.state.checkpoint < row.checkpoint <= self.state.next_seq:
-            front = yield from read_checkpoint(self.epoch, row.checkpoint)
-            rebase(self.state, front)
-            # The owner forgot its idle producers with that checkpoint; so does this copy.
-            for stretch in tuple(self.state.stretches.values()):
-                yield from sliced(stretch.state.expire_in_slices(self.state.created_ms))
+            yield from self._rebase(row.checkpoint)
+
+    def _rebase(self, checkpoint: int) -> Steps[None]:
+        rebase(self.state, (yield from read_checkpoint(self.epoch, checkpoint)))
+        # The owner forgot its idle producers with that checkpoint; so does this copy.
+        for stretch in tuple(self.state.stretches.values()):
+            yield from sliced(stretch.state.expire_in_slices(self.state.created_ms))
 
 
 def copy_of(chain: ChainState) -> ChainState:

@@ -9,7 +9,7 @@ worthless and so is this object: `fenced` is set, every waiter gets the error, n
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import Protocol
@@ -29,7 +29,6 @@ from logstore.chains.take import (
     encode_pieces,
 )
 from logstore.errors import ConditionFailed, Fenced, LogstoreError, OutcomeUnknown, Retryable
-from logstore.objects.store import Buffer
 from logstore.perform import Performer
 from logstore.records.crc32c import crc32c
 from logstore.registry.store import Condition
@@ -125,6 +124,7 @@ class ChainWriter:
         self._changed = asyncio.Event()
         self._last_began_s: float | None = None
         self._checkpoint_pending: int | None = None
+        self._is_noting = False
         self._is_putting_ahead = False
         self._closing = False
 
@@ -323,7 +323,7 @@ class ChainWriter:
             await self._changed.wait()
 
     def _is_checkpointed(self) -> bool:
-        return self._checkpoint_pending is None
+        return self._checkpoint_pending is None and not self._is_noting
 
     def _freeze(self) -> FrozenSegment:
         builder, chain = self._builder, self.chain
@@ -439,28 +439,49 @@ class ChainWriter:
         self.when_committed(seq - 1, lambda _error: committed.set())
         await committed.wait()
         if not self.fenced.is_set():
-            await self._performer.run(_store_checkpoint(self.chain.epoch, seq, encoded.parts))
+            key = checkpoint_key(self.chain.epoch, seq)
+            await self._performer.run(
+                create_parts_settled(key, encoded.parts, attempts_max=CHECKPOINT_ATTEMPTS_MAX)
+            )
             self.durable_checkpoints = tuple(self.chain.checkpoints)
             for appender in self.appenders.values():
                 appender.checkpoint_stored(seq)
+            if not self._is_noting:
+                self._is_noting = True
+                self._tasks.create_task(self._note_checkpoints())
         self._checkpoint_pending = None
         self._changed.set()
 
+    async def _note_checkpoints(self) -> None:
+        """Tell the chain's row of the newest checkpoint, until it knows.
 
-def _store_checkpoint(epoch: int, seq: int, parts: Sequence[Buffer]) -> Steps[None]:
-    yield from create_parts_settled(
-        checkpoint_key(epoch, seq), parts, attempts_max=CHECKPOINT_ATTEMPTS_MAX
-    )
-    terms = [
-        Condition("checkpoint", "<", seq),
-        Condition("status", "=", ChainStatus.OPEN.value),
-    ]
+        While the registry is away, checkpoints are made all the same and what they sum up is
+        dropped here: this broker finds them without the row, and a reader or sealer that enters by
+        an older one reads on from there, to the same state.
+        """
+        noted = 0
+        while not self.fenced.is_set() and noted < self.durable_checkpoints[-1]:
+            noted = await self._performer.run(
+                _note_checkpoint(self.chain.epoch, lambda: self.durable_checkpoints[-1])
+            )
+        self._is_noting = False
+        self._changed.set()
+
+
+def _note_checkpoint(epoch: int, newest: Callable[[], int]) -> Steps[int]:
+    """Raise `checkpoint` in the chain's row to the newest as it is when the registry answers."""
     for attempt in count(1):
+        seq = newest()
+        terms = [
+            Condition("checkpoint", "<", seq),
+            Condition("status", "=", ChainStatus.OPEN.value),
+        ]
         try:
             yield UpdateRow(CHAIN, chain_sk(epoch), {"checkpoint": seq}, terms)
-        except ConditionFailed:
-            return  # fenced meanwhile: the sealer sums up by itself
         except (Retryable, OutcomeUnknown):
             yield BackOff(attempt)  # the registry is away; producing goes on without it
+        except ConditionFailed:
+            return seq  # fenced meanwhile: the sealer sums up by itself
         else:
-            return
+            return seq
+    raise AssertionError("unreachable")

@@ -221,7 +221,9 @@ class _Chain:
         self.follower = self._new_follower()
 
     def _new_follower(self) -> Follower:
-        return Follower(self.cluster_id, self.epoch, row_age_s_max=self.row_age_s_max)
+        return Follower(
+            self.cluster_id, self.epoch, row_age_s_max=self.row_age_s_max, may_list=True
+        )
 
     @property
     def is_entered(self) -> bool:
