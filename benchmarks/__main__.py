@@ -29,6 +29,7 @@ CASES = (
         "followers",
         "registry",
         "takeover",
+        "checkpoint",
         "metadata",
         "compact",
     ),

@@ -32,6 +32,8 @@ A reader takes the front with one or two ranged reads, then single pages as it n
 """
 
 import struct
+import sys
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +61,8 @@ FORMAT = 1
 PAGE_ROWS_MAX = 4096
 SLICE_STRETCHES = 512
 SLICE_SEQS = 65_536
-"""Both some two milliseconds of work."""
+SLICE_CRC_BYTES = 4 * 1024 * 1024
+"""Each some two milliseconds of work."""
 HEADER = struct.Struct(">4sH2x16sQQQi16sqIIIIQQ")
 CRC = struct.Struct(">I")
 HEADER_BYTES = HEADER.size + CRC.size
@@ -178,8 +181,7 @@ def encode_in_slices(chain: ChainState) -> Slices[EncodedCheckpoint]:
     for at in range(0, len(chain.checkpoints), SLICE_SEQS):
         if at:
             yield
-        seqs = chain.checkpoints[at : at + SLICE_SEQS]
-        tables.append(struct.pack(f">{len(seqs)}Q", *seqs))
+        tables.append(_packed_seqs(chain.checkpoints[at : at + SLICE_SEQS]))
     tables.append(bytes(stretches.stretch_table))
     tables.append(b"".join(SPAN.pack(*span) for span in chain.spans))
     tables += [PLACE.pack(len(p.key), p.nonce) + p.key.encode() for p in chain.places]
@@ -220,9 +222,11 @@ class _Stretches:
 
     def add(self, key: StretchKey, stretch: Stretch) -> Slices[None]:
         state = yield from encode_state_in_slices(stretch.state, self._created_ms)
-        size = crc = 0
+        size, crc = sum(map(len, state.parts)), 0
         for part in state.parts:
-            size, crc = size + len(part), crc32c(part, crc)
+            crc = crc32c(part, crc)
+            if len(part) >= SLICE_CRC_BYTES // 4:
+                yield
         self.stretch_table += STRETCH.pack(
             *key,
             stretch.released,
@@ -377,13 +381,14 @@ def chain_state_in_slices(checkpoint: Checkpoint, states: bytes) -> Slices[Chain
         next_seq=checkpoint.seq,
         last_nonce=checkpoint.last_nonce,
         created_ms=checkpoint.created_ms,
-        checkpoints=[*checkpoint.earlier, checkpoint.seq],
+        checkpoints=_all_seqs(checkpoint),
     )
     view = memoryview(states)
     for number, (key, summary) in enumerate(checkpoint.stretches.items(), 1):
         end = summary.state_position + summary.state_bytes
         state = view[summary.state_position : end]
-        if len(state) != summary.state_bytes or crc32c(state) != summary.state_crc:
+        crc = yield from _crc_in_slices(state)
+        if len(state) != summary.state_bytes or crc != summary.state_crc:
             raise Corrupt(
                 f"state in a checkpoint fails its checksum: epoch={checkpoint.epoch} "
                 f"seq={checkpoint.seq} topic={key.topic_id.hex()} partition={key.partition}"
@@ -401,6 +406,14 @@ def chain_state_in_slices(checkpoint: Checkpoint, states: bytes) -> Slices[Chain
     return chain
 
 
+def _crc_in_slices(data: memoryview) -> Slices[int]:
+    crc = crc32c(data[:SLICE_CRC_BYTES])
+    for at in range(SLICE_CRC_BYTES, len(data), SLICE_CRC_BYTES):
+        yield
+        crc = crc32c(data[at : at + SLICE_CRC_BYTES], crc)
+    return crc
+
+
 def rebase(chain: ChainState, checkpoint: Checkpoint) -> None:
     """Make `chain`, which is past `checkpoint`, go on from it.
 
@@ -412,4 +425,23 @@ def rebase(chain: ChainState, checkpoint: Checkpoint) -> None:
         number = first_row_for_seq(stretch.rows, checkpoint.seq)
         stretch.rows = stretch.rows[number * ROW_BYTES :]
     chain.spans = chain.spans[dropped:]
-    chain.set_checkpoints([*checkpoint.earlier, checkpoint.seq])
+    chain.set_checkpoints(_all_seqs(checkpoint))
+
+
+def _all_seqs(checkpoint: Checkpoint) -> "array[int]":
+    """Seqs of this checkpoint and of those that it lists."""
+    earlier, seqs = checkpoint.earlier, array("Q")
+    if isinstance(earlier, PackedLines):
+        seqs.frombytes(earlier.packed)
+        if sys.byteorder == "little":
+            seqs.byteswap()
+    else:
+        seqs.extend(earlier)
+    seqs.append(checkpoint.seq)
+    return seqs
+
+
+def _packed_seqs(seqs: "array[int]") -> bytes:
+    if sys.byteorder == "little":
+        seqs.byteswap()
+    return seqs.tobytes()

@@ -10,6 +10,8 @@ point has passed what was read, or a seal lies below it, the chain is entered ag
 checkpoint. Entering ends with the same comparison, because it may take longer than the grace.
 """
 
+from collections.abc import Sequence
+
 from logstore.chains.checkpoint import rebase
 from logstore.chains.keys import checkpoints_prefix, seq_of
 from logstore.chains.replay import ChainState, Stretch
@@ -76,8 +78,9 @@ class Follower:
         return self._state
 
     @property
-    def checkpoints(self) -> tuple[int, ...]:
-        return tuple(self.state.checkpoints)
+    def checkpoints(self) -> Sequence[int]:
+        """Not to be changed, and good until the next step."""
+        return self.state.checkpoints
 
     def advance(
         self, *, width: int = 1, segments_max: int | None = None, seen: Seen | None = None
@@ -197,7 +200,7 @@ def copy_of(chain: ChainState) -> ChainState:
         last_nonce=chain.last_nonce,
         created_ms=chain.created_ms,
         entry_count=chain.entry_count,
-        checkpoints=list(chain.checkpoints),
+        checkpoints=chain.checkpoints[:],
         cut=chain.cut,
         spans=list(chain.spans),
         places=list(chain.places),

@@ -27,6 +27,11 @@ class PackedLines(Sequence[V]):
         self._lines = bytes(lines)
         self._make = make
 
+    @property
+    def packed(self) -> bytes:
+        """All lines, as they are stored."""
+        return self._lines
+
     def __len__(self) -> int:
         return len(self._lines) // self._layout.size
 

@@ -12,9 +12,11 @@ Rules kept here (safety rule 4, stretches)
     entry: so a checkpoint stays a function of its chain.
 """
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 from logstore.chains.state import PartitionState, decode_state
@@ -74,8 +76,8 @@ class ChainState:
     last_nonce: bytes = bytes(16)
     created_ms: int = 0
     entry_count: int = 0
-    checkpoints: list[int] = field(default_factory=list)
-    """Those from `cut` on, as far as this replay knows of any."""
+    checkpoints: "array[int]" = field(default_factory=partial(array, "Q"))
+    """Those from `cut` on, as far as this replay knows of any; there may be a million."""
     cut: int = 0
     spans: list[SegmentSpan] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
@@ -110,7 +112,7 @@ class ChainState:
         """
         frozen = replace(
             self,
-            checkpoints=self.checkpoints.copy(),
+            checkpoints=self.checkpoints[:],
             stretches={key: stretch.frozen_window() for key, stretch in self.stretches.items()},
         )
         self.checkpoints.append(self.next_seq)
@@ -156,7 +158,7 @@ class ChainState:
 
     def set_checkpoints(self, seqs: Sequence[int]) -> None:
         """`seqs` in order, those that were cut among them or not."""
-        self.checkpoints = list(seqs[bisect_left(seqs, self.cut) :])
+        self.checkpoints = array("Q", seqs[bisect_left(seqs, self.cut) :])
 
     def _stretch(self, key: StretchKey, header: Header) -> Stretch:
         stretch = self.stretches.get(key)

@@ -9,7 +9,7 @@ worthless and so is this object: `fenced` is set, every waiter gets the error, n
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Protocol
@@ -106,7 +106,7 @@ class ChainWriter:
         self.fenced = asyncio.Event()
         self.segment_count = 0
         self.stored_bytes = 0
-        self.durable_checkpoints: tuple[int, ...] = tuple(chain.checkpoints)
+        self.durable_checkpoints: Sequence[int] = chain.checkpoints[:]
         self._broker = broker
         self._performer = performer
         self._settings = settings
@@ -443,7 +443,7 @@ class ChainWriter:
             await self._performer.run(
                 create_parts_settled(key, encoded.parts, attempts_max=CHECKPOINT_ATTEMPTS_MAX)
             )
-            self.durable_checkpoints = tuple(self.chain.checkpoints)
+            self.durable_checkpoints = self.chain.checkpoints[:]
             for appender in self.appenders.values():
                 appender.checkpoint_stored(seq)
             if not self._is_noting:

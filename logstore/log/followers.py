@@ -13,7 +13,7 @@ its leader wrote last is nowhere else. `stretch` enters others on demand.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logstore.chains.follow import Follower, copy_of
@@ -255,7 +255,7 @@ class _Chain:
     def stretch(self, key: StretchKey) -> Stretch | None:
         return self.follower.state.stretches.get(key) if self.is_entered else None
 
-    def durable_checkpoints(self) -> tuple[int, ...]:
+    def durable_checkpoints(self) -> Sequence[int]:
         return self.follower.checkpoints
 
     async def read(self, width: int | None) -> int:

@@ -48,7 +48,7 @@ def test_a_chain_goes_on_from_its_checkpoint_as_from_its_beginning() -> None:
     states = GOLDEN[front.front_bytes : front.pages_at]
     resumed = chain_state_of(front, states)
 
-    assert resumed.checkpoints == [2]
+    assert list(resumed.checkpoints) == [2]
     assert (resumed.next_seq, resumed.last_nonce, resumed.created_ms) == (
         chain.next_seq,
         chain.last_nonce,

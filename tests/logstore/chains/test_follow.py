@@ -88,7 +88,7 @@ def test_a_follower_enters_at_the_last_checkpoint_and_not_at_the_beginning() -> 
 
             assert 0 < follower.state.checkpoint <= follower.state.next_seq
             assert new == follower.state.next_seq - follower.state.checkpoint < 20
-            assert follower.checkpoints == tuple(log.writer.chain.checkpoints)
+            assert follower.checkpoints == log.writer.chain.checkpoints
 
     run(scenario())
 
