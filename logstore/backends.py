@@ -15,17 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logstore.clock import Clock
-from logstore.errors import Invalid, Refused
+from logstore.errors import Invalid, LogstoreError, Refused
 from logstore.location import DirectoryLocation, ForeignLocation, Location
 from logstore.objects.directory import DirectoryStore
-from logstore.objects.s3_options import S3Options
+from logstore.objects.s3_options import S3Location, S3Options
 from logstore.objects.store import BlockingObjectStore, ObjectStore
 from logstore.objects.threaded import ThreadedStore
+from logstore.objects.trash import Trash
 from logstore.registry.dynamodb_url import is_table_url, parse_table_url
 from logstore.registry.sqlite import SqliteRows
 from logstore.registry.sqlite_file import Mode
 
 if TYPE_CHECKING:
+    from logstore.objects.s3_versions import S3Versions
     from logstore.registry.dynamodb import DynamoRows
     from logstore.registry.dynamodb_client import DynamoClient
 
@@ -65,6 +67,34 @@ class Backends:
         with _extra_installed():
             from logstore.objects.s3 import S3BlockingStore
         return S3BlockingStore(self.location, self._options)
+
+    def trash(self, store: BlockingObjectStore) -> Trash | None:
+        """Of a log whose store this is; None for a location that has none, whatever it is."""
+        if isinstance(self.location, DirectoryLocation):
+            return DirectoryStore(self.location.directory)
+        return self._versions(store)
+
+    def keeps_deleted(self, store: BlockingObjectStore) -> bool | None:
+        """Whether what is deleted now can be had back for a day; None: not allowed to know.
+
+        Of a bucket: whether it has versions.
+        """
+        if isinstance(self.location, DirectoryLocation):
+            return True
+        versions = self._versions(store)
+        if versions is None:
+            return False
+        try:
+            return versions.are_kept()
+        except LogstoreError:
+            return None
+
+    def _versions(self, store: BlockingObjectStore) -> "S3Versions | None":
+        if not isinstance(self.location, S3Location):
+            return None
+        with _extra_installed():
+            from logstore.objects.s3_versions import S3Versions
+        return S3Versions(self.location, self._options, store)
 
     def store(self, clock: Clock) -> ObjectStore:
         """For a broker. Clears away what brokers that died left unfinished in a directory."""

@@ -54,6 +54,8 @@ class Initialised:
     created_log: bool
     created_table: bool
     report: Report
+    keeps_deleted: bool | None
+    """Whether what is deleted can be had back for a day; None: not allowed to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class Probed:
     url: str
     registry: str | None
     report: Report
+    keeps_deleted: bool | None
 
 
 def check_arguments(url: str, registry: str | None, storage: Mapping[str, str]) -> None:
@@ -94,6 +97,7 @@ def initialise(
                 raise Refused(refusal(report))
             identity = asyncio.run(_ensure_identity(store, rows, wanted, around))
             _record(rows.blocking(), report, around)
+            keeps_deleted = backends.keeps_deleted(store)
         finally:
             rows.blocking().close()
     finally:
@@ -106,6 +110,7 @@ def initialise(
         created_log,
         created_table,
         report,
+        keeps_deleted,
     )
 
 
@@ -119,7 +124,8 @@ def probe_log(url: str, storage: Mapping[str, str], around: Surroundings) -> Pro
     try:
         known = identity_in(store)
         if known is None:
-            return Probed(location.url, None, _probe(backends, store, None, around))
+            report = _probe(backends, store, None, around)
+            return Probed(location.url, None, report, backends.keeps_deleted(store))
         rows = backends.rows(known.registry, "write").blocking()
         try:
             report = _probe(backends, store, rows, around)
@@ -127,7 +133,7 @@ def probe_log(url: str, storage: Mapping[str, str], around: Surroundings) -> Pro
                 _record(rows, report, around)
         finally:
             rows.close()
-        return Probed(location.url, known.registry, report)
+        return Probed(location.url, known.registry, report, backends.keeps_deleted(store))
     finally:
         store.close()
 

@@ -20,7 +20,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from logstore.cli.probing import checked_storage, print_report, report_json, surroundings
+    from logstore.cli.probing import (
+        checked_storage,
+        deleted_text,
+        print_report,
+        report_json,
+        surroundings,
+    )
     from logstore.initialise import initialise
 
     storage = checked_storage(options, options.registry)
@@ -33,6 +39,7 @@ def run(options: argparse.Namespace) -> int:
                 "cluster_id": done.cluster_id,
                 "created_log": done.created_log,
                 "created_table": done.created_table,
+                "keeps_deleted": done.keeps_deleted,
                 "probe": report_json(done.report),
             }
         )
@@ -42,6 +49,7 @@ def run(options: argparse.Namespace) -> int:
             ("log", f"{done.url} ({'made now' if done.created_log else 'there already'})"),
             ("registry", f"{done.registry}{' (table made now)' if done.created_table else ''}"),
             ("cluster", done.cluster_id.hex()),
+            ("deleted objects", deleted_text(done.url, done.keeps_deleted)),
         ]
     )
     print_report(done.report)

@@ -14,7 +14,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from logstore.cli.probing import checked_storage, print_report, report_json, surroundings
+    from logstore.cli.probing import (
+        checked_storage,
+        deleted_text,
+        print_report,
+        report_json,
+        surroundings,
+    )
     from logstore.errors import Refused
     from logstore.initialise import probe_log, refusal
 
@@ -22,11 +28,20 @@ def run(options: argparse.Namespace) -> int:
     probed = probe_log(options.url, storage, surroundings())
     if options.json:
         print_json(
-            {"url": probed.url, "registry": probed.registry, "probe": report_json(probed.report)}
+            {
+                "url": probed.url,
+                "registry": probed.registry,
+                "keeps_deleted": probed.keeps_deleted,
+                "probe": report_json(probed.report),
+            }
         )
         return OK if probed.report.is_accepted else FAILED
     print_facts(
-        [("store", probed.url), ("registry", probed.registry or "no log here yet: not probed")]
+        [
+            ("store", probed.url),
+            ("registry", probed.registry or "no log here yet: not probed"),
+            ("deleted objects", deleted_text(probed.url, probed.keeps_deleted)),
+        ]
     )
     print_report(probed.report)
     if not probed.report.is_accepted:

@@ -47,6 +47,17 @@ def report_json(report: Report) -> dict[str, Any]:
     }
 
 
+def deleted_text(url: str, keeps_deleted: bool | None) -> str:
+    """Whether `logstore restore` can take back what was deleted by mistake."""
+    if keeps_deleted is None:
+        return "unknown: allow this identity s3:GetBucketVersioning"
+    if not keeps_deleted:
+        return "gone for good: the bucket has no versions; turn on versioning to have them back"
+    if url.startswith("s3"):
+        return "kept as noncurrent versions, until a lifecycle rule removes them"
+    return "kept for a day, in .trash"
+
+
 def print_report(report: Report) -> None:
     rows: Sequence[Sequence[object]] = [
         (tally.what, tally.rounds, tally.judged, _winners(tally.winners)) for tally in report.races

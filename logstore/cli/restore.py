@@ -57,11 +57,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _run(options: argparse.Namespace) -> "Restored":
+    from logstore.backends import Backends
     from logstore.clock import SystemClock
     from logstore.history.delta import Tables
+    from logstore.location import parse_location
     from logstore.log.asked_tables import TablesInThreads
     from logstore.open import open_existing
     from logstore.restore.run import restore
+    from logstore.restore.taking_back import TrashInThreads
 
     storage = storage_of(options)
     log = await open_existing(
@@ -71,6 +74,9 @@ async def _run(options: argparse.Namespace) -> "Restored":
         storage=storage,
         lost_registry="imagine" if options.dry_run else "create",
     )
+    backends = Backends(parse_location(options.url), storage)
+    objects = backends.blocking_store()
+    trash = backends.trash(objects)
     try:
         with progress("reading chains", None) as advance:
             return await restore(
@@ -80,9 +86,11 @@ async def _run(options: argparse.Namespace) -> "Restored":
                 dry_run=options.dry_run,
                 advance=advance,
                 names=dict(options.names),
+                trash=None if trash is None else TrashInThreads(trash),
             )
     finally:
         await log.close()
+        objects.close()
 
 
 def _fields(done: "Restored") -> dict[str, object]:
@@ -93,6 +101,7 @@ def _fields(done: "Restored") -> dict[str, object]:
         "removed": done.removed,
         "records": done.records,
         "lost_topics": done.lost_topics,
+        "taken_back": done.taken_back,
     }
 
 
@@ -109,6 +118,7 @@ def _print(done: "Restored", *, dry_run: bool) -> None:
             (f"rows {would}written", len(done.rows)),
             (f"rows {would}removed", len(done.removed)),
             (f"topic records {would}written", len(done.records)),
+            ("deleted objects taken back", len(done.taken_back)),
         ]
     )
     for name, partitions in done.lost_topics.items():

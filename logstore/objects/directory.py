@@ -2,6 +2,7 @@
 
     <root>/<key>          one file per object, read-only, never written again
     <root>/.tmp/<name>    unfinished files, only where the system has no unnamed ones
+    <root>/.trash/…       what was deleted in the last day (`objects.trash_folder`)
 
 A create writes the whole file, syncs it, gives it its name by link(2) and syncs the folder: a crash
 at any point leaves the whole object or none. Folders are made on demand and synced up to the root
@@ -23,6 +24,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
+from logstore.clock import Clock, SystemClock
 from logstore.errors import (
     AlreadyExists,
     Invalid,
@@ -35,6 +37,8 @@ from logstore.errors import (
 from logstore.objects import files
 from logstore.objects.keys import check_key, check_prefix, check_range, folders_of, is_key
 from logstore.objects.store import Buffer, ObjectInfo
+from logstore.objects.trash import DeletedObject
+from logstore.objects.trash_folder import TRASH, TrashFolder
 
 _TEMPORARY = ".tmp"  # no key has a component that starts with a dot
 _FOLDERS_KNOWN_MAX = 100_000
@@ -53,8 +57,15 @@ class DirectoryStore:
     even where the system has unnamed ones.
     """
 
-    def __init__(self, root: Path | str, *, unnamed_files: bool = files.CAN_LINK_UNNAMED) -> None:
+    def __init__(
+        self,
+        root: Path | str,
+        *,
+        unnamed_files: bool = files.CAN_LINK_UNNAMED,
+        clock: Clock | None = None,
+    ) -> None:
         self._root = Path(root).absolute()
+        self._trash = TrashFolder(self._root, clock or SystemClock())
         self._unnamed_files = unnamed_files
         self._folders_known: set[str] = set()  # made and synced, as far as this process knows
         self._temporary_numbers = count()
@@ -88,14 +99,36 @@ class DirectoryStore:
 
     def delete(self, key: str) -> None:
         check_key(key)
-        path = self._root / key
         try:
-            path.unlink()
+            self._trash.take(key)
         except OSError as error:
-            # macOS answers EPERM, not EISDIR, for a folder.
-            if error.errno in _NO_OBJECT or (error.errno == errno.EPERM and path.is_dir()):
+            if error.errno in _NO_OBJECT:
                 return
             raise self._failure("delete", key, error) from error
+
+    def deleted(self, prefix: str) -> Iterator[DeletedObject]:
+        """What was deleted in the last day: `objects.trash.Trash`."""
+        check_prefix(prefix)
+        try:
+            found = list(self._trash.deleted(prefix))
+        except OSError as error:
+            raise self._failure("list deleted", prefix, error) from error
+        return (one for one in found if not (self._root / one.key).exists())
+
+    def undelete(self, deleted: DeletedObject) -> bool:
+        """Gives it its name again; it stays in the trash as well, until that is purged."""
+        path = self._root / deleted.key
+        try:
+            self._make_folder(deleted.key.rpartition("/")[0])
+            os.link(self._trash.path_of(deleted), path)
+            self._sync(path)
+        except FileExistsError:
+            return False
+        except FileNotFoundError as error:
+            raise NotFound(f"no longer in the trash key={deleted.key}") from error
+        except OSError as error:
+            raise self._failure("undelete", deleted.key, error) from error
+        return True
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """Reads one folder at a time; objects that come or go meanwhile may show or not."""
@@ -113,6 +146,15 @@ class DirectoryStore:
             return 0  # no file was ever unfinished here
         except OSError as error:
             raise self._failure("sweep", _TEMPORARY, error) from error
+
+    def _sync(self, path: Path) -> None:
+        """The bytes too: whoever made the object may have died before it was durable."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            files.sync_data(descriptor)
+        finally:
+            os.close(descriptor)
+        files.sync_folder(path.parent)
 
     def _write_and_link(self, key: str, parts: Sequence[Buffer]) -> None:
         """Gives a whole, synced file the name of `key`. Raises `FileExistsError`."""
@@ -225,7 +267,10 @@ class DirectoryStore:
         facts = f"directory={self._root} key={key} error={error.strerror}"
         if error.errno in _NO_ROOM:
             space = files.free_space(self._root)
-            return Retryable(f"no room to {doing} {facts} {space}; free some space there")
+            return Retryable(
+                f"no room to {doing} {facts} {space}; free some space there: what was deleted in "
+                f"the last day lies in {self._root / TRASH}"
+            )
         if error.errno in _NO_RIGHT:
             return Refused(f"not allowed to {doing} {facts}; check owner, mode and mount")
         if error.errno in _BAD_KEY:

@@ -8,7 +8,7 @@ Unlike S3 it refuses a key that is a path prefix of another, as a directory must
 """
 
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +16,9 @@ from logstore.clock import Clock
 from logstore.errors import AlreadyExists, Invalid, NotFound
 from logstore.objects.keys import check_key, check_prefix, check_range, folders_of
 from logstore.objects.store import Buffer, ObjectInfo
+from logstore.objects.trash import KEPT_HOURS, DeletedObject
+
+_KEPT_MS = KEPT_HOURS * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class MemoryObjects:
         self._lock = threading.Lock()
         self._objects: dict[str, _Stored] = {}
         self._folders: Counter[str] = Counter()  # how many keys lie below each path prefix
+        self._trash: deque[tuple[DeletedObject, _Stored]] = deque()  # as they were deleted
+        self._deleted_count = 0
 
     def create(self, key: str, parts: Sequence[Buffer]) -> None:
         check_key(key)
@@ -60,8 +65,42 @@ class MemoryObjects:
     def delete(self, key: str) -> None:
         check_key(key)
         with self._lock:
-            if self._objects.pop(key, None) is not None:
+            stored = self._objects.pop(key, None)
+            if stored is not None:
                 self._folders -= Counter(folders_of(key))  # forgets a folder that fell to zero
+                self._keep(key, stored)
+
+    def deleted(self, prefix: str) -> Iterator[DeletedObject]:
+        """What was deleted in the last day: `objects.trash.Trash`."""
+        check_prefix(prefix)
+        with self._lock:
+            found = [
+                one
+                for one, _ in self._trash
+                if one.key.startswith(prefix) and one.key not in self._objects
+            ]
+        found.sort(key=lambda one: (one.key, one.modified_ms, one.deleted_ms))
+        return iter(found)
+
+    def undelete(self, deleted: DeletedObject) -> bool:
+        with self._lock:
+            kept = [stored for one, stored in self._trash if one == deleted]
+        if not kept:
+            raise NotFound(f"no longer in the trash key={deleted.key}")
+        try:
+            self.create(deleted.key, [kept[0].data])
+        except AlreadyExists:
+            return False
+        return True
+
+    def _keep(self, key: str, stored: _Stored) -> None:
+        now_ms = self._clock.now_ms()
+        while self._trash and self._trash[0][0].deleted_ms < now_ms - _KEPT_MS:
+            self._trash.popleft()
+        self._deleted_count += 1
+        place = str(self._deleted_count)
+        one = DeletedObject(key, len(stored.data), stored.modified_ms, now_ms, place)
+        self._trash.append((one, stored))
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """As of the moment of the call; later changes do not show."""

@@ -4,12 +4,19 @@ A list says which chains and checkpoints there are and where their segments begi
 is read from openings, the last checkpoint and what follows it, as any takeover does.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logstore.chains.checkpoint import Checkpoint
 from logstore.chains.checks import Extent, extents_of
-from logstore.chains.keys import CHAINS, CHECKPOINTS, checkpoint_key, segment_key
+from logstore.chains.keys import (
+    CHAINS,
+    CHECKPOINTS,
+    chain_prefix,
+    checkpoint_key,
+    checkpoints_prefix,
+    segment_key,
+)
 from logstore.chains.replay import ChainState, StretchKey
 from logstore.chains.walk import (
     Gap,
@@ -20,15 +27,19 @@ from logstore.chains.walk import (
     read_on,
 )
 from logstore.errors import Corrupt, LogstoreError, NotFound
-from logstore.history.names import TABLES, table_topic
+from logstore.history.names import PARTITION_FOLDER, TABLES, table_key, table_topic
+from logstore.history.snapshot import Snapshot
 from logstore.log.topic_record import (
     RECORD_BYTES_MAX,
     TOPICS,
     TopicRecord,
     decode_record,
+    deletion_in,
     record_place,
 )
 from logstore.objects.store import ObjectStore
+from logstore.restore.missing import PUT_BACK, MissingObjects
+from logstore.rows import TableRow
 from logstore.segments.format import HEADER_BYTES, Header, SegmentKind, decode_header
 from logstore.steps import Steps, Together
 
@@ -114,6 +125,37 @@ async def list_tables(store: ObjectStore) -> set[bytes]:
     return found
 
 
+def tables_missing(
+    chains: Sequence[Evidence],
+    copies: Mapping[bytes, TableRow],
+    readable: Collection[bytes],
+    records: Mapping[bytes, Sequence[TopicRecord]],
+) -> list[bytes]:
+    """Topics that are not deleted, and have no table though there should be one.
+
+    Segments of theirs were trimmed, or a copy row says that offsets were moved.
+    """
+    wanted = {key.topic_id for chain in chains for key, gone in chain.gone.items() if gone}
+    wanted |= {topic_id for topic_id, row in copies.items() if row.ends}
+    return sorted(
+        topic_id
+        for topic_id in wanted - set(readable)
+        if deletion_in(records.get(topic_id, ())) is None
+    )
+
+
+async def missing_files(store: ObjectStore, snapshots: Mapping[bytes, Snapshot]) -> list[str]:
+    """Keys of data files that tables name and that are not there."""
+    missing: list[str] = []
+    for topic_id, snapshot in snapshots.items():
+        front = f"{table_key(topic_id)}/"
+        named = {front + file.path for file in snapshot.all_files()}
+        async for info in store.list(front + PARTITION_FOLDER):
+            named.discard(info.key)
+        missing += sorted(named)
+    return missing
+
+
 def read_records(listed: Mapping[bytes, Sequence[str]]) -> Steps[dict[bytes, list[TopicRecord]]]:
     """Raises `Corrupt`, or `Refused` for a record of another format."""
     keys = [key for some in listed.values() for key in some]
@@ -159,14 +201,15 @@ def _read_opening(cluster_id: bytes, epoch: int) -> Steps[Header]:
     try:
         header = decode_header((yield from get_patiently(key, 0, HEADER_BYTES)))
     except NotFound as error:
-        raise Corrupt(f"a chain without its opening: key={key}; {_PUT_BACK}") from error
+        message = f"a chain without its opening: key={key}; {PUT_BACK}"
+        raise MissingObjects(message, [key]) from error
     if (header.kind, header.cluster_id, header.epoch, header.seq) != (
         SegmentKind.OPENING,
         cluster_id,
         epoch,
         0,
     ):
-        raise Corrupt(f"not the opening of its chain: key={key}; {_PUT_BACK}")
+        raise Corrupt(f"not the opening of its chain: key={key}; {PUT_BACK}")
     return header
 
 
@@ -228,10 +271,11 @@ def _trim_point(state: ChainState, listed: Listed) -> tuple[int, str]:
 
 
 def torn_chain(epoch: int, missing: str) -> Corrupt:
-    return Corrupt(f"{missing} of chain {epoch}; {_PUT_BACK}")
+    return MissingObjects(f"{missing} of chain {epoch}; {PUT_BACK}", prefixes_of_chain(epoch))
 
 
-_PUT_BACK = "put the files back from a copy, then run this again"
+def prefixes_of_chain(epoch: int) -> list[str]:
+    return [chain_prefix(epoch), checkpoints_prefix(epoch)]
 
 
 def openings_missing(epochs: Sequence[int]) -> list[int]:

@@ -14,10 +14,11 @@ from typing import NamedTuple
 from logstore.chains.checks import Extent
 from logstore.config.topics import TOPIC_SETTINGS
 from logstore.disposal import ON_DELETE, InTable, Span, restored_log_start
-from logstore.errors import Corrupt, Refused
+from logstore.errors import Corrupt
 from logstore.history.snapshot import Snapshot
 from logstore.log.topic_record import TopicRecord, deletion_in
-from logstore.restore.evidence import Evidence, torn_chain
+from logstore.restore.evidence import Evidence, prefixes_of_chain, torn_chain
+from logstore.restore.missing import MissingChains, MissingObjects
 from logstore.restore.topics import Led, Records, plan_topics
 from logstore.rows import (
     FORMAT_LEVEL,
@@ -105,20 +106,31 @@ def plan_rows(
 
 
 def _check_same_moment(chains: Sequence[Evidence], old: Rows) -> None:
-    there = {chain.epoch for chain in chains}
-    lost = sorted(set(old.chains) - there)
-    if lost:
-        raise Refused(
-            f"the registry knows chains that the store does not have: chains={lost[:10]}; the "
-            "objects are older than the registry: put back those that are missing"
-        )
+    check_known_chains([chain.epoch for chain in chains], old)
     for chain in chains:
-        row = old.chains.get(chain.epoch)
-        if row is not None and max(row.seal, row.checkpoint) > chain.end:
-            raise Refused(
-                f"chain {chain.epoch} ends at {chain.end}, the registry knows it up to "
-                f"{max(row.seal, row.checkpoint)}: put back the objects that are missing"
-            )
+        check_end(chain.epoch, chain.end, old)
+
+
+def check_known_chains(there: Collection[int], old: Rows) -> None:
+    """Raises `MissingChains`."""
+    lost = sorted(set(old.chains) - set(there))
+    if lost:
+        raise MissingChains(
+            f"the registry knows chains that the store does not have: chains={lost[:10]}; the "
+            "objects are older than the registry: put back those that are missing",
+            [prefix for epoch in lost for prefix in prefixes_of_chain(epoch)],
+        )
+
+
+def check_end(epoch: int, end: int, old: Rows) -> None:
+    """To be asked before a seal takes the place of a missing segment. Raises `MissingChains`."""
+    row = old.chains.get(epoch)
+    if row is not None and max(row.seal, row.checkpoint) > end:
+        raise MissingChains(
+            f"chain {epoch} ends at {end}, the registry knows it up to "
+            f"{max(row.seal, row.checkpoint)}: put back the objects that are missing",
+            prefixes_of_chain(epoch),
+        )
 
 
 def _check_torn(
@@ -295,9 +307,10 @@ def _check_they_meet(partition: TopicPartition, leads: Sequence[Lead]) -> None:
                 f"leader_epoch={later.leader_epoch} chains={earlier.chain},{later.chain}"
             )
         if earlier.extent.end != later.extent.start:
-            raise Corrupt(
+            raise MissingObjects(
                 f"stretches do not meet: {_name(partition)} leader_epoch={earlier.leader_epoch} "
-                f"end={earlier.extent.end} next={later.extent.start}; objects are missing"
+                f"end={earlier.extent.end} next={later.extent.start}; objects are missing",
+                prefixes_of_chain(earlier.chain),
             )
 
 

@@ -20,7 +20,8 @@ from logstore.chains.put import create_settled
 from logstore.chains.replay import ChainState
 from logstore.chains.seal import seal_at_end
 from logstore.chains.walk import read_front
-from logstore.errors import ConditionFailed, Corrupt, NotFound, Refused
+from logstore.errors import ConditionFailed, Corrupt, LogstoreError, NotFound, Refused
+from logstore.history.names import log_prefix
 from logstore.history.snapshot import Snapshot
 from logstore.log.asked_tables import AskedTables
 from logstore.log.topic_record import TopicRecord, deletion_in, put_record
@@ -35,11 +36,16 @@ from logstore.restore.evidence import (
     list_chains,
     list_records,
     list_tables,
+    missing_files,
     openings_missing,
+    prefixes_of_chain,
     read_chain,
     read_records,
+    tables_missing,
 )
-from logstore.restore.plan import Rows, plan_rows
+from logstore.restore.missing import MissingChains, MissingObjects, prefixes_of
+from logstore.restore.plan import Rows, check_end, check_known_chains, plan_rows
+from logstore.restore.taking_back import AskedTrash
 from logstore.restore.topics import RESTORED, Records
 from logstore.rows import (
     BROKER,
@@ -84,6 +90,8 @@ class Restored:
     """Keys of topics' records."""
     lost_topics: dict[str, int] = field(default_factory=dict)
     """Topics whose names were lost, as they are called now, and how many partitions they have."""
+    taken_back: list[str] = field(default_factory=list)
+    """Keys of objects that were missing, and that the store had kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,27 +110,85 @@ async def restore(
     dry_run: bool,
     advance: Advance,
     names: Mapping[bytes, str] | None = None,
+    trash: AskedTrash | None = None,
 ) -> Restored:
-    """Raises `Refused` when a broker is at work, `Corrupt` when a piece of a chain is missing or a
-    table cannot be read.
+    """Rebuilds the registry. What turns out to be missing is taken back from `trash` first.
 
-    `names` are of topics whose rows are lost, by id.
+    Raises `Refused` when a broker is at work, `Corrupt` when a piece of a chain is missing or a
+    table cannot be read. `names` are of topics whose rows are lost, by id.
     """
+    taken: list[str] = []
+    while True:
+        try:
+            done = await _restore(
+                performer, cluster_id, tables, trash, dry_run=dry_run, advance=advance, names=names
+            )
+        except LogstoreError as error:
+            prefixes = prefixes_of(error)
+            if trash is None or not prefixes:
+                raise
+            back = await _take_back(trash, prefixes, error, dry_run=dry_run)
+            if not back:
+                raise
+            taken += back
+        else:
+            done.taken_back[:0] = taken
+            return done
+
+
+async def _take_back(
+    trash: AskedTrash, prefixes: Sequence[str], error: LogstoreError, *, dry_run: bool
+) -> Sequence[str]:
+    """Keys of objects that are there again; none: there is nothing to take back."""
+    if not dry_run:
+        return await trash.take_back(prefixes)
+    count = await trash.count(prefixes)
+    if count:
+        raise Refused(
+            f"{error}; deleted objects that the store still has there: count={count}; without "
+            "--dry-run they are taken back"
+        ) from error
+    return ()
+
+
+async def _restore(
+    performer: Performer,
+    cluster_id: bytes,
+    tables: AskedTables,
+    trash: AskedTrash | None,
+    *,
+    dry_run: bool,
+    advance: Advance,
+    names: Mapping[bytes, str] | None,
+) -> Restored:
     listed = await list_chains(performer.store)
     missing = openings_missing(sorted(listed))
     if missing:
-        raise Refused(f"nothing is there of chains {missing[:10]}; put their files back first")
+        raise MissingChains(
+            f"nothing is there of chains {missing[:10]}; put their files back first",
+            [prefix for epoch in missing for prefix in prefixes_of_chain(epoch)],
+        )
     old = await performer.run(_read_rows(cluster_id))
+    check_known_chains(listed, old)
     await performer.run(_check_nobody_is_there(cluster_id, listed))
     done = Restored(chains=len(listed))
     evidence = []
     for epoch in sorted(listed):
-        steps = _settle(cluster_id, epoch, listed[epoch], done, dry_run=dry_run)
+        steps = _settle(cluster_id, epoch, listed[epoch], old, done, dry_run=dry_run)
         evidence.append(await performer.run(steps))
         advance(1)
     records = await performer.run(read_records(await list_records(performer.store)))
     there = await list_tables(performer.store)
     snapshots = await _read_tables(tables, there, records)
+    if trash is not None and not dry_run:
+        lost = tables_missing(evidence, old.tables, snapshots, records)
+        back = await trash.take_back([log_prefix(topic_id) for topic_id in lost])
+        if back:
+            done.taken_back += back
+            snapshots = await _read_tables(tables, {*there, *lost}, records)
+    if trash is not None and not dry_run:
+        files = await missing_files(performer.store, snapshots)
+        done.taken_back += await trash.take_back(files)
     planned = plan_rows(cluster_id, evidence, old, snapshots, names, records)
     done.lost_topics = {
         name: topic.partitions
@@ -165,9 +231,10 @@ async def _read_tables(
         try:
             snapshot = await tables.snapshot(topic_id)
         except (Corrupt, Refused) as error:
-            raise Corrupt(
+            raise MissingObjects(
                 f"a table cannot be read: {error}; put its files back from a copy, or move its "
-                "folder away to go on without what it holds"
+                "folder away to go on without what it holds",
+                [log_prefix(topic_id)],
             ) from error
         if snapshot is not None:
             found[topic_id] = snapshot
@@ -216,11 +283,12 @@ def _heartbeats() -> Steps[dict[str, tuple[int, int]]]:
 
 
 def _settle(
-    cluster_id: bytes, epoch: int, listed: Listed, done: Restored, *, dry_run: bool
+    cluster_id: bytes, epoch: int, listed: Listed, old: Rows, done: Restored, *, dry_run: bool
 ) -> Steps[Evidence]:
     read = yield from read_chain(cluster_id, epoch, listed)
     yield from evidence_of(listed, read)  # what is missing is told before anything is changed
     state = read.state
+    check_end(epoch, state.next_seq, old)
     if not read.is_sealed:
         if not dry_run:
             first = state.next_seq

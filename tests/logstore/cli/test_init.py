@@ -218,7 +218,7 @@ def test_a_directory_is_made_a_log_without_a_registry_to_name(
     answer = logstore("init", "--url", tmp_path / "log", "--json")
     assert answer.json["registry"] == "sqlite:registry.db"
     names = {path.name for path in (tmp_path / "log").iterdir()}
-    assert names - {"registry.db-wal", "registry.db-shm"} == {
+    assert names - {"registry.db-wal", "registry.db-shm", ".trash"} == {
         CLUSTER_KEY,
         "registry.db",
         "registry.db-turn",
