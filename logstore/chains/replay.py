@@ -53,8 +53,7 @@ class Stretch:
         if self.released and not self.rows:
             return self  # it changes no more
         frozen = replace(self, state=self.state.snapshot())
-        if self.rows:
-            self.rows = bytearray()
+        self.rows = bytearray()  # another one also where it is empty: rows are appended to it
         return frozen
 
 
