@@ -8,7 +8,7 @@ from logstore.errors import LogstoreError
 from logstore.log.leader import Leader
 from logstore.log.log import Log, Topic
 from logstore.log.records_deletion import Raise, raise_log_starts
-from logstore.rows import Change
+from logstore.rows import Change, StartReason
 
 
 class NewStart(NamedTuple):
@@ -19,9 +19,11 @@ class NewStart(NamedTuple):
     offset: int
 
 
-async def raise_led(log: Log, wanted: Sequence[NewStart]) -> Sequence[int | LogstoreError | None]:
+async def raise_led(
+    log: Log, wanted: Sequence[NewStart], reason: StartReason
+) -> Sequence[int | LogstoreError | None]:
     """For each, log start as it is afterwards, or what went wrong; None: another broker leads."""
-    outcomes = await log.performer.run(raise_log_starts([_raise_of(one) for one in wanted]))
+    outcomes = await log.performer.run(raise_log_starts([_raise_of(one, reason) for one in wanted]))
     changes = []
     for (topic, leader, _), outcome in zip(wanted, outcomes, strict=True):
         if isinstance(outcome, int):
@@ -33,7 +35,8 @@ async def raise_led(log: Log, wanted: Sequence[NewStart]) -> Sequence[int | Logs
     return outcomes
 
 
-def _raise_of(one: NewStart) -> Raise:
+def _raise_of(one: NewStart, reason: StartReason) -> Raise:
     leader = one.leader
     chain = leader.stretches[-1].chain
-    return Raise(leader.topic_id, leader.partition, chain, leader.leader_epoch, one.offset)
+    leads = chain, leader.leader_epoch
+    return Raise(leader.topic_id, leader.partition, *leads, one.offset, reason)

@@ -17,7 +17,7 @@ from logstore.log.leader import Leader
 from logstore.log.log import Log, Topic
 from logstore.log.retention import Ledger, Policy, parts_of_files
 from logstore.metadata import read_table_rows
-from logstore.rows import TableRow
+from logstore.rows import StartReason, TableRow
 from logstore.steps import believed_ms
 
 READS_PER_PASS_MAX = 1000
@@ -84,7 +84,7 @@ class Retention:
         self._tell(troubles)
 
     async def _raise(self, wanted: Sequence[NewStart], troubles: set[str]) -> None:
-        outcomes = await raise_led(self._log, wanted) if wanted else ()
+        outcomes = await raise_led(self._log, wanted, StartReason.RETENTION) if wanted else ()
         for outcome in outcomes:
             if isinstance(outcome, LogstoreError):
                 troubles.add(f"retention cannot raise log starts: {outcome}")

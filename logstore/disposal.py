@@ -6,6 +6,8 @@ older copy. Nothing is deleted because one of them says so or says nothing:
     what                       may be deleted when
     segments, of one topic     the topic is deleted (below); or all their offsets are below log
                                start or in its table (`chains.trim`, `log.held_by_tables`)
+    files of a table           all their offsets are below log start
+    log start, for all these   its row says why it was raised, and to where
     everything of a topic      the registry has no live row of its id, and a topic record says that
                                it was deleted; without that record the registry is an old copy
     the table of a topic       the same, an hour ago; and neither the copy row nor the record says
@@ -21,7 +23,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from logstore.rows import TableRow, TopicRow, TopicStatus
+from logstore.rows import PartitionRow, StartReason, TableRow, TopicRow, TopicStatus
 
 ON_DELETE, DROP = "logstore.table.on.delete", "drop"
 DROP_GRACE_MS = 3_600_000
@@ -84,6 +86,19 @@ def may_drop_table(fate: Fate, copy: TableRow, recorded: str | None, now_ms: int
     if not 0 < copy.gone_ms <= now_ms - DROP_GRACE_MS:
         return Ruling(False, "its topic has been gone for less than an hour")
     return Ruling(True, fate.value)
+
+
+def confirmed_start(row: PartitionRow) -> int:
+    """The log start below which data may be deleted: what the row's reason accounts for.
+
+    Whoever raises a log start writes with it why, and to where. One that says nothing, or another
+    offset, was not raised by a leader or by retention: it came from an older restore or from a
+    damaged or edited row. Readers follow it; deletion does not.
+    """
+    reason, _, offset = row.start_reason.rpartition(": ")
+    if reason not in frozenset(StartReason) or not offset.isascii() or not offset.isdigit():
+        return 0
+    return min(int(offset), row.log_start)
 
 
 class Span(NamedTuple):

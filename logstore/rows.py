@@ -254,11 +254,29 @@ class StretchRef(NamedTuple):
 
 
 NOBODY = -1
+START_FIELDS = ("log_start", "start_reason")
+
+
+class StartReason(StrEnum):
+    """Why a log start was raised."""
+
+    RETENTION = "retention"
+    RECORDS_DELETED = "records deleted"
+    REWRITTEN = "rewritten"
+    """What is needed of the records below was appended again."""
+    RESTORED = "restored"
+    """Nothing below was stored any more when the registry was rebuilt."""
+
+    def to(self, log_start: int) -> str:
+        """As a partition's row has it."""
+        return f"{self.value}: {log_start}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRow:
     """`stretches` are in leader epoch order; the last is the current one.
+
+    `start_reason` says why log start was last raised, and to where: `start_reason()`.
 
     `replicas` are broker ids, the preferred leader first. `target` is the broker that is to lead
     next: the leader releases the partition to it. `reassigning`, where it is not empty, replaces
@@ -273,6 +291,7 @@ class PartitionRow:
     replicas: tuple[int, ...] = ()
     reassigning: tuple[int, ...] = ()
     target: int = NOBODY
+    start_reason: str = ""
 
     def row(self) -> Row:
         return {
@@ -280,6 +299,7 @@ class PartitionRow:
             "chain": self.chain,
             "leader_epoch": self.leader_epoch,
             "log_start": self.log_start,
+            "start_reason": self.start_reason,
             "stretches": json.dumps(self.stretches, separators=(",", ":")),
             "replicas": json.dumps(self.replicas, separators=(",", ":")),
             "reassigning": json.dumps(self.reassigning, separators=(",", ":")),
@@ -288,7 +308,7 @@ class PartitionRow:
 
     def leadership(self) -> Row:
         """What a change of leader writes: log start stays out, since it may go up meanwhile."""
-        return {name: value for name, value in self.row().items() if name != "log_start"}
+        return {name: value for name, value in self.row().items() if name not in START_FIELDS}
 
     @staticmethod
     def of(row: Row) -> "PartitionRow":
@@ -308,6 +328,7 @@ class PartitionRow:
             replicas=replicas or (broker,),
             reassigning=reassigning,
             target=field_of(row, "target", int, NOBODY),
+            start_reason=field_of(row, "start_reason", str, ""),
         )
         if not stretches or stretches[-1][:2] != (found.leader_epoch, found.chain):
             raise Corrupt("partition row: its last stretch is not its leader's")

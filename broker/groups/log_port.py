@@ -15,7 +15,7 @@ from logstore.log.leader import Leader
 from logstore.log.log import Log
 from logstore.log.records_deletion import Raise, raise_log_start
 from logstore.records.batch import read_header
-from logstore.rows import Change
+from logstore.rows import Change, StartReason
 
 Waiter = Callable[[LogstoreError | None], None]
 
@@ -113,7 +113,9 @@ class LedPartition:
 
     async def raise_log_start(self, offset: int) -> None:
         leader, log = self.leader, self._log
-        wanted = Raise(leader.topic_id, leader.partition, log.epoch, leader.leader_epoch, offset)
+        leads = log.epoch, leader.leader_epoch
+        reason = StartReason.REWRITTEN
+        wanted = Raise(leader.topic_id, leader.partition, *leads, offset, reason)
         raised = await log.performer.run(raise_log_start(wanted))
         if raised is not None:
             # Its row, too: whoever leads next is to get this log start.

@@ -20,6 +20,7 @@ from logstore.log.leader import Leader
 from logstore.log.log import Topic
 from logstore.log.records_deletion import new_log_start
 from logstore.log.topics import UnknownTopic
+from logstore.rows import StartReason
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -99,7 +100,7 @@ async def _raise(broker: "Broker", wanted: Sequence[_Wanted]) -> Sequence[Logsto
     """Raise log starts in the registry, then here; for each what went wrong."""
     plans = [one for one in wanted if one.offset > one.leader.log_start]
     starts = [NewStart(topic, leader, offset) for topic, leader, offset, _ in plans]
-    outcomes = await raise_led(broker.log, starts)
+    outcomes = await raise_led(broker.log, starts, StartReason.RECORDS_DELETED)
     errors: dict[int, LogstoreError] = {}
     for plan, outcome in zip(plans, outcomes, strict=True):
         if not isinstance(outcome, int):

@@ -29,6 +29,7 @@ class What(Enum):
     OLD_REGISTRY = "registry older than the log"
     OUT_OF_ORDER = "registry contradicts itself"
     STRETCHES = "stretches do not meet"
+    LOG_START = "log start without a reason"
     NO_TOPIC = "partition without a topic"
     NO_PARTITION = "topic without a partition"
     NO_RECORD = "topic without its record"
@@ -57,6 +58,7 @@ CURES = {
     What.OLD_REGISTRY: _RESTORE,
     What.OUT_OF_ORDER: _RESTORE,
     What.STRETCHES: f"put back objects and registry of one moment; or {_RESTORE}",
+    What.LOG_START: f"{_RESTORE}; it puts log start where chains and tables begin",
     What.NO_TOPIC: _RESTORE,
     What.NO_PARTITION: _RESTORE,
     What.NO_RECORD: f"{_COPY}; or change a setting of the topic: that records it anew",

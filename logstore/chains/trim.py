@@ -19,6 +19,7 @@ from enum import Enum
 
 from logstore.chains.checkpoint import Checkpoint, StretchSummary
 from logstore.chains.replay import StretchKey
+from logstore.disposal import confirmed_start
 from logstore.rows import NO_SEAL, ChainRow, PartitionRow
 
 FIRST_SEGMENT = 1
@@ -47,7 +48,7 @@ class Needs:
 
     def floor(self, partition: TopicPartition) -> int:
         """Nobody needs the log below this offset of a partition that has a row."""
-        return max(self.rows[partition].log_start, self.held.get(partition, 0))
+        return max(confirmed_start(self.rows[partition]), self.held.get(partition, 0))
 
 
 class Why(Enum):

@@ -12,6 +12,7 @@ from logstore.chains.checks import Problem, SeenChain, What
 from logstore.chains.replay import StretchKey
 from logstore.cli.fsck_chain import Counts
 from logstore.cli.registry_view import query_all
+from logstore.disposal import confirmed_start
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
 from logstore.history import names
 from logstore.history.patient import PatientStore
@@ -223,7 +224,20 @@ def end_problems(
             if end > committed:
                 detail = f"the table holds offsets below {end}, the log only below {committed}"
                 yield Problem(What.OLD_REGISTRY, where, detail, (row.chain,))
+        table = tables.snapshots.get(topic_id)
+        first_offset = None if table is None else table.first(number)
+        yield from _log_start_problems(row, first_offset, where)
         first = row.stretches[0]
         if first.start > max(row.log_start, end):
             detail = f"offsets [{max(row.log_start, end)}, {first.start}) are in no stretch"
             yield Problem(What.LOST, where, f"{detail} and in no table", (first.chain,))
+
+
+def _log_start_problems(row: PartitionRow, first: int | None, where: str) -> Iterator[Problem]:
+    """A log start that nobody accounts for may hide records that are still stored below it."""
+    confirmed = confirmed_start(row)
+    if confirmed < row.log_start:
+        detail = f"log start is {row.log_start}, and the row gives a reason only for {confirmed}"
+        if first is not None and first < row.log_start:
+            detail = f"{detail}; the table begins at {first}"
+        yield Problem(What.LOG_START, where, detail, (row.chain,))

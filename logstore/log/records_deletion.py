@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from logstore.errors import ConditionFailed, Invalid, LogstoreError
-from logstore.registry.store import Condition
-from logstore.rows import PartitionRow, partition_pk, partition_sk
+from logstore.registry.store import Condition, Row
+from logstore.rows import PartitionRow, StartReason, partition_pk, partition_sk
 from logstore.steps import Steps, Together, UpdateRow
 
 HIGH_WATERMARK = -1
@@ -32,13 +32,14 @@ def new_log_start(offset: int, *, high_watermark: int) -> int:
 
 
 class Raise(NamedTuple):
-    """`chain` and `leader_epoch` are those of who leads."""
+    """`chain` and `leader_epoch` are those of the leader. Nothing is deleted without `reason`."""
 
     topic_id: bytes
     partition: int
     chain: int
     leader_epoch: int
     offset: int
+    reason: StartReason = StartReason.RECORDS_DELETED
 
 
 def raise_log_starts(wanted: Sequence[Raise]) -> Steps[Sequence[int | LogstoreError | None]]:
@@ -51,7 +52,7 @@ def raise_log_starts(wanted: Sequence[Raise]) -> Steps[Sequence[int | LogstoreEr
 
 def raise_log_start(wanted: Raise) -> Steps[int | None]:
     """Log start as it is afterwards, `offset` or above; None: another leadership has begun."""
-    topic_id, partition, chain, leader_epoch, offset = wanted
+    topic_id, partition, chain, leader_epoch, offset, reason = wanted
     pk, sk = partition_pk(topic_id, partition), partition_sk(topic_id, partition)
     terms = [
         Condition("chain", "=", chain),
@@ -59,7 +60,8 @@ def raise_log_start(wanted: Raise) -> Steps[int | None]:
         Condition("log_start", "<", offset),
     ]
     try:
-        yield UpdateRow(pk, sk, {"log_start": offset}, terms)
+        sets: Row = {"log_start": offset, "start_reason": reason.to(offset)}
+        yield UpdateRow(pk, sk, sets, terms)
     except ConditionFailed as failed:
         row = None if failed.current is None else PartitionRow.of(failed.current)
         if row is None or (row.chain, row.leader_epoch) != (chain, leader_epoch):

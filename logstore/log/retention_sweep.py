@@ -20,7 +20,7 @@ from logstore.index.partition import ChainCheckpoints, locate_offset
 from logstore.log.records_deletion import Raise, raise_log_starts
 from logstore.log.retention import Ledger, Policy, parts_of_files, parts_of_rows
 from logstore.metadata import read_partition_rows, read_topics
-from logstore.rows import Change, PartitionRow, TopicStatus
+from logstore.rows import Change, PartitionRow, StartReason, TopicStatus
 from logstore.steps import BelievedMs, Steps
 
 OFFSET_MAX = 2**63 - 1
@@ -75,7 +75,8 @@ def sweep(topics: Mapping[bytes, Kept], snapshots: Mapping[bytes, Snapshot]) -> 
             done.troubles.append(f"topic={kept.name} partition={number}: {error}")
             continue
         if offset > row.log_start:
-            wanted.append(Raise(topic_id, number, row.chain, row.leader_epoch, offset))
+            leads = row.chain, row.leader_epoch
+            wanted.append(Raise(topic_id, number, *leads, offset, StartReason.RETENTION))
     outcomes = yield from raise_log_starts(wanted)
     changes = []
     for one, outcome in zip(wanted, outcomes, strict=True):

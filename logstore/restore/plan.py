@@ -13,7 +13,13 @@ from typing import NamedTuple
 
 from logstore.chains.checks import Extent
 from logstore.config.topics import TOPIC_SETTINGS
-from logstore.disposal import ON_DELETE, InTable, Span, restored_log_start
+from logstore.disposal import (
+    ON_DELETE,
+    InTable,
+    Span,
+    confirmed_start,
+    restored_log_start,
+)
 from logstore.errors import Corrupt
 from logstore.history.snapshot import Snapshot
 from logstore.log.topic_record import TopicRecord, deletion_in
@@ -27,6 +33,7 @@ from logstore.rows import (
     ChainStatus,
     ClusterRow,
     PartitionRow,
+    StartReason,
     StretchRef,
     TableRow,
     TopicRow,
@@ -147,7 +154,7 @@ def _check_torn(
     for key, gone in chain.gone.items():
         partition = (key.topic_id, key.partition)
         known, snapshot = old.partitions.get(partition), snapshots.get(key.topic_id)
-        log_start = 0 if known is None else known.log_start
+        log_start = 0 if known is None else confirmed_start(known)
         table_end = 0 if snapshot is None else snapshot.end(key.partition) or 0
         start = chain.stretches[key].start
         if key.topic_id in wanted and gone > max(start, log_start, table_end):
@@ -220,7 +227,7 @@ def _log_start(
     row = old.partitions.get(partition)
     segments = [Span(max(lead.gone, lead.extent.start), lead.extent.end) for lead in leads]
     return restored_log_start(
-        max(leads[0].extent.start, 0 if row is None else row.log_start),
+        max(leads[0].extent.start, 0 if row is None else confirmed_start(row)),
         end,
         segments,
         _in_table(partition, end, old.tables.get(partition[0]), snapshot),
@@ -296,7 +303,14 @@ def _row(
         replicas=(broker,) if old is None else old.replicas,
         reassigning=() if old is None else old.reassigning,
         target=NOBODY,
+        start_reason=_start_reason(log_start, old),
     )
+
+
+def _start_reason(log_start: int, old: PartitionRow | None) -> str:
+    if old is not None and log_start <= confirmed_start(old):
+        return old.start_reason
+    return StartReason.RESTORED.to(log_start) if log_start else ""
 
 
 def _check_they_meet(partition: TopicPartition, leads: Sequence[Lead]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from logstore.clock import Clock
+from logstore.disposal import confirmed_start
 from logstore.errors import Corrupt, Denied, LogstoreError, Refused, Retryable
 from logstore.history.snapshot import Snapshot
 from logstore.pieces import Cut, Piece, TopicPartition
@@ -46,7 +47,8 @@ class TopicState:
 
     @property
     def log_starts(self) -> dict[int, int]:
-        return {key.partition: view.log_start for key, view in self.views.items()}
+        """By partition, the log start below which data may be deleted."""
+        return {key.partition: confirmed_start(view.row) for key, view in self.views.items()}
 
 
 @dataclass(frozen=True, slots=True)

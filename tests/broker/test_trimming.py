@@ -1,7 +1,6 @@
 """A broker trims its own chain; the controller trims sealed ones; trouble is told once."""
 
 import logging
-from dataclasses import replace
 
 import pytest
 
@@ -11,6 +10,7 @@ from logstore.metadata import read_partition_row
 from logstore.rows import CHAIN, CLUSTER, ChainRow, partition_pk, partition_sk
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run
+from tests.logstore.raised import raised_to
 from tests.logstore.written import NoTables, WrittenLog
 
 SETTINGS = BrokerSettings({"logstore.delete.grace.ms": "60000"})
@@ -28,7 +28,7 @@ async def drop_records(written: WrittenLog, end: int) -> None:
     (key,) = written.records
     row = await written.performer.run(read_partition_row(*key))
     assert row is not None
-    changed = replace(row, log_start=end).row()
+    changed = {**row.row(), **raised_to(end)}
     await written.performer.registry.update_if(partition_pk(*key), partition_sk(*key), changed)
 
 

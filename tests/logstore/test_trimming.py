@@ -40,6 +40,7 @@ from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from logstore.trimming import Trimmed, Trimmer, every, only, sealed
+from tests.logstore.raised import raised_to
 from tests.logstore.written import WrittenLog, read_pieces
 
 GRACE_MS = 60_000
@@ -89,7 +90,7 @@ class TrimmedLog(WrittenLog):
         return row
 
     async def raise_log_start(self, key: TopicPartition, offset: int) -> None:
-        row = replace(await self.row(key), log_start=offset)
+        row = PartitionRow.of({**(await self.row(key)).row(), **raised_to(offset)})
         self.log_starts[key] = offset
         await self.performer.registry.put_if(partition_pk(*key), partition_sk(*key), row.row())
 
@@ -249,6 +250,17 @@ def test_a_topic_that_the_registry_forgot_is_not_taken_for_a_deleted_one() -> No
         await written.performer.registry.update_if(CLUSTER, CLUSTER, old)
         with pytest.raises(Refused, match="logstore restore"):
             await written.trim()
+
+    play(story)
+
+
+def test_a_log_start_without_a_reason_deletes_nothing() -> None:
+    async def story(written: TrimmedLog) -> None:
+        (key,) = written.records
+        row = replace(await written.row(key), log_start=20, start_reason="")
+        await written.performer.registry.put_if(partition_pk(*key), partition_sk(*key), row.row())
+        for done in await written.trim(passes=3):
+            assert 1 not in done.published
 
     play(story)
 

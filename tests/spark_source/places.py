@@ -26,6 +26,7 @@ from logstore.location import parse_location
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.rows import partition_pk, partition_sk
+from tests.logstore.raised import raised_to
 from tests.spark_source.log_on_disk import LogOnDisk
 
 WAIT_S = 30.0
@@ -154,7 +155,7 @@ def raise_log_start(directory: Path, topic_id: bytes, partition: int, before: in
     rows = Backends(parse_location(str(directory))).rows("sqlite:registry.db", "create").blocking()
     try:
         place = partition_pk(topic_id, partition), partition_sk(topic_id, partition)
-        rows.update_if(*place, {"log_start": before}, [], "raised")
+        rows.update_if(*place, raised_to(before), [], "raised")
     finally:
         rows.close()
 

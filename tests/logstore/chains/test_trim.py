@@ -24,7 +24,7 @@ from logstore.chains.trim import (
     segments_to_delete,
 )
 from logstore.errors import ConditionFailed, Retryable, Throttled
-from logstore.rows import ChainRow, ChainStatus, PartitionRow, StretchRef
+from logstore.rows import ChainRow, ChainStatus, PartitionRow, StartReason, StretchRef
 from logstore.segments.format import EntryKind
 from logstore.steps import Delete, Together, UpdateRow
 from logstore.testing.scripted import drive
@@ -42,6 +42,7 @@ def partition_row(*, log_start: int = 0, leader_epoch: int = 0) -> PartitionRow:
         chain=EPOCH,
         leader_epoch=leader_epoch,
         log_start=log_start,
+        start_reason=StartReason.RETENTION.to(log_start),
         stretches=(StretchRef(leader_epoch, EPOCH, 0),),
     )
 

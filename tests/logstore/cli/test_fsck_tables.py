@@ -20,8 +20,10 @@ from logstore.registry.sqlite import SqliteRows
 from logstore.rows import TABLE, TableRow
 from tests.logstore.cli.conftest import Command
 from tests.logstore.cli.test_fsck import (
+    add_row,
     chain,
     change_row,
+    drop_row,
     found,
     fsck,
     partition_of,
@@ -29,6 +31,7 @@ from tests.logstore.cli.test_fsck import (
     seal_of,
 )
 from tests.logstore.cli.test_fsck import spoil as spoil_bytes
+from tests.logstore.raised import raised_to
 
 
 @dataclass
@@ -68,7 +71,10 @@ class MovedTopic:
         """Chain 1 up to its seal. Its other partitions are not wanted any more."""
         seal = seal_of(self.log)
         for topic, number in (("orders", 1), ("notes", 0)):
-            change_row(self.log, *partition_of(self.log, topic, number), log_start=1)
+            place = partition_of(self.log, topic, number)
+            row = row_of(self.log, *place)
+            drop_row(self.log, *place)
+            add_row(self.log, *place, {**row, **raised_to(1)})
         change_row(self.log, *chain(1), trim=seal, deleted=seal if deleted else 0)
         for seq in range(1, seal if deleted else 0):
             (self.log / segment_key(1, seq)).unlink()
@@ -166,6 +172,23 @@ def hide_a_stretch(moved: MovedTopic) -> None:
     (moved.log / entry_key(moved.topic_id, 2)).unlink()
 
 
+def raise_log_start(moved: MovedTopic) -> None:
+    """As a restore did that asked no table: above what the table holds, and no reason given."""
+    change_row(moved.log, *partition_of(moved.log, "orders", 0), log_start=2)
+
+
+def test_files_below_a_log_start_that_was_raised_for_a_reason_are_fine(
+    logstore: Command, moved: MovedTopic
+) -> None:
+    """They go with the next compaction."""
+    place = partition_of(moved.log, "orders", 0)
+    row = row_of(moved.log, *place)
+    drop_row(moved.log, *place)
+    add_row(moved.log, *place, {**row, **raised_to(2)})
+
+    assert fsck(logstore, moved.log).code == OK
+
+
 @pytest.mark.parametrize(
     ("harm", "what"),
     [
@@ -177,6 +200,7 @@ def hide_a_stretch(moved: MovedTopic) -> None:
         (break_an_entry, What.TABLE),
         (lose_the_table, What.TABLE),
         (hide_a_stretch, What.LOST),
+        (raise_log_start, What.LOG_START),
     ],
     ids=lambda value: value.name if isinstance(value, What) else "",
 )

@@ -9,6 +9,7 @@ import pytest
 from logstore.cli.command import FAILED, OK, USAGE
 from logstore.history.delta import Tables
 from tests.logstore.cli.conftest import Command
+from tests.logstore.raised import raised_to
 
 
 def test_where_nothing_may_go_gc_says_so_and_changes_nothing(
@@ -96,7 +97,7 @@ def drop_records(log: Path) -> None:
     with sqlite3.connect(log / "registry.db") as rows:
         query = "SELECT pk, sk, attributes FROM rows WHERE pk LIKE 'partition/%'"
         for pk, sk, text in rows.execute(query).fetchall():
-            changed = json.dumps({**json.loads(text), "log_start": 99})
+            changed = json.dumps({**json.loads(text), **raised_to(99)})
             rows.execute(
                 "UPDATE rows SET attributes = ? WHERE pk = ? AND sk = ?", (changed, pk, sk)
             )

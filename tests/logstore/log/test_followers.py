@@ -30,6 +30,7 @@ from logstore.takeover import Heir, take_over
 from logstore.testing.audit import audit, records_of_batches
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from logstore.trimming import Trimmer
+from tests.logstore.raised import raised_to
 from tests.logstore.written import WrittenLog
 
 SOON_S = 3.0
@@ -390,7 +391,7 @@ def test_a_follower_whose_list_of_checkpoints_is_trimmed_finds_what_is_left() ->
             begin, end = followed.first_offset_in_memory, followed.high_watermark
             log_start = end - 3
             key = partition_pk(here.topic_id, 0), partition_sk(here.topic_id, 0)
-            await one.performer.registry.update_if(*key, {"log_start": log_start})
+            await one.performer.registry.update_if(*key, raised_to(log_start))
             await one.publish([Change(here.name, here.topic_id, 0)])
             await until(lambda: followed.log_start == log_start)
             known = written.objects.list("checkpoints/")

@@ -24,6 +24,7 @@ from logstore.records.record import Record
 from logstore.rows import partition_pk, partition_sk
 from tests.logstore.log.test_followers import until
 from tests.logstore.moved import ROOMY, MovedLog
+from tests.logstore.raised import raised_to
 from tests.logstore.written import committed
 
 RECORDS_PER_BATCH = 5
@@ -414,7 +415,7 @@ def test_below_a_log_start_that_has_risen_meanwhile_is_out_of_range() -> None:
         async with moved_log() as (written, log, leader, _, _):
             written.made.delete_table(leader.topic_id)
             place = partition_pk(*key_of(leader)), partition_sk(*key_of(leader))
-            await written.performer.registry.update_if(*place, {"log_start": 50})
+            await written.performer.registry.update_if(*place, raised_to(50))
             for _ in range(2):
                 with pytest.raises(OffsetOutOfRange):
                     await log.read(leader, 7, 99, 1000)

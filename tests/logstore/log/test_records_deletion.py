@@ -14,7 +14,7 @@ from logstore.log.records_deletion import (
     raise_log_start,
 )
 from logstore.registry.store import RowAbsent
-from logstore.rows import PartitionRow, partition_pk, partition_sk
+from logstore.rows import PartitionRow, StartReason, partition_pk, partition_sk
 from logstore.testing.virtual_loop import run
 from tests.logstore.written import WrittenLog
 
@@ -83,4 +83,6 @@ def test_a_change_of_leader_that_was_decided_before_keeps_log_start() -> None:
         assert stored is not None
         return PartitionRow.of(stored)
 
-    assert run(scenario()) == replace(ROW.taken_by(broker=2, chain=9, start=10), log_start=4)
+    taken = ROW.taken_by(broker=2, chain=9, start=10)
+    reason = StartReason.RECORDS_DELETED.to(4)
+    assert run(scenario()) == replace(taken, log_start=4, start_reason=reason)

@@ -13,6 +13,7 @@ from logstore.rows import (
     ChainRow,
     ChainStatus,
     PartitionRow,
+    StartReason,
     StretchRef,
     TopicRow,
     TopicStatus,
@@ -56,6 +57,7 @@ def test_an_empty_leadership_of_an_old_copy_stays_above_what_was_taken() -> None
         chain=2,
         leader_epoch=1,
         log_start=2,
+        start_reason=StartReason.RETENTION.to(2),
         stretches=(StretchRef(0, 1, 0), StretchRef(1, 2, 5)),
         replicas=(1, 4),
     )

@@ -23,7 +23,6 @@ from logstore.rows import (
     TABLE,
     TOPIC,
     ChainRow,
-    PartitionRow,
     TopicRow,
     chain_sk,
     partition_pk,
@@ -34,6 +33,7 @@ from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from logstore.trimming import Trimmer, every
+from tests.logstore.raised import raised_to
 from tests.logstore.written import NoTables, WrittenLog, read_pieces
 
 PLACES = (CLUSTER, BROKER, CHAIN, TOPIC, TABLE, *partition_pks())
@@ -390,8 +390,8 @@ def test_what_was_trimmed_stays_trimmed() -> None:
             row = at_once(written.rows.get(partition_pk(*place), partition_sk(*place)))
             assert row is not None
             log_start = min(log_start, len(written.records[place]))
-            changed = replace(PartitionRow.of(row), log_start=log_start)
-            await change(written.rows, partition_pk(*place), partition_sk(*place), changed.row())
+            changed = {**row, **raised_to(log_start)}
+            await change(written.rows, partition_pk(*place), partition_sk(*place), changed)
         trimmer = Trimmer(cluster, grace_ms=60_000)
         await trimmer.trim_once(written.performer)
         await written.performer.clock.sleep_s(60)
@@ -418,7 +418,7 @@ def test_an_open_chain_that_is_trimmed_to_its_tail_is_sealed_by_the_first_run() 
             await write(written, log, "orders", 0, 9)
         cluster, (key,) = cluster_id(written), written.records
         place = partition_pk(*key), partition_sk(*key)
-        await change(written.rows, *place, {"log_start": 9})
+        await change(written.rows, *place, raised_to(9))
         trimmer = Trimmer(cluster, grace_ms=0)
         for _ in range(2):
             await trimmer.trim_once(written.performer)

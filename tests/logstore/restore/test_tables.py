@@ -8,7 +8,7 @@ import pytest
 
 from logstore.chains.checks import Extent
 from logstore.chains.keys import CHAINS, CHECKPOINTS, segment_key
-from logstore.disposal import InTable, Span, restored_log_start
+from logstore.disposal import InTable, Span, confirmed_start, restored_log_start
 from logstore.errors import Corrupt, NotFound
 from logstore.history.names import table_key
 from logstore.history.snapshot import Snapshot
@@ -26,11 +26,14 @@ from logstore.rows import (
     TopicRow,
     TopicStatus,
     chain_sk,
+    partition_pk,
+    partition_sk,
 )
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from spark_source.compaction.retention import expired
 from tests.logstore.moved import MovedLog
+from tests.logstore.raised import raised_to
 from tests.logstore.restore.test_plan import CLUSTER_ID, KEY, TOPIC_ID, evidence
 from tests.logstore.restore.test_restore import all_rows, cluster_id, copy_of, put_back
 
@@ -195,6 +198,53 @@ def test_a_table_that_only_the_old_registry_knows_is_not_taken_for_none() -> Non
     assert plan_rows(CLUSTER_ID, chains, old, {}).partitions[KEY].log_start == 0
     old.tables = {}
     assert plan_rows(CLUSTER_ID, chains, old, {}).partitions[KEY].log_start == 7
+
+
+@pytest.mark.parametrize(
+    ("reason", "confirmed"),
+    [
+        ("", 0),
+        ("retention: 5", 5),
+        ("records deleted: 9", 7),
+        ("retention: -1", 0),
+        ("retention", 0),
+        ("restored: 7", 7),
+        ("a whim: 7", 0),
+    ],
+)
+def test_a_log_start_counts_as_far_as_its_reason_goes(reason: str, confirmed: int) -> None:
+    row = replace(PartitionRow.new(1, 1), log_start=7, start_reason=reason)
+    assert confirmed_start(row) == confirmed
+
+
+def test_a_log_start_that_a_restore_raised_above_the_table_is_put_right_by_another() -> None:
+    async def story(written: TrimmedLog, key: TopicPartition) -> None:
+        cluster = cluster_id(written)
+        place = partition_pk(*key), partition_sk(*key)
+        await written.performer.registry.update_if(*place, {"log_start": RECORDS})
+        assert not expired(written.newest(key.topic_id), await confirmed_starts(written, key))
+        await rebuild(written, cluster)
+        assert await log_start_of(written, key) == 0
+
+    play(story, moved=RECORDS)
+
+
+def test_a_log_start_that_was_raised_for_a_reason_stays() -> None:
+    async def story(written: TrimmedLog, key: TopicPartition) -> None:
+        cluster = cluster_id(written)
+        place = partition_pk(*key), partition_sk(*key)
+        await written.performer.registry.update_if(*place, raised_to(20))
+        assert expired(written.newest(key.topic_id), await confirmed_starts(written, key))
+        await rebuild(written, cluster)
+        assert await log_start_of(written, key) == 20
+
+    play(story, moved=RECORDS)
+
+
+async def confirmed_starts(written: MovedLog, key: TopicPartition) -> dict[int, int]:
+    row = await written.performer.run(read_partition_row(*key))
+    assert row is not None
+    return {key.partition: confirmed_start(row)}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,9 @@
+"""A log start raised by hand, as if a client had deleted the records below: for tests."""
+
+from logstore.registry.store import Row
+from logstore.rows import StartReason
+
+
+def raised_to(offset: int) -> Row:
+    """What of a partition's row changes."""
+    return {"log_start": offset, "start_reason": StartReason.RECORDS_DELETED.to(offset)}
