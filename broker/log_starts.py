@@ -20,7 +20,7 @@ class NewStart(NamedTuple):
 
 
 async def raise_led(
-    log: Log, wanted: Sequence[NewStart], reason: StartReason
+    log: Log, wanted: Sequence[NewStart], reason: StartReason = StartReason.RECORDS_DELETED
 ) -> Sequence[int | LogstoreError | None]:
     """For each, log start as it is afterwards, or what went wrong; None: another broker leads."""
     outcomes = await log.performer.run(raise_log_starts([_raise_of(one, reason) for one in wanted]))
