@@ -34,7 +34,8 @@ $(STAMP): requirements.lock requirements-build.lock pyproject.toml setup.py $(wi
 check: format lint types imports fast ## format, lint, types, import contracts and fast tests: before every push
 
 test: $(STAMP) ## everything that must pass, slow tests and planted bugs too: what CI runs
-	@$(BIN)/python -m tools.tiers --jobs $(JOBS)
+	@$(BIN)/python -m tools.tiers --jobs $(JOBS) \
+	  $(if $(FIRST_DAILY_SEED),--first-daily-seed $(FIRST_DAILY_SEED))
 
 format: $(STAMP)
 	@$(BIN)/ruff format --check --quiet . || { echo "format: run make fmt" >&2; exit 1; }

@@ -2,7 +2,8 @@
 
 A test with an argument `seed` runs once per seed: `@pytest.mark.seeds(n)` of them or a default,
 or as many as `--seeds` says, from `--first-seed` on. When one fails, the summary says how many
-seeds it took.
+seeds it took. Those of `@pytest.mark.seeds(n, daily=True)` are other ones each day: they begin at
+`--first-daily-seed`, which the date gives (UTC) where nobody names it, and the summary says it.
 """
 
 import os
@@ -12,6 +13,9 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from logstore.clock import SystemClock
+from tools.tiers import first_daily_seed
 
 SEEDS = 20
 TIMEOUT_S = 600  # of a test in the tiers below; the fast ones have pyproject.toml's limit
@@ -32,11 +36,14 @@ settings.register_profile(
 settings.load_profile("project")
 
 
-def pytest_configure() -> None:
-    """Signals as a terminal gives them, for the programs that tests start and interrupt.
+def pytest_configure(config: pytest.Config) -> None:
+    """The seeds of the day, once for all test processes; and signals as a terminal gives them, for
+    the programs that tests start and interrupt.
 
     A run in the background of a script has SIGINT ignored, and all its children inherit that.
     """
+    if config.option.first_daily_seed is None:
+        config.option.first_daily_seed = first_daily_seed(SystemClock().now_ms())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
@@ -46,6 +53,7 @@ def pytest_configure() -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", type=int, help="seeds per simulation, instead of each one's own")
     parser.addoption("--first-seed", type=int, default=0, help="the first of them")
+    parser.addoption("--first-daily-seed", type=int, help="the first of those of the day")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -55,6 +63,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     asked = metafunc.config.getoption("seeds")
     count = asked if asked is not None else marker.args[0] if marker else SEEDS
     first = metafunc.config.getoption("first_seed")
+    if marker and marker.kwargs.get("daily"):
+        # A campaign names its seeds, and other tests of the same world play them.
+        count = 0 if asked is not None else count
+        first = metafunc.config.getoption("first_daily_seed")
     metafunc.parametrize("seed", range(first, first + count), ids=lambda seed: f"seed={seed}")
 
 
@@ -68,9 +80,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    failed = [
-        seed for report in terminalreporter.getreports("failed") for seed in _seeds_of(report)
-    ]
+    reports = {kind: terminalreporter.getreports(kind) for kind in ("passed", "failed")}
+    played = {kind: [s for one in known for s in _seeds_of(one)] for kind, known in reports.items()}
+    first_daily = config.getoption("first_daily_seed")
+    if any(seed >= first_daily for seeds in played.values() for seed in seeds):
+        terminalreporter.write_line(f"seeds of the day: --first-daily-seed {first_daily}")
+    failed = [seed for seed in played["failed"] if seed < first_daily]
     if failed:
         # The form that tools/planted.py reads.
         count = min(failed) - config.getoption("first_seed") + 1

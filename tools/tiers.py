@@ -3,6 +3,9 @@
 Each tier is one pytest run, so that tests which need a machine to themselves get one. A tier that
 cannot run on this machine says so in a line of its own and in the last line. That last line counts
 the tests of all tiers; a failed check (format, lint, types, imports) counts as one.
+
+Simulations play other seeds each day beside those that they always play. The first of them is
+printed at the beginning and at the end; `--first-daily-seed` plays the same ones again.
 """
 
 import argparse
@@ -14,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from logstore.clock import SystemClock
 from tools.java import why_no_java
 
 REPORTS = Path("build/reports")
@@ -21,6 +25,8 @@ TOTAL = REPORTS / "total.txt"
 CHECKS = ("format", "lint", "types", "imports")
 PLANTED = "tests/planted"
 NO_TESTS = 5  # pytest's exit code when it selected none
+DAY_MS = 86_400_000
+SEEDS_A_DAY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +65,14 @@ TIERS = (
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=2, help="test processes at a time")
+    parser.add_argument(
+        "--first-daily-seed", type=int, help="of the simulations' other seeds; else by the date"
+    )
     parser.add_argument("--only", choices=[tier.name for tier in TIERS], help="this tier alone")
     options = parser.parse_args()
+    first = options.first_daily_seed
+    first = first_daily_seed(SystemClock().now_ms()) if first is None else first
+    print(f"seeds of the day: --first-daily-seed {first}", flush=True)
 
     REPORTS.mkdir(parents=True, exist_ok=True)
     TOTAL.unlink(missing_ok=True)
@@ -76,9 +88,10 @@ def main() -> int:
             lines.append(f"{tier.name:10} NOT RUN on this machine: {reason}")
             print(lines[-1], flush=True)
             continue
-        total += run_tier(tier, options.jobs, lines)
+        total += run_tier(tier, options.jobs, first, lines)
 
     print("\n" + "\n".join(lines))
+    print(f"seeds of the day: --first-daily-seed {first}")
     suffix = f"; not run: {', '.join(not_run)}" if not_run else ""
     text = f"{total} in {time.perf_counter() - began:.0f} s{suffix}"
     TOTAL.write_text(text + "\n")
@@ -98,10 +111,16 @@ def run_checks(lines: list[str]) -> Counts:
     return Counts(failed=failed)
 
 
-def run_tier(tier: Tier, jobs: int, lines: list[str]) -> Counts:
+def first_daily_seed(now_ms: int) -> int:
+    """The first of the day's seeds, far above those that are always played; of no two days one."""
+    return now_ms // DAY_MS * SEEDS_A_DAY
+
+
+def run_tier(tier: Tier, jobs: int, first_daily: int, lines: list[str]) -> Counts:
     report = REPORTS / f"{tier.name}.xml"
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "--durations=5", f"--junitxml={report}"]
+    command.append(f"--first-daily-seed={first_daily}")
     if tier.parallel and jobs > 1:
         command += ["-n", str(jobs)]
     print(f"\n--- {tier.name}", flush=True)

@@ -72,6 +72,15 @@ def test_nothing_is_lost_doubled_moved_or_made_up(seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.seeds(100, daily=True)
+def test_nor_by_seeds_that_nobody_has_played(seed: int) -> None:
+    world = play_cluster(seed)
+    assert not world.violations, (
+        f"play it again: python -m tests.simulation.replay --cluster {seed}"
+    )
+
+
+@pytest.mark.slow
 def test_the_seeds_see_everything_that_matters() -> None:
     seen: Counter[str] = Counter()
     for seed in range(5_000, 5_080):
