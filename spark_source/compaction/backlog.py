@@ -47,8 +47,13 @@ class TopicState:
 
     @property
     def log_starts(self) -> dict[int, int]:
-        """By partition, the log start below which data may be deleted."""
-        return {key.partition: confirmed_start(view.row) for key, view in self.views.items()}
+        """By partition, the log start below which data may be deleted: never above the log's end,
+        as chains have it.
+        """
+        return {
+            key.partition: min(confirmed_start(view.row), view.end)
+            for key, view in self.views.items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
