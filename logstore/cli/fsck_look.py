@@ -216,7 +216,8 @@ class _Look:
         known = {topic.topic_id for topic in topics.values()}
         live = {t.topic_id for t in topics.values() if t.status is TopicStatus.LIVE}
         self._found.counts.partitions = len(rows)
-        seen = look_at_topics(self._log, topics, self._holders(), self._found.counts)
+        holders, counts = self._holders(), self._found.counts
+        seen = look_at_topics(self._log, topics, holders, counts, bodies=self._bodies)
         self._found.problems += seen.problems
         led = {
             key.topic_id: epoch
@@ -234,11 +235,12 @@ class _Look:
                 where = f"row partition/{topic_id.hex()}/{number}"
                 detail = "no topic has this id, and a chain has led it"
                 self._problem(What.NO_TOPIC, where, detail, row.chain, led[topic_id])
+        # A late creation may put back rows of a topic that was deleted, or is being deleted.
+        gone = (known - live) | seen.deleted
         for epoch, chain in chains.items():
             for key, extent in chain.stretches.items():
                 taken = rows.get((key.topic_id, key.partition))
-                # A late creation may put back rows of a topic whose deletion is half done.
-                if taken is not None and key.topic_id not in known - live:
+                if taken is not None and key.topic_id not in gone:
                     self._note(take_problem(key, extent, epoch, taken))
         self._check_topics(topics, rows, led)
         self._found.problems += end_problems(self._tables, rows, chains)

@@ -48,17 +48,23 @@ class SeenTopics:
 
 
 def look_at_topics(
-    log: ReadableLog, topics: Mapping[str, TopicRow], held: Mapping[bytes, Holder], counts: Counts
+    log: ReadableLog,
+    topics: Mapping[str, TopicRow],
+    held: Mapping[bytes, Holder],
+    counts: Counts,
+    *,
+    bodies: bool,
 ) -> SeenTopics:
     """All records of topics that have a row, or of which anything is `held`, are read.
 
-    Those of others are only counted.
+    Those of others are only counted, unless `bodies` asks for every byte: a restore reads all.
     """
     seen = SeenTopics()
     keys = _keys(log, seen.problems)
     counts.records = sum(map(len, keys.values()))
     rows = {topic.topic_id: topic for topic in topics.values()}
-    wanted = [key for topic_id in {*rows, *held} for key in keys.get(topic_id, ())]
+    read_ids = [*keys] if bodies else {*rows, *held}
+    wanted = [key for topic_id in read_ids for key in keys.get(topic_id, ())]
     records = _read(log, wanted, seen.problems)
     for name, topic in topics.items():
         known = records.get(topic.topic_id, [])

@@ -5,7 +5,7 @@ old one as it was, so rows given out do not change.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from logstore.registry.store import Row, Term
 from logstore.registry.verdicts import (
@@ -69,6 +69,17 @@ class MemoryRows:
         del order[bisect_left(order, sk)]
         if not order:
             del self._order[pk]
+
+    def copy(self) -> dict[tuple[str, str], Row]:
+        """Every row as it is now, for `put_back`."""
+        return dict(self._rows)
+
+    def put_back(self, rows: Mapping[tuple[str, str], Row]) -> None:
+        """Be as `copy` found it, whatever was written since; of nothing: lose every row."""
+        self._rows = dict(rows)
+        self._order = {}
+        for pk, sk in sorted(rows):
+            self._order.setdefault(pk, []).append(sk)
 
     async def close(self) -> None:
         """Keeps the rows: another registry may hold them."""

@@ -188,11 +188,17 @@ class ReadChain:
 
 
 def read_chain(cluster_id: bytes, epoch: int, listed: Listed) -> Steps[ReadChain]:
-    """From its last checkpoint on. Raises `Corrupt` where a takeover would."""
+    """From its last checkpoint on. Raises `Corrupt` where a takeover would.
+
+    What is read is listed from then on: a late put may land after the list was made.
+    """
     opening = yield from _read_opening(cluster_id, epoch)
     state = yield from _enter(cluster_id, epoch, listed)
     state.broker = opening.broker
+    first = state.next_seq
     found: Gap | Sealed = yield from read_on(state)
+    if state.next_seq > first:
+        listed.add_run(first, state.next_seq)
     return ReadChain(state, isinstance(found, Sealed))
 
 

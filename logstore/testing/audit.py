@@ -7,7 +7,7 @@ every batch is decoded here, and S7: every checkpoint that is there belongs to a
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -84,6 +84,8 @@ class Audit:
     topics: dict[str, TopicRow] = field(default_factory=dict)
     records: dict[Partition, list[StoredRecord]] = field(default_factory=dict)
     log_starts: dict[Partition, int] = field(default_factory=dict)
+    ends: dict[Partition, int] = field(default_factory=dict)
+    """Where each log ends by its chains."""
     begins: dict[Partition, int] = field(default_factory=dict)
     """Below these offsets `records` are a table's."""
 
@@ -135,8 +137,9 @@ class _Auditor:
         topics = self._found.topics.values()
         chains = {epoch: chain.seen for epoch, chain in self._found.chains.items()}
         wanted = {t.topic_id for t in topics if t.status is TopicStatus.LIVE}
-        deleted = deleted_topics(self._objects)
-        deleting = {topic.topic_id for topic in topics} - wanted
+        rows = {topic.topic_id for topic in topics}
+        deleted, deleting = deleted_topics(self._objects), rows - wanted
+        self._check_topics(rows | deleted, partitions.keys())
         taken = newest_taken(chains)
         self._check_trims(Needs(wanted, partitions, taken, self._held, deleted, deleting))
         # A late creation may put back rows of a topic that is being deleted; nobody reads them.
@@ -144,6 +147,20 @@ class _Auditor:
             if topic_id in wanted:
                 self._check_partition(Partition(topic_id, number), partition, chains)
         return self._found
+
+    def _check_topics(
+        self, known: Collection[bytes], partitions: Collection[tuple[bytes, int]]
+    ) -> None:
+        """Every live topic has all of its rows, and no chain leads a topic that nobody knows."""
+        for name, topic in self._found.topics.items():
+            if topic.status is TopicStatus.LIVE:
+                numbers = range(topic.partitions)
+                if lacking := [n for n in numbers if (topic.topic_id, n) not in partitions]:
+                    self._wrong(f"a topic lacks rows of partitions: name={name} {lacking}")
+        for epoch, chain in self._found.chains.items():
+            for key in chain.state.stretches:
+                if key.topic_id not in known:
+                    self._wrong(f"a topic is not known epoch={epoch} topic={key.topic_id.hex()}")
 
     def _wrong(self, text: str) -> None:
         self._found.violations.append(text)
@@ -179,9 +196,18 @@ class _Auditor:
         """At the trim point, by the checkpoint there; the opening is looked for in any case."""
         found = self._rows.get(CHAIN, chain_sk(epoch))
         trim = 0 if found is None else ChainRow.of(found).trim
-        if trim and not self._exists(segment_key(epoch, 0)):
-            self._wrong(f"S4: no opening epoch={epoch}")
+        if trim:
+            self._check_opening(epoch)
         return AuditedChain(self._performer.run(read_chain_at(cluster_id, epoch, trim)), trim)
+
+    def _check_opening(self, epoch: int) -> None:
+        try:
+            front = self._performer.run(read_front(epoch, 0))
+        except LogstoreError as error:
+            self._wrong(f"S4: no opening epoch={epoch}: {error}")
+        else:
+            if front.index.header.kind is not SegmentKind.OPENING:
+                self._wrong(f"S4: no opening epoch={epoch}")
 
     def _check_body(self, epoch: int, seq: int, front: Front) -> None:
         body = self._objects.get(segment_key(epoch, seq))[front.index.header.body_at :]
@@ -211,10 +237,21 @@ class _Auditor:
                 self._wrong(f"a chain without a row leads partitions epoch={epoch}")
             return
         row = ChainRow.of(found)
-        if row.checkpoint and not self._exists(checkpoint_key(epoch, row.checkpoint)):
-            self._wrong(f"no such checkpoint epoch={epoch} seq={row.checkpoint}")
+        for seq in self._named_checkpoints(epoch, row):
+            if not self._exists(checkpoint_key(epoch, seq)):
+                self._wrong(f"no such checkpoint epoch={epoch} seq={seq}")
         for problem in chain_row_problems(row, chain.seen):
             self._wrong(f"S4, S5: {problem.where}: {problem.detail}")
+
+    def _named_checkpoints(self, epoch: int, row: ChainRow) -> list[int]:
+        """The last one, and the earlier ones that it names and that were not to be deleted."""
+        if not row.checkpoint:
+            return []
+        try:
+            front = self._performer.run(read_checkpoint(epoch, row.checkpoint))
+        except LogstoreError:
+            return [row.checkpoint]
+        return [*(seq for seq in front.earlier if seq >= row.trim), row.checkpoint]
 
     def _check_trims(self, needs: Needs) -> None:
         for epoch, chain in self._found.chains.items():
@@ -251,15 +288,18 @@ class _Auditor:
         for problem in partition_problems(*partition, row, chains):
             self._wrong(f"{partition}: {problem.detail}")
         records: list[StoredRecord] = []
+        end = row.log_start
         for ref in row.stretches:
             if self._rows.get(CHAIN, chain_sk(ref.chain)) is None:
                 self._wrong(f"row names a chain without a row {partition} {ref}")
             chain = self._found.chains[ref.chain].state
             stretch = chain.stretches.get(StretchKey(*partition, ref.leader_epoch))
+            end = ref.start if stretch is None else stretch.end
             if stretch is not None:
                 records += self._records(ref.chain, stretch)
         self._check_takes(partition, row, chains)
         self._found.records[partition] = records
+        self._found.ends[partition] = end
         self._found.log_starts[partition] = row.log_start
 
     def _check_takes(

@@ -110,6 +110,7 @@ class History:
         self._sent_count = 0
         self._partitions: dict[Partition, _Seen] = {}
         self._deleted: set[bytes] = set()
+        self._was_put_back = False
         self._positions: dict[tuple[str, Partition], int] = {}
         self._without_beginning: set[int] = set()
 
@@ -164,7 +165,8 @@ class History:
         """What one answer brought, in order."""
         expected = self._positions.get((reader, partition))
         for offset, value in records:
-            if expected is not None and offset != expected:
+            is_dropped = expected is not None and expected < offset <= self._gone_below(partition)
+            if expected is not None and offset != expected and not is_dropped:
                 rule = "H7" if offset > expected else "H8"
                 text = f"reader={reader} expected={expected} got={offset}"
                 self._violated(rule, partition, text)
@@ -280,6 +282,20 @@ class History:
         seen = self._of(partition)
         seen.start_acked = max(seen.start_acked, offset)
 
+    def put_back(self) -> None:
+        """The registry is lost, or an older copy: rows alone say where log starts were raised to.
+
+        A restore finds them where what is stored begins. What was asked to be deleted may be gone
+        all the same, wherever a log starts then.
+        """
+        self._was_put_back = True
+        for seen in self._partitions.values():
+            seen.start_acked = 0
+            seen.starts = {}
+
+    def _gone_below(self, partition: Partition) -> int:
+        return self.start_asked(partition) if self._was_put_back else 0
+
     def start_asked(self, partition: Partition) -> int:
         """No record from here on was asked to be deleted."""
         return self._of(partition).start_asked
@@ -343,13 +359,14 @@ class History:
             self._check_start(partition, seen, log_start)
             self._check_stored(partition, seen, records)
             # Below log start some chains are trimmed sooner than others.
-            kept = [record for record in records if record.offset >= log_start]
-            self._check_kept(partition, seen, kept, log_start)
+            begin_kept = max(log_start, self._gone_below(partition))
+            kept = [record for record in records if record.offset >= begin_kept]
+            self._check_kept(partition, seen, kept, begin_kept)
             begin = (begins or {}).get(partition, 0)
             self._check_sequences(partition, kept, is_whole=not log_start and not begin)
             self._check_order(partition, seen)
             if all_was_read:
-                self._check_seen(partition, seen, log_start)
+                self._check_seen(partition, seen, begin_kept)
 
     def _check_start(self, partition: Partition, seen: _Seen, log_start: int) -> None:
         lowest = max(seen.start_acked, *seen.starts.values(), 0)

@@ -82,7 +82,7 @@ class ProcessLoop(VirtualLoop):
     ) -> "asyncio.Future[T]":
         """As in a thread: who stops waiting does not stop the call."""
         outcome: asyncio.Future[T] = self.create_future()
-        self.create_task(_settle(outcome, run_blocking(lambda: func(*args))))
+        self.create_task(_settle(outcome, lambda: func(*args)))
         return outcome
 
     def add_call(self, call: BlockingCall[Any]) -> None:
@@ -213,9 +213,9 @@ async def run_blocking(call: Callable[[], T]) -> T:
     return await blocking.run()
 
 
-async def _settle(outcome: "asyncio.Future[T]", call: Coroutine[Any, Any, T]) -> None:
+async def _settle(outcome: "asyncio.Future[T]", call: Callable[[], T]) -> None:
     try:
-        result = await call
+        result = await run_blocking(call)
     except Exception as error:  # noqa: BLE001 - raised where it is waited for
         if not outcome.done():
             outcome.set_exception(error)

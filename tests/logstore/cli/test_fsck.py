@@ -327,6 +327,31 @@ def test_a_topic_that_was_deleted_needs_no_row(logstore: Command, written: Path)
     assert answer.code == OK, answer
 
 
+def test_a_damaged_record_of_a_deleted_topic_is_named_on_demand(
+    logstore: Command, written: Path
+) -> None:
+    record = record_key(bytes(16), 1)
+    (written / record).parent.mkdir()
+    (written / record).write_bytes(b"no record")
+
+    assert fsck(logstore, written).code == OK
+    assert found(fsck(logstore, written, "--data")) == {(What.DAMAGED.value, record)}
+
+
+def test_a_row_that_a_late_creation_put_back_makes_no_registry_old(
+    logstore: Command, written: Path
+) -> None:
+    call_it_deleted(written)
+    place = partition_of(written, "notes", 0)
+    drop_row(written, "topic", "notes")
+    other = 1 if row_of(written, *place)["chain"] == 2 else 2
+    change_row(written, *place, chain=other, leader_epoch=0, stretches=f"[[0,{other},0]]")
+
+    answer = fsck(logstore, written)
+
+    assert answer.code == OK, answer
+
+
 def test_people_are_told_what_cures_it(logstore: Command, written: Path) -> None:
     lower_next_epoch(written)
 

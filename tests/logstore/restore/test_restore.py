@@ -1,7 +1,7 @@
 """A registry that is lost or old is rebuilt from the chains; nothing acknowledged is missing."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
 import pytest
@@ -11,6 +11,7 @@ from logstore.errors import Corrupt, LogstoreError, Refused
 from logstore.log.log import Log
 from logstore.log.topic_record import TOPICS, record_key
 from logstore.objects.memory import MemoryObjects, MemoryStore
+from logstore.objects.store import ObjectInfo
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.store import Row
@@ -342,6 +343,31 @@ def test_it_refuses_while_a_broker_writes_that_has_lost_its_registry() -> None:
             await performer.clock.sleep_s(3)
             await write(written, log, "orders", 0, 1)
             assert "a broker is writing: chain=4" in await restoring
+
+    play(story)
+
+
+class _ListedBefore(MemoryStore):
+    """As of a moment before the object `late` landed."""
+
+    late = ""
+
+    async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
+        async for info in super().list(prefix):
+            if info.key != self.late:
+                yield info
+
+
+def test_a_put_that_lands_after_the_list_was_read_is_no_missing_segment() -> None:
+    async def story(written: WrittenLog) -> None:
+        names, cluster = names_of(written), cluster_id(written)
+        (*_, last) = written.objects.list(segment_key(3, 0).rpartition("/")[0])
+        store = _ListedBefore(written.objects)
+        store.late = last.key
+        put_back(written, MemoryRows())
+        performer = replace(written.performer, store=store)
+        await restore(performer, cluster, NoTables(), dry_run=False, advance=lambda count: None)
+        await check_everything_is_there(written, names)
 
     play(story)
 

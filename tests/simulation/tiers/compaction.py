@@ -47,6 +47,8 @@ class Scheduler:
         world, chance = self._world, self._world.chance
         while not world.is_healed:
             await world.clock.sleep_s(chance.uniform(0, world.tiers.compaction_pause_s))
+            if world.is_stopped:
+                continue
             await self.live(runs=chance.randint(1, 4), is_harmed=chance.random() < 0.5)
 
     async def live(self, *, runs: int, is_harmed: bool) -> bool:
@@ -59,6 +61,7 @@ class Scheduler:
             process.dies_at_step = chance.choice((None, chance.randrange(1, 4_000)))
             dies_at = chance.choice((0, chance.randrange(1, 60)))
             freezes_at = chance.choice((0, chance.randrange(1, 60)))
+        world.runs = [one for one in world.runs if not one.is_dead] + [process]
         life = _Life(world, process, runs, dies_at, freezes_at)
         done = process.spawn(run_blocking(life.run))
         until_s = world.clock.monotonic_s() + LIFE_S_MAX * (1 if is_harmed else 5)
@@ -68,6 +71,7 @@ class Scheduler:
             world.seen["compaction killed"] += 1
             process.kill()
             return False
+        process.kill()  # it has ended
         done.result()
         return life.succeeded
 
@@ -110,7 +114,9 @@ class _Life:
         world = self._world
         world.trace(f"{self._process.name} failed: {error!r}")
         world.seen[f"compaction ended by {type(error).__name__}"] += 1
-        if isinstance(error, Corrupt | Refused) and not world.plan.flips_bits:
+        if world.is_rolled_back:
+            world.seen["compaction refused an old registry"] += isinstance(error, Refused)
+        elif isinstance(error, Corrupt | Refused) and not world.plan.flips_bits:
             world.violate(f"{self._process.name} raised a false alarm: {error!r}")
 
     def _note(self, summary: Summary) -> None:

@@ -70,3 +70,5 @@ class SimulatedLeasedRows(LeasedRows):
             return wait_for(answer())
         except TimeoutError as error:
             raise Retryable(f"the registry does not answer: timeout_s={timeout_s}") from error
+        finally:
+            coroutine.close()  # where it was never begun

@@ -18,6 +18,8 @@ class TierPlan:
     streams: int
     late_s: float
     """At most, between the plan of a batch and its tasks."""
+    loses_registry: bool
+    """Whether the registry is lost, or put back from a copy, and restored."""
     deletes: bool
     """Whether records are deleted."""
 
@@ -38,6 +40,9 @@ def draw_tier_plans(chance: random.Random) -> tuple[Plan, TierPlan]:
         faults_s=chance.uniform(20, 60),
         clocks_differ=chance.random() < 0.3,
     )
+    loses_registry = chance.random() < 0.4
+    if loses_registry:
+        plan = replace(plan, faults_s=plan.faults_s / 2)  # before it, and after it
     tiers = TierPlan(
         compactors=chance.choice((1, 1, 2)),
         compaction_pause_s=chance.choice((1.0, 3.0, 8.0)),
@@ -45,6 +50,7 @@ def draw_tier_plans(chance: random.Random) -> tuple[Plan, TierPlan]:
         batches=chance.choice((1, 2, 4)),
         streams=chance.choice((0, 1)),
         late_s=chance.choice((1.0, 15.0, 40.0)),
+        loses_registry=loses_registry,
         deletes=chance.random() < 0.5,
     )
     return plan, tiers

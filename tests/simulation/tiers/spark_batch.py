@@ -25,7 +25,6 @@ T = TypeVar("T")
 COLUMNS = ("topic", "partition", "offset", "value")
 CALL_S_MAX = 120.0
 ATTEMPTS_MAX = 12
-TASKS_MIN = 1
 
 
 class Spark:
@@ -59,24 +58,32 @@ class Spark:
             return None
         return done.result()
 
+    async def until_restored(self) -> None:
+        """An old registry tells nothing that could be judged."""
+        while self.world.is_rolled_back:
+            await self.world.clock.sleep_s(1)
+
     async def run_task(
         self, options: ReadOptions, planned: Planned, number: int
     ) -> list[Row] | None:
         """One attempt after the other; `None`: what it was to read is gone, as it may be."""
         world, task = self.world, planned.tasks[number]
         for _ in range(ATTEMPTS_MAX):
-            process = self.process("executor")
+            await self.until_restored()
+            process, before = self.process("executor"), world.disasters
             try:
                 call = partial(_rows, options, task, planned.topics)
                 rows = await self.until_done(process, call)
             except (Refused, Corrupt) as error:
+                if world.disasters > before:
+                    continue
                 self._judge(error, planned, task)
                 return None
             except LogstoreError as error:
                 world.seen[f"task failed by {type(error).__name__}"] += 1
                 await world.clock.sleep_s(world.chance.uniform(0, 1))
                 continue
-            if rows is not None:
+            if rows is not None and world.disasters == before:
                 for kind in world.events_since(planned.made_s):
                     world.seen[f"planned before and read after: {kind}"] += 1
                 return rows
@@ -115,13 +122,15 @@ class SparkBatch(Spark):
             "subscribe": name,
             "topicId": topic_id.hex(),
             "failOnDataLoss": chance.choice(("true", "false")),
-            "minPartitions": str(TASKS_MIN),
+            "minPartitions": str(chance.randint(1, 6)),
         }
         options = parse_options(given, Mode.BATCH)
+        await self.until_restored()
+        before = world.disasters
         partitions = [Partition(topic_id, number) for number in range(count)]
         acked = {one: world.history.acked_end(one) for one in partitions}
         planned = await self._plan(options, partitions)
-        if planned is None:
+        if planned is None or world.disasters > before:
             return False
         self._judge_plan(planned, acked)
         if not world.is_healed:
@@ -149,7 +158,8 @@ class SparkBatch(Spark):
         except LogstoreError as error:
             world.seen[f"plan failed by {type(error).__name__}"] += 1
             is_deleted = world.history.is_deleted(partitions[0].topic_id)
-            if not is_deleted and isinstance(error, Corrupt | Refused):
+            is_judged = not is_deleted and not world.is_rolled_back
+            if is_judged and isinstance(error, Corrupt | Refused):
                 world.violate(f"{self.name}: a plan was told: {error!r}")
             return None
         if found is None:

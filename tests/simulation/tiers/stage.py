@@ -154,6 +154,8 @@ def _run_in_turn(self: Any, call: Any) -> Any:
         return wait_for(answer())
     except TimeoutError as error:
         raise OutcomeUnknown(f"no answer of the store: seconds={self._timeout_s}") from error
+    finally:
+        call.close()  # where it was never begun
 
 
 def _secrets_of(chance: random.Random) -> SimpleNamespace:

@@ -14,6 +14,8 @@ from tests.simulation.plan import Plan
 from tests.simulation.readers import Reader
 from tests.simulation.story import create_main, heal
 from tests.simulation.tiers.compaction import Scheduler, compact_all
+from tests.simulation.tiers.disaster import Copies, lose_registry
+from tests.simulation.tiers.fsck import Fsck
 from tests.simulation.tiers.plan import TierPlan, draw_tier_plans
 from tests.simulation.tiers.spark_batch import SparkBatch
 from tests.simulation.tiers.stage import staged
@@ -53,6 +55,8 @@ async def _tell(world: TierWorld) -> None:
         for number in range(world.plan.idempotent + world.plan.plain)
     ]
     actors: list[Actor] = [
+        Copies(world),
+        Fsck(world),
         *producers,
         admin,
         Reader(world, "reader 0"),
@@ -67,6 +71,9 @@ async def _tell(world: TierWorld) -> None:
         for actor in actors:
             tasks.create_task(actor.run())
         await do_harm(world)
+        if world.tiers.loses_registry:
+            await lose_registry(world)
+            await do_harm(world)
         await heal(world, producers)
     await _read_everything(world)
     world.count_trimming()

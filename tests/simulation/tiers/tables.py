@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass, field
 
 from logstore.errors import LogstoreError
+from logstore.history.columns import TABLE_COLUMNS
 from logstore.history.delta import Tables
 from logstore.history.names import TABLES
 from logstore.history.patient import PatientStore
@@ -15,7 +16,6 @@ from logstore.testing.history import Partition, StoredRecord
 
 URL = "/simulated"
 """Of every simulated log."""
-COLUMNS = ["offset", "value", "leader_epoch", "raw_batch"]
 
 
 def open_tables(store: BlockingObjectStore) -> Tables:
@@ -51,7 +51,7 @@ def _read(found: TableContents, objects: MemoryObjects, snapshot: Snapshot) -> N
         partition = Partition(snapshot.topic_id, number)
         files = snapshot.files_for(number, 0, end)
         records: list[StoredRecord] = []
-        for rows in read_rows(objects, snapshot.topic_id, files, number, 0, end, COLUMNS):
+        for rows in read_rows(objects, snapshot.topic_id, files, number, 0, end, TABLE_COLUMNS):
             for row in rows.to_pylist():
                 records.append(
                     StoredRecord(row["offset"], row["value"], row["leader_epoch"], -1, -1, -1)

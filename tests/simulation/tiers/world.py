@@ -1,19 +1,22 @@
 """A simulated world with both tiers: topics have tables, and readers that are no brokers."""
 
 import json
+import logging
 from collections.abc import Callable
 
 from logstore.clock import Clock
 from logstore.errors import LogstoreError, NotFound
 from logstore.log.asked_tables import AskedTables
 from logstore.perform import Performer
+from logstore.registry.store import Row
 from logstore.testing.audit import Audit, audit
 from logstore.testing.blocking_ports import BlockingRows
 from logstore.testing.history import Partition
-from logstore.testing.process_loop import PROCESS
+from logstore.testing.process_loop import PROCESS, Process
 from logstore.testing.simulated_rows import SimulatedRows
 from logstore.testing.simulated_store import SimulatedStore
 from tests.simulation.plan import Plan
+from tests.simulation.served import ServedBroker
 from tests.simulation.tiers.brokers import TRIM_PERIOD_S, asked_tables
 from tests.simulation.tiers.plan import TierPlan
 from tests.simulation.tiers.tables import open_tables, read_tables
@@ -67,6 +70,16 @@ class TierWorld(World):
         """When something last happened to what is stored, by kind."""
         super().__init__(seed, plan)
         self.tiers = tiers
+        self.is_rolled_back = False
+        """Whether the registry is not what it was, and not restored yet."""
+        self.disasters = 0
+        """How often the registry was lost or put back."""
+        self.copies: list[dict[tuple[str, str], Row]] = []
+        """Of the registry, each from a moment of its own; those before it was lost are dropped."""
+        self.is_stopped = False
+        """Whether nobody may begin anything: the registry is being restored."""
+        self.runs: list[Process] = []
+        """Processes of compaction."""
         self.stores[OUTSIDE] = self._store()
         self.registries[OUTSIDE] = OutsideRows(
             self.rows, self.chance, plan.rows, self.seen, self.trace
@@ -79,10 +92,10 @@ class TierWorld(World):
 
     def _store(self) -> SimulatedStore:
         store = TierStore(self.objects, self.chance, self.plan.store, self.seen, self.trace)
-        store.note, store.note_absence = self._note, self._note_absence
+        store.note, store.note_absence = self.note, self._note_absence
         return store
 
-    def _note(self, kind: str) -> None:
+    def note(self, kind: str) -> None:
         self.seen[f"event: {kind}"] += 1
         self.last_s[kind] = self.clock.monotonic_s()
 
@@ -99,10 +112,25 @@ class TierWorld(World):
         """Of another machine."""
         return self._new_clock()
 
-    def alarm(self, text: str) -> None:
-        """A broker tells its operator that something is wrong with what is stored."""
-        if not self.plan.flips_bits:
-            self.violate(f"a false alarm: {text}")
+    def hear_alarm(self, record: logging.LogRecord) -> None:
+        if self.is_rolled_back:
+            self.trace(f"alarm {record.getMessage()}")
+            self.seen["alarm on an old registry"] += 1
+        else:
+            super().hear_alarm(record)
+
+    def forget_fences(self) -> None:
+        """Of brokers that were at work: the rows that could say who fenced them may be gone."""
+        self._fenced = [log for life in self.lives for log in life.logs]
+
+    def _judge_fences(self) -> None:
+        if self.is_rolled_back:
+            self.forget_fences()
+        super()._judge_fences()
+
+    def judge_end(self, life: ServedBroker) -> None:
+        if not self.is_rolled_back:
+            super().judge_end(life)
 
     def audit(self) -> Audit:
         """Both tiers together; where both hold an offset they must agree."""
@@ -114,10 +142,13 @@ class TierWorld(World):
             if there is None:
                 continue
             end = tables.ends[partition]
+            if end > found.ends[partition]:
+                self.violate(f"a table ends above its log {_shown(partition)} {end}")
             by_offset = {record.offset: record for record in there}
             for record in found.records[partition]:
                 known = by_offset.get(record.offset)
-                if record.offset >= end or record.offset < log_start:
+                begin = max(log_start, self.history.start_asked(partition) * bool(self.disasters))
+                if record.offset >= end or record.offset < begin:
                     continue
                 if known is None:
                     self.violate(f"a table lacks an offset {_shown(partition)} {record.offset}")

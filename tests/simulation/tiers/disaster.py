@@ -1,0 +1,121 @@
+"""A registry that is lost, or put back from a copy of any age; then `logstore restore`.
+
+Before it is run, brokers may start, trim, and compaction may run: they may refuse, and nothing that
+anybody needs may go. After it everything that was acknowledged is there; log start may have gone
+back, since rows alone say where DeleteRecords put it.
+"""
+
+from functools import partial
+
+from logstore.errors import Corrupt, LogstoreError, Refused
+from logstore.log.asked_tables import TablesInThreads
+from logstore.restore.run import restore
+from logstore.testing.blocking_ports import BlockingObjects
+from logstore.testing.process_loop import Process
+from tests.simulation.harms import start_all
+from tests.simulation.tiers.fsck import Fsck
+from tests.simulation.tiers.tables import open_tables
+from tests.simulation.tiers.world import OUTSIDE, TierWorld
+from tests.simulation.world import is_gone
+
+COPIES_MAX = 20
+RESTORE_S_MAX = 300.0
+ATTEMPTS_MAX = 60
+
+
+class Copies:
+    """Somebody who copies the registry now and then."""
+
+    def __init__(self, world: TierWorld) -> None:
+        self._world = world
+
+    async def run(self) -> None:
+        world = self._world
+        while not world.is_healed:
+            if not world.is_rolled_back:
+                world.copies = [*world.copies[-COPIES_MAX:], world.rows.copy()]
+            await world.clock.sleep_s(world.chance.uniform(0, 6))
+
+
+async def lose_registry(world: TierWorld) -> None:
+    chance = world.chance
+    world.is_rolled_back = True
+    world.disasters += 1
+    kill_everybody(world)
+    copy = chance.choice([{}, chance.choice(world.copies), chance.choice(world.copies)])
+    world.trace(f"disaster: registry of {len(copy)} rows")
+    world.seen["registry lost" if not copy else "registry put back from a copy"] += 1
+    world.rows.put_back(copy)
+    world.history.put_back()
+    if copy and chance.random() < 0.7:
+        await _go_on_unaware(world)
+    world.is_stopped = True
+    kill_everybody(world)
+    await _restore(world)
+    world.copies = []
+    world.forget_fences()
+    world.is_rolled_back = world.is_stopped = False
+    await Fsck(world).check()
+    await start_all(world)
+
+
+def kill_everybody(world: TierWorld) -> None:
+    for life in world.lives:
+        life.error = None  # whatever it was: its registry was another one
+        life.process.kill()
+    world.primaries = dict.fromkeys(world.brokers)
+    for process in world.runs:
+        process.kill()
+
+
+async def _go_on_unaware(world: TierWorld) -> None:
+    """Brokers are started as if nothing had happened; they may refuse."""
+    lives = [world.spawn(broker) for broker in world.brokers]
+    await world.clock.sleep_s(world.chance.uniform(1, 10 + 4 * world.plan.grace_s))
+    for life in lives:
+        world.trace(f"{life.process.name} on an old registry: {life.error!r}")
+        if life.is_serving:
+            world.seen["served on an old registry"] += 1
+        elif is_gone(life) and isinstance(life.error, Refused):
+            world.seen["refused an old registry"] += 1
+
+
+async def _restore(world: TierWorld) -> None:
+    chance = world.chance
+    error: BaseException | None = None
+    for attempt in range(ATTEMPTS_MAX):
+        process = Process(f"restore {attempt}")
+        if attempt < 4 and chance.random() < 0.5:
+            process.dies_at_step = chance.randrange(1, 1_500)
+        done = process.spawn(_restore_once(world))
+        until_s = world.clock.monotonic_s() + RESTORE_S_MAX
+        while not done.done() and not process.is_dead and world.clock.monotonic_s() < until_s:
+            await world.clock.sleep_s(0.1)
+        if not done.done():
+            world.seen["restore killed"] += 1
+            process.kill()
+            continue
+        error = done.exception()
+        if error is None:
+            world.seen["restored"] += 1
+            world.note("restore")
+            return
+        world.trace(f"restore failed: {error!r}")
+        is_late = isinstance(error, Refused) and "stop every broker" in str(error)
+        if is_late:
+            world.seen["restore met a late write"] += 1  # of a broker that was killed
+        elif isinstance(error, Corrupt | Refused) or not isinstance(error, LogstoreError):
+            world.violate(f"restore fails: {error!r}")
+    raise AssertionError(f"restore does not succeed: {error!r}")
+
+
+async def _restore_once(world: TierWorld) -> None:
+    assert world.identity is not None
+    store = BlockingObjects(world.stores[OUTSIDE])
+    await restore(
+        world.performer(OUTSIDE),
+        world.identity.cluster_id,
+        TablesInThreads(partial(open_tables, store)),
+        dry_run=False,
+        advance=lambda _: None,
+    )

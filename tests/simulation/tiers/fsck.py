@@ -1,0 +1,106 @@
+"""`logstore fsck` at any moment of a world: where nothing is damaged it must find nothing."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from logstore.chains.checks import Problem, What
+from logstore.cli.fsck_look import check_log
+from logstore.errors import LogstoreError
+from logstore.location import DirectoryLocation
+from logstore.objects.memory import MemoryObjects
+from logstore.objects.metered import StoreCounts
+from logstore.open import ReadableLog, identity_in, open_readable
+from logstore.perform import BlockingPerformer
+from logstore.registry.memory import MemoryRows
+from logstore.registry.reads import PatientReads
+from logstore.registry.store import Row
+from logstore.testing.process_loop import Process, run_blocking
+from logstore.testing.simulated_rows import at_once
+from tests.simulation.tiers.tables import URL
+from tests.simulation.tiers.world import TierWorld
+
+FSCK_S_MAX = 200.0
+LEFTOVERS = (What.NO_TOPIC, What.NO_PARTITION)
+"""What a creation or a deletion that died leaves until the controller clears it away."""
+
+
+class Fsck:
+    """Somebody who checks the log now and then, while it is at work."""
+
+    def __init__(self, world: TierWorld) -> None:
+        self._world = world
+        self._count = 0
+
+    async def run(self) -> None:
+        world = self._world
+        while not world.is_healed:
+            await world.clock.sleep_s(world.chance.uniform(0, 30))
+            if not world.is_rolled_back:
+                await self.check()
+
+    async def check(self) -> None:
+        world = self._world
+        self._count += 1
+        process = Process(f"fsck {self._count}")
+        done = process.spawn(run_blocking(_check))
+        until_s = world.clock.monotonic_s() + FSCK_S_MAX
+        while not done.done() and world.clock.monotonic_s() < until_s:
+            await world.clock.sleep_s(0.1)
+            if world.is_rolled_back:
+                process.kill()
+                return
+        try:
+            problems = done.result() if done.done() else ()
+        except LogstoreError as error:
+            world.seen[f"fsck ended by {type(error).__name__}"] += 1
+            return
+        world.seen["fsck beside brokers"] += 1
+        for problem in problems:
+            if problem.what in LEFTOVERS:
+                world.seen[f"fsck: {problem.what.value}"] += 1
+                continue
+            world.violate(f"fsck of a whole log: {shown(problem)}")
+
+
+def shown(problem: Problem) -> str:
+    return f"{problem.what.value}: {problem.where}: {problem.detail}"
+
+
+def _check() -> Sequence[Problem]:
+    return check_log(open_readable(URL), lambda _: None).problems
+
+
+def check_stored(objects: MemoryObjects, rows: MemoryRows) -> Sequence[Problem]:
+    """What `logstore fsck --data` says of a log that stands still. Raises as it does."""
+    identity = identity_in(objects)
+    assert identity is not None
+    chance = random.Random(0)
+    performer = BlockingPerformer(objects, PatientReads(_AtOnce(rows), chance), chance)
+    log = ReadableLog(
+        DirectoryLocation(Path(URL)), performer, identity, StoreCounts(), _AtOnce(rows)
+    )
+    return check_log(log, lambda _: None, bodies=True).problems
+
+
+class _AtOnce:
+    """A `BlockingRowStore` of rows in memory, to read."""
+
+    def __init__(self, rows: MemoryRows) -> None:
+        self._rows = rows
+
+    def get(self, pk: str, sk: str) -> Row | None:
+        return at_once(self._rows.get(pk, sk))
+
+    def query(
+        self, pk: str, prefix: str = "", *, after: str | None = None, limit: int = 1000
+    ) -> Sequence[tuple[str, Row]]:
+        return at_once(self._rows.query(pk, prefix, after=after, limit=limit))
+
+    def put_if(self, *_: object) -> None:
+        raise AssertionError("fsck changes nothing")
+
+    update_if = delete_if = put_if
+
+    def close(self) -> None:
+        """Keeps the rows."""

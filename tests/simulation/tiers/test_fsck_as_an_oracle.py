@@ -1,0 +1,44 @@
+"""`logstore fsck --data` calls every world broken that the checker calls broken, and no other."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from tests.simulation.tiers.oracle import HARMS, break_and_ask
+from tests.simulation.tiers.story import play_tiers
+
+EACH = 3
+
+
+def _compared(seed: int) -> tuple[Counter[tuple[bool, bool]], list[str]]:
+    """How often (checker, fsck) called a copy of one world broken; those they differ on."""
+    world = play_tiers(seed)
+    assert not world.violations, seed
+    chance = random.Random(seed)
+    counts: Counter[tuple[bool, bool]] = Counter()
+    differing = []
+    for harm in HARMS:
+        for _ in range(1 if harm == "none" else EACH):
+            told = break_and_ask(world, chance, harm)
+            counts[bool(told.checker), bool(told.fsck)] += 1
+            if not told.agree:
+                differing.append(f"{told.harm}: {told.checker[:2]} {told.fsck[:2]}")
+    return counts, differing
+
+
+@pytest.mark.seeds(3)
+def test_fsck_and_the_checker_agree(seed: int) -> None:
+    _, differing = _compared(seed + 7_000)
+    assert not differing
+
+
+@pytest.mark.slow
+def test_both_kinds_of_worlds_are_met() -> None:
+    counts: Counter[tuple[bool, bool]] = Counter()
+    for seed in range(7_100, 7_104):
+        found, differing = _compared(seed)
+        assert not differing, seed
+        counts.update(found)
+    assert counts[True, True] > 15
+    assert counts[False, False] > 5
