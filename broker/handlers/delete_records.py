@@ -1,7 +1,8 @@
 """DeleteRecords, versions 0 to 2: each partition has its own outcome.
 
 Records below the offset are gone for every reader when the answer leaves; -1 stands for the high
-watermark. Only the partition's leader may do it, and only on topics that delete at all.
+watermark. Only the partition's leader may do it, and only on topics that delete at all. That there
+is no such offset is said after a look for a seal: clients do not ask again (`broker.sure`).
 """
 
 from collections.abc import Sequence
@@ -14,11 +15,12 @@ from broker.creation import begin_and_wait
 from broker.errors import Refuse, code_of
 from broker.log_starts import NewStart, raise_led
 from broker.shown_cluster import INTERNAL_TOPICS
+from broker.sure import standing_of
 from logstore.config.topics import topic_value
 from logstore.errors import LogstoreError
 from logstore.log.leader import Leader
 from logstore.log.log import Topic
-from logstore.log.records_deletion import new_log_start
+from logstore.log.records_deletion import OffsetOutOfRange, new_log_start
 from logstore.log.topics import UnknownTopic
 from logstore.rows import StartReason
 from logstore.wire.errors import ErrorCode
@@ -50,6 +52,7 @@ def handle(broker: "Broker", call: Call, request: DeleteRecordsRequest) -> None:
 async def _delete_all(broker: "Broker", call: Call, request: DeleteRecordsRequest) -> None:
     topics: list[DeleteRecordsTopicResult] = []
     wanted: list[_Wanted] = []
+    doubtful: list[DeleteRecordsPartitionResult] = []
     for asked in request.topics:
         outcome = DeleteRecordsTopicResult(asked.name)
         topics.append(outcome)
@@ -61,6 +64,11 @@ async def _delete_all(broker: "Broker", call: Call, request: DeleteRecordsReques
                 wanted.append(_plan(topic, one, result))
             except LogstoreError as error:
                 result.error_code = code_of(error)
+                if isinstance(error, OffsetOutOfRange):
+                    doubtful.append(result)
+    standing = await standing_of(broker.log) if doubtful else ErrorCode.NONE
+    for result in doubtful:
+        result.error_code = standing or result.error_code
     outcomes = await begin_and_wait(broker, _raise(broker, wanted), request.timeout_ms / 1000)
     if isinstance(outcomes, LogstoreError):
         outcomes = [outcomes] * len(wanted)

@@ -8,6 +8,11 @@ import pytest
 from logstore.takeover import Heir, take_over
 from logstore.wire.client import Connection
 from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from logstore.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -28,6 +33,7 @@ from tests.broker.running import (
 )
 from tests.broker.running_cluster import running_cluster
 
+DELETE_RECORDS = 21
 OFFSET_FOR_LEADER_EPOCH = 23
 NEVER_S = float("-inf")
 
@@ -76,10 +82,18 @@ def ask_for_the_end_with_a_newer_epoch(client: Connection) -> int:
     return code
 
 
+def delete_records_beyond_the_end(client: Connection) -> int:
+    asked = DeleteRecordsTopic("orders", [DeleteRecordsPartition(0, 3)])
+    response = client.call(DELETE_RECORDS, DeleteRecordsRequest([asked], 10_000), 2)
+    code: int = response.topics[0].partitions[0].error_code
+    return code
+
+
 @pytest.mark.parametrize(
     "ask",
     [
         produce_out_of_order,
+        delete_records_beyond_the_end,
         fetch_beyond_the_end,
         fetch_with_a_newer_epoch,
         list_with_a_newer_epoch,
