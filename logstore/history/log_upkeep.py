@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote
 
-from logstore.errors import Corrupt, NotFound
+from logstore.errors import AlreadyExists, Corrupt, NotFound, OutcomeUnknown, Retryable
 from logstore.history import names
 from logstore.history.actions import Reconciled
 from logstore.history.checkpoint_write import encode_checkpoint
@@ -118,7 +118,10 @@ class LogUpkeep:
         except (Corrupt, NotFound):
             pass  # named by nothing yet, or by half a file: an engine that died while writing it
         self._store.delete(key)
-        self._store.create_equal(key, hint)  # unless another checkpoint was named meanwhile
+        # One attempt: another checkpoint may be named by now, and some stores with versions create
+        # nothing where an object was deleted. Readers do without.
+        with suppress(AlreadyExists, OutcomeUnknown, Retryable):
+            self._store.create(key, [hint])
 
     def _clean(self, configuration: Mapping[str, str], now_ms: int) -> None:
         """Deletes what the owner need not keep, oldest first, so that entries never have gaps.

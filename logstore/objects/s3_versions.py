@@ -2,8 +2,9 @@
 
 A DELETE in a bucket with versions adds a delete marker; the object stays, as a noncurrent version,
 until a lifecycle rule removes it. Each repeated DELETE adds one more marker. To take an object back
-is to GET that version and to create the key again, on condition that no object has it: a marker
-counts as absent. (To remove markers would need s3:DeleteObjectVersion, which can destroy versions.)
+is to GET that version and to create the key again, on condition that no object has it: to S3 a
+marker is no object. (To remove markers needs s3:DeleteObjectVersion, which can destroy versions.)
+Some servers refuse to create over a marker (versitygw 1.8.0); there the markers are removed.
 
 Needs s3:GetBucketVersioning, s3:ListBucketVersions and s3:GetObjectVersion. One attempt each, as
 all stores make. The S3 client of the data path cannot list versions: this is botocore's.
@@ -77,8 +78,26 @@ class S3Versions:
         try:
             self._store.create(deleted.key, [data])
         except AlreadyExists:
-            return False
+            return self._unmark(deleted)
         return True
+
+    def _unmark(self, deleted: DeletedObject) -> bool:
+        """Removes the markers over a version, unless an object or another version is there."""
+        key, markers = self._front + deleted.key, []
+        for page in self._pages(deleted.key):
+            if any(one["Key"] == key and one["IsLatest"] for one in page.get("Versions", ())):
+                return False
+            newest = next((one for one in page.get("Versions", ()) if one["Key"] == key), None)
+            if newest is not None and newest["VersionId"] != deleted.place:
+                return False
+            markers += [one for one in page.get("DeleteMarkers", ()) if one["Key"] == key]
+        for marker in markers:
+            if _ms(marker["LastModified"]) >= deleted.modified_ms:
+                with self._calling("delete", deleted.key):
+                    self._client.delete_object(
+                        Bucket=self._location.bucket, Key=key, VersionId=marker["VersionId"]
+                    )
+        return bool(markers)
 
     @property
     def _front(self) -> str:

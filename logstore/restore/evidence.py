@@ -39,7 +39,7 @@ from logstore.log.topic_record import (
 )
 from logstore.objects.store import ObjectStore
 from logstore.restore.missing import PUT_BACK, MissingObjects
-from logstore.rows import TableRow
+from logstore.rows import ChainRow, TableRow
 from logstore.segments.format import HEADER_BYTES, Header, SegmentKind, decode_header
 from logstore.steps import Steps, Together
 
@@ -102,6 +102,23 @@ async def list_chains(store: ObjectStore) -> dict[int, Listed]:
         place = _place(info.key)
         if place is not None and checkpoint_key(*place) == info.key and place[0] in found:
             found[place[0]].checkpoints.append(place[1])
+    return found
+
+
+def chains_with_holes(listed: Mapping[int, Listed], known: Mapping[int, ChainRow]) -> list[int]:
+    """Chains that lack segments below others, and no trim point that is known explains it.
+
+    Segments came back below a trim point, or a put beyond a gap was never committed, or segments
+    were lost: what the store still has of them is to be there before that is judged.
+    """
+    found = []
+    for epoch, there in sorted(listed.items()):
+        runs = [run for run in there.runs if run != (0, 1)]
+        trim = known[epoch].trim if epoch in known else 0
+        if not runs or trim >= runs[-1][0] or there.runs[0] == runs[-1]:
+            continue
+        if len(runs) > 1 or not any(seq >= runs[0][0] for seq in there.checkpoints):
+            found.append(epoch)
     return found
 
 

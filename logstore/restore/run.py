@@ -32,6 +32,7 @@ from logstore.restore.evidence import (
     Evidence,
     Listed,
     ReadChain,
+    chains_with_holes,
     evidence_of,
     list_chains,
     list_records,
@@ -172,6 +173,12 @@ async def _restore(
     check_known_chains(listed, old)
     await performer.run(_check_nobody_is_there(cluster_id, listed))
     done = Restored(chains=len(listed))
+    torn = chains_with_holes(listed, old.chains)
+    if trash is not None and torn:
+        prefixes = [prefix for epoch in torn for prefix in prefixes_of_chain(epoch)]
+        told = MissingObjects(f"segments are missing of chains {torn[:10]}", prefixes)
+        done.taken_back += await _take_back(trash, prefixes, told, dry_run=dry_run)
+        listed = await list_chains(performer.store) if done.taken_back else listed
     evidence = []
     for epoch in sorted(listed):
         steps = _settle(cluster_id, epoch, listed[epoch], old, done, dry_run=dry_run)

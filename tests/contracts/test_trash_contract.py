@@ -1,6 +1,7 @@
 """What is deleted can be had back: the same promises of a directory, a bucket and memory."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from logstore.errors import NotFound
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.memory import MemoryObjects
 from logstore.objects.s3 import S3BlockingStore
-from logstore.objects.s3_options import S3Location, S3Options
+from logstore.objects.s3_options import S3Options
 from logstore.objects.s3_versions import S3Versions
 from logstore.objects.store import BlockingObjectStore
 from logstore.objects.trash import Trash
@@ -35,18 +36,17 @@ def directory(root: Path) -> Pair:
 
 
 def bucket(_: Path) -> Pair:
-    location = S3Location(versioned_bucket(), "a/log")
-    options = S3Options(endpoint=locked_moto())
+    return versioned_bucket(locked_moto())
+
+
+def versioned_bucket(endpoint: str) -> Pair:
+    location = replace(new_bucket(endpoint), prefix="a/log")
+    s3_client(endpoint).put_bucket_versioning(
+        Bucket=location.bucket, VersioningConfiguration={"Status": "Enabled"}
+    )
+    options = S3Options(endpoint=endpoint)
     store = S3BlockingStore(location, options)
     return Pair(store, S3Versions(location, options, store))
-
-
-def versioned_bucket() -> str:
-    name = new_bucket(locked_moto()).bucket
-    s3_client(locked_moto()).put_bucket_versioning(
-        Bucket=name, VersioningConfiguration={"Status": "Enabled"}
-    )
-    return name
 
 
 @pytest.fixture(params=[memory, directory, bucket], ids=lambda make: make.__name__)
@@ -126,3 +126,25 @@ def test_it_can_be_deleted_and_had_back_again(pair: Pair) -> None:
 def test_deleting_what_is_not_there_keeps_nothing(pair: Pair) -> None:
     pair.store.delete("missing")
     assert keys(pair.trash, "") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", ["versitygw_endpoint", "ministack_endpoint"])
+def test_what_is_deleted_comes_back_from_other_servers(
+    request: pytest.FixtureRequest, server: str
+) -> None:
+    """Also where no object can be created over a delete marker (versitygw 1.8.0)."""
+    endpoint: str = request.getfixturevalue(server)
+    with aws_environment():
+        store, trash = versioned_bucket(endpoint)
+        for key in ("chains/aa/1/1", "chains/aa/1/2"):
+            store.create(key, [key.encode()])
+            store.delete(key)
+            store.delete(key)
+        first, second = trash.deleted("chains/")
+        assert trash.undelete(first)
+        assert not trash.undelete(first)
+        assert trash.undelete(second)
+        assert store.get(first.key) == first.key.encode()
+        assert [info.key for info in store.list("")] == [first.key, second.key]
+        assert keys(trash, "") == []

@@ -35,9 +35,13 @@ def why_no_versitygw() -> str | None:
 
 @contextmanager
 def versitygw(directory: Path) -> Iterator[str]:
-    """Its endpoint, once it answers; buckets are folders below `directory`."""
-    data = directory / "buckets"
+    """Its endpoint, once it answers; buckets are folders below `directory`.
+
+    They may have versions.
+    """
+    data, versions = directory / "buckets", directory / "versions"
     data.mkdir()
+    versions.mkdir()
     port = free_port()
     command = [str(_folder() / "versitygw"), "--quiet", "--port", f"127.0.0.1:{port}"]
     keys = {
@@ -45,7 +49,8 @@ def versitygw(directory: Path) -> Iterator[str]:
         "ROOT_SECRET_KEY": ENVIRONMENT["AWS_SECRET_ACCESS_KEY"],
     }
     log = directory / "versitygw.log"
-    with running_child([*command, "posix", str(data)], port, log, keys):
+    posix = ["posix", "--versioning-dir", str(versions), str(data)]
+    with running_child([*command, *posix], port, log, keys):
         yield f"http://127.0.0.1:{port}"
 
 

@@ -26,7 +26,7 @@ from logstore.registry.dynamodb_table import ensure_table
 from logstore.registry.dynamodb_url import TableUrl
 from logstore.rows import CLUSTER, ClusterRow
 from tests.logstore.cli.conftest import Command
-from tests.servers.buckets import new_location
+from tests.servers.buckets import new_bucket, new_location, s3_client
 from tests.servers.locked_moto import REGION, aws_environment, locked_moto
 from tests.servers.tables import new_table_url
 
@@ -80,6 +80,23 @@ def test_init_makes_a_log_in_a_bucket_and_says_what_it_did(
     assert (result["racers"], result["rounds"]) == (8, 40)
     assert [info.key for info in log.performer.store.list("")] == [CLUSTER_KEY]
     log.close()
+
+
+def test_it_is_said_whether_what_is_deleted_can_be_had_back(
+    endpoint: str, bucket: S3Location, table: TableUrl, logstore: Command, tmp_path: Path
+) -> None:
+    answer = logstore("init", *on_s3(endpoint, bucket.url), "--registry", table)
+    assert "gone for good: the bucket has no versions; turn on versioning" in answer.out
+    assert not logstore("probe", *on_s3(endpoint, bucket.url), "--json").json["keeps_deleted"]
+
+    versioned = new_bucket(endpoint)
+    s3_client(endpoint).put_bucket_versioning(
+        Bucket=versioned.bucket, VersioningConfiguration={"Status": "Enabled"}
+    )
+    answer = logstore("probe", *on_s3(endpoint, versioned.url))
+    assert "kept as noncurrent versions, until a lifecycle rule removes them" in answer.out
+    assert logstore("probe", *on_s3(endpoint, versioned.url), "--json").json["keeps_deleted"]
+    assert "kept for a day, in .trash" in logstore("init", "--url", tmp_path / "log").out
 
 
 def test_init_again_changes_nothing(
