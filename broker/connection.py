@@ -15,6 +15,7 @@ and what had arrived by then stays where it is.
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -253,6 +254,15 @@ class Connection(asyncio.BufferedProtocol):
     def clients(self) -> "Clients":
         """Everybody who is connected to the same epoch of this broker."""
         return self._clients
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        return self._transport
+
+    @property
+    def outbox(self) -> Sequence[Buffer]:
+        """Answers, or parts of them, that are not written yet."""
+        return tuple(self._outbox)
 
     # Ending
 

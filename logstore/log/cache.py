@@ -28,6 +28,11 @@ class SegmentCache:
         self.hit_count = 0
         self.miss_count = 0
 
+    @property
+    def byte_count(self) -> int:
+        """Of all bodies that are kept."""
+        return self._bytes
+
     def keep(self, epoch: int, seq: int, body: memoryview) -> None:
         """Remember a body; the oldest go when there are too many bytes."""
         self._bytes += len(body) - len(self._bodies.get((epoch, seq), b""))

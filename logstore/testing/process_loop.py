@@ -7,12 +7,13 @@ store stays on its way. SIGSTOP holds them back; when it goes on, all its timers
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 from logstore.testing.blocking import BlockingCall
+from logstore.testing.cpu import Cpu
 from logstore.testing.virtual_loop import LIMIT_S, VirtualLoop
 
 if TYPE_CHECKING:
@@ -130,7 +131,11 @@ class Process:
         self.step_count = 0
         self.dies_at_step = dies_at_step
         self._loop = loop
+        self.cpu: Cpu | None = None
+        """Its core; None: steps take no time."""
         self._held: deque[_Step] = deque()
+        self._waiting: deque[_Step] = deque()
+        self._is_woken = False
         self._on_death: list[Callable[[], None]] = []
         self._context = Context()
         self._context.run(PROCESS.set, self)
@@ -165,20 +170,65 @@ class Process:
         self._loop.call_later(seconds, self._go_on, context=Context())
 
     def take_step(self, step: _Step) -> None:
-        """Run one callback, unless this process is dead or stopped."""
+        """Run one callback, unless this process is dead or stopped; later if its core is busy."""
         if step.handle is not None and step.handle.cancelled():
             return
-        if not self._loop.is_over:
-            if self.step_count == self.dies_at_step:
-                self.kill()
-            if self.is_dead or self.is_stopped:
-                self._held.append(step)
-                return
+        if self._loop.is_over:
+            self.run_step(step.callback, step.args)
+        elif self.cpu is not None and (self._waiting or self.cpu.is_busy(self._loop.time())):
+            self._waiting.append(step)
+            self._wake_up()
+        else:
+            self._run(step)
+
+    def run_step(self, callback: Callable[..., object], args: Sequence[object]) -> None:
         self.step_count += 1
-        step.callback(*step.args)
+        callback(*args)
+
+    def _run(self, step: _Step) -> None:
+        if self.step_count == self.dies_at_step and not self.is_dead:
+            self.kill()
+        if self.is_dead or self.is_stopped:
+            self._held.append(step)
+            self._held.extend(self._waiting)
+            self._waiting.clear()
+            return
+        try:
+            self.run_step(step.callback, step.args)
+        finally:
+            if self.cpu is not None:
+                self.cpu.did(step.callback, self._loop.time())
+
+    def _wake_up(self) -> None:
+        """Go on when the core has done what it was given."""
+        if not self._is_woken:
+            assert self.cpu is not None
+            self._is_woken = True
+            self._loop.call_at(self.cpu.busy_until_s, self._work, context=Context())
+
+    def _work(self) -> None:
+        """Queue what fits into this moment: each as a step of its own."""
+        self._is_woken = False
+        if self._waiting and not self._loop.is_over:
+            step = self._waiting.popleft()
+            asyncio.BaseEventLoop.call_soon(self._loop, self._work_on, step, context=step.context)
+
+    def _work_on(self, step: _Step) -> None:
+        """Run one step that had to wait, and see to the next."""
+        assert self.cpu is not None
+        if step.handle is None or not step.handle.cancelled():
+            self._run(step)
+        if not self._waiting:
+            return
+        if self.cpu.is_busy(self._loop.time()):
+            self._wake_up()
+        else:
+            self._work()
 
     def let_go(self) -> None:
         """Queue again what was held back, in order."""
+        self._held.extend(self._waiting)
+        self._waiting.clear()
         while self._held:
             step = self._held.popleft()
             asyncio.BaseEventLoop.call_soon(self._loop, self.take_step, step, context=step.context)
@@ -187,6 +237,13 @@ class Process:
         self.is_stopped = False
         if not self.is_dead:
             self.let_go()
+
+
+def charge_bytes(count: int) -> None:
+    """The step that runs hands over, or takes, so many bytes."""
+    process = PROCESS.get(None)
+    if process is not None and process.cpu is not None:
+        process.cpu.charge_bytes(count)
 
 
 def simulate(main: Coroutine[Any, Any, T], *, limit_s: float = LIMIT_S) -> T:

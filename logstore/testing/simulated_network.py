@@ -19,7 +19,7 @@ from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
 
-from logstore.testing.process_loop import PROCESS, Process, ProcessLoop
+from logstore.testing.process_loop import PROCESS, Process, ProcessLoop, charge_bytes
 
 SOCKET_BYTES = 64 * 1024
 """What may be between two processes: the buffers of both sockets."""
@@ -219,6 +219,7 @@ class SimulatedTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self.is_lost or self._is_closing or self._has_sent_eof:
             return
+        charge_bytes(len(data))
         self.unsent += data
         self._push()
         if len(self.unsent) > self._high and not self._has_paused:
@@ -353,6 +354,7 @@ class SimulatedTransport(asyncio.Transport):
         else:
             data = bytes(self._arrived[:count])
         del self._arrived[:count]
+        charge_bytes(count)
         self.peer.taken(count)
         if isinstance(protocol, asyncio.BufferedProtocol):
             protocol.buffer_updated(count)

@@ -35,7 +35,7 @@ from logstore.objects.fault_draws import draw_fault, spoiled
 from logstore.objects.memory import MemoryObjects
 from logstore.objects.store import Buffer, ObjectInfo
 from logstore.segments.format import IDENTITY_BYTES, SegmentKind
-from logstore.testing.process_loop import PROCESS
+from logstore.testing.process_loop import PROCESS, charge_bytes
 
 T = TypeVar("T")
 
@@ -63,6 +63,7 @@ class SimulatedStore:
 
     async def create(self, key: str, parts: Sequence[Buffer]) -> None:
         data = b"".join(parts)
+        charge_bytes(2 * len(data))  # built and summed up, and joined
         self._check_frozen(key, data)
         fault = self._draw_fault(self.faults.of_puts())
         self._trace(f"create {key} {fault or 'ok'}")
@@ -137,6 +138,7 @@ class SimulatedStore:
         found = await self._ask(self._latency_s(), look)
         if isinstance(found, NotFound):
             raise found
+        charge_bytes(2 * len(found))
         return spoiled(found, fault, self._chance)
 
     async def _begin_read(self, what: str, key: str) -> str | None:

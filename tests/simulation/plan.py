@@ -45,6 +45,8 @@ class Plan:
     network: NetworkFaults = field(default_factory=NetworkFaults)
     odd_clients: float = 0.0
     """Share of clients that give batches up, wrap sequences, read slowly or half close."""
+    slowness: float = 0.0
+    """How much slower each broker's machine is than the one measured; 0: steps take no time."""
     pause_s_max: float = 0.5
     """Between two things that a client does."""
 
@@ -124,6 +126,7 @@ def draw_plan(chance: random.Random) -> Plan:
         flush=FlushSettings(
             interval_s=chance.choice((0.01, 0.05, 0.1)),
             segment_bytes_max=64 * KiB,
+            backlog_bytes_max=chance.choice((128 * KiB, 64 * 1024 * KiB)),
         ),
         limits=ChainLimits(
             checkpoint_segments=chance.choice((2, 5, 20, 256)),
@@ -152,4 +155,5 @@ def draw_plan(chance: random.Random) -> Plan:
             in_pieces=maybe(0.5),
         ),
         odd_clients=maybe(1.0),
+        slowness=chance.choice((1.0, 1.0, 4.0, 16.0)),
     )

@@ -27,6 +27,11 @@ def main(arguments: list[str]) -> int:
         if not words or any(word in line for word in words):
             sys.stdout.write(f"{line}\n")
     sys.stdout.write(f"{world.plan}\n")
+    history, sent = world.history, world.seen["batches sent"]
+    sys.stdout.write(
+        f"batches acknowledged={history.acked_count} sent={sent} records read={history.read_count} "
+        f"bytes held at most={world.held_bytes_max} of one broker\n"
+    )
     for violation in world.violations:
         sys.stdout.write(f"violated {violation}\n")
     return 1 if world.violations else 0

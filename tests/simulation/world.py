@@ -30,11 +30,13 @@ from logstore.registry.retrying import RetryingRegistry
 from logstore.rows import BROKER, CHAIN, BrokerRow, BrokerStatus, ChainRow, ChainStatus, chain_sk
 from logstore.segments.format import HEADER_BYTES, SegmentKind, decode_header
 from logstore.testing.audit import Audit, audit
+from logstore.testing.cpu import Cpu
 from logstore.testing.history import History, Partition
 from logstore.testing.simulated_network import NetworkFaults, SimulatedNetwork
 from logstore.testing.simulated_rows import RowFaults, SimulatedRows, at_once
 from logstore.testing.simulated_store import SimulatedStore, StoreFaults
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock
+from tests.simulation.memory import budget_bytes, held_bytes
 from tests.simulation.plan import Plan, draw_plan
 from tests.simulation.served import PORT, NoTables, ServedBroker
 
@@ -78,6 +80,8 @@ class World:
         self.live_topics: dict[bytes, tuple[str, int]] = {}
         self.timestamps: dict[bytes, int] = {}
         self.lines: list[str] = []
+        self.held_bytes_max = 0
+        """Most that one broker held in memory for clients and stores."""
         self.network: SimulatedNetwork
         """From `create` on."""
         self._fenced: list[Log] = []
@@ -193,6 +197,8 @@ class World:
             dies_at_step=dies_at_step,
             on_serving=self._serves,
         )
+        if self.plan.slowness:
+            life.process.cpu = Cpu(self.plan.slowness, partial(self._stands, life))
         self.trace(f"{life.process.name} starts lock={life.lock} dies_at={dies_at_step}")
         self.lives.append(life)
         return life
@@ -225,6 +231,9 @@ class World:
                 return other
             await self.clock.sleep_s(self.chance.uniform(0, 1.0))
         raise AssertionError("no start succeeds")
+
+    def _stands(self, life: ServedBroker, step: str, seconds: float) -> None:
+        self.violate(f"the loop of {life.process.name} stood for {seconds:.2f} s: {step}")
 
     def asked_tables(self, performer: Performer) -> AskedTables:
         """What retention and trimming of one broker ask of tables."""
@@ -279,6 +288,14 @@ class World:
             if is_open and is_named and not is_buried and not self.plan.flips_bits:
                 self.violate(f"rule 2: {life.process.name} says it was fenced, nobody did it")
 
+    def _judge_memory(self) -> None:
+        for life in self.lives:
+            if life.serving is not None and life.is_serving:
+                held, budget = held_bytes(life), budget_bytes(life, self.plan.settings)
+                self.held_bytes_max = max(self.held_bytes_max, held)
+                if held > budget:
+                    self.violate(f"{life.process.name} holds {held} bytes of {budget}")
+
     def _has_seal(self, epoch: int) -> bool:
         try:
             front = self.objects.get_range(segment_key(epoch, 1), 0, HEADER_BYTES)
@@ -313,6 +330,7 @@ class World:
         deadline_s = self.clock.monotonic_s() + timeout_s
         while not condition():
             self._judge_fences()
+            self._judge_memory()
             if self.clock.monotonic_s() >= deadline_s:
                 return False
             await self.clock.sleep_s(0.05)
