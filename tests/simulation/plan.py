@@ -148,12 +148,16 @@ def draw_plan(chance: random.Random) -> Plan:
         padding_bytes=chance.choice((0, 0, 3 * KiB)),
         faults_s=chance.uniform(10, 40),
         flips_bits=flips_bits,
-        network=NetworkFaults(
-            reset=maybe(0.3),
-            silent=maybe(0.2, 0.3),
-            latency_max_s=chance.choice((0.0005, 0.002, 0.02)),
-            in_pieces=maybe(0.5),
-        ),
+        network=_draw_network(chance),
         odd_clients=maybe(1.0),
         slowness=chance.choice((1.0, 1.0, 4.0, 16.0)),
+    )
+
+
+def _draw_network(chance: random.Random) -> NetworkFaults:
+    return NetworkFaults(
+        reset=chance.uniform(0, 0.3) if chance.random() < 0.5 else 0.0,
+        silent=chance.uniform(0, 0.2) if chance.random() < 0.3 else 0.0,
+        latency_max_s=chance.choice((0.0005, 0.002, 0.02)),
+        in_pieces=chance.uniform(0, 0.5),
     )
