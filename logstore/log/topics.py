@@ -14,14 +14,24 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from logstore.chains.walk import get_patiently
 from logstore.errors import (
     ConditionFailed,
     Invalid,
     LogstoreError,
+    NotFound,
     OutcomeUnknown,
     Retryable,
 )
-from logstore.log.topic_record import FIRST_VERSION, TopicRecord, put_record, record_key
+from logstore.log.topic_record import (
+    FIRST_VERSION,
+    RECORD_BYTES_MAX,
+    TopicRecord,
+    decode_record,
+    deletion_in,
+    put_record,
+    record_key,
+)
 from logstore.registry.store import Condition, Row, RowAbsent, RowExists, Term
 from logstore.rows import (
     TOPIC,
@@ -144,7 +154,10 @@ def _is_deleted(topic_id: bytes) -> list[Term]:
 
 
 def forget_deleted() -> Steps[None]:
-    """Remove the rows of topics that were deleted long ago."""
+    """Remove the rows of topics that were deleted long ago, where a record says so too.
+
+    Without the row the record is all that tells a deleted topic from one that an old registry lost.
+    """
     wall_ms: int = yield NowMs()
     for name, row in (yield QueryRows(TOPIC)):
         topic, deleted_ms = TopicRow.of(row), row.get(DELETED_MS)
@@ -153,9 +166,18 @@ def forget_deleted() -> Steps[None]:
         if deleted_ms + DELETED_KEPT_MS > wall_ms:
             continue
         now_ms: int = yield BelievedMs()
-        if deleted_ms + DELETED_KEPT_MS <= now_ms:
+        if deleted_ms + DELETED_KEPT_MS <= now_ms and (yield from _has_record(topic)):
             with suppress(ConditionFailed):  # the name has a new life
                 yield DeleteRow(TOPIC, name, _is_deleted(topic.topic_id))
+
+
+def _has_record(topic: TopicRow) -> Steps[bool]:
+    key = record_key(topic.topic_id, topic.version)
+    try:
+        data = yield from get_patiently(key, 0, RECORD_BYTES_MAX)
+    except NotFound:
+        return False
+    return deletion_in([decode_record(key, data)]) is not None
 
 
 def delete_topic(name: str, topic_id: bytes) -> Steps[None]:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import ConditionFailed
+from logstore.log.topic_record import record_key
 from logstore.log.topics import (
     DELETED_KEPT_MS,
     BadPartitionCount,
@@ -182,6 +183,22 @@ def test_rows_of_deleted_topics_are_forgotten_after_a_while() -> None:
         await written.performer.clock.sleep_s(DELETED_KEPT_MS / 1000)
         async with written.life():
             assert await registry.get(TOPIC, "orders") is None
+
+    run(scenario())
+
+
+def test_the_row_of_a_deleted_topic_stays_while_no_record_says_that_it_is_deleted() -> None:
+    """Without both, a topic that was deleted looks like one that an old registry lost."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            topic = await log.create_topic("orders", 1, {})
+            await log.delete_topic("orders")
+        written.objects.delete(record_key(topic.topic_id, 2))
+        await written.performer.clock.sleep_s(DELETED_KEPT_MS / 1000)
+        async with written.life():
+            assert await written.performer.registry.get(TOPIC, "orders") is not None
 
     run(scenario())
 
