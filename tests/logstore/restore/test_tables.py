@@ -8,7 +8,7 @@ import pytest
 
 from logstore.chains.checks import Extent
 from logstore.chains.keys import CHAINS, CHECKPOINTS, segment_key
-from logstore.disposal import InTable, Span, confirmed_start, restored_log_start
+from logstore.disposal import confirmed_start
 from logstore.errors import Corrupt, NotFound
 from logstore.history.names import table_key
 from logstore.history.snapshot import Snapshot
@@ -200,23 +200,6 @@ def test_a_table_that_only_the_old_registry_knows_is_not_taken_for_none() -> Non
     assert plan_rows(CLUSTER_ID, chains, old, {}).partitions[KEY].log_start == 7
 
 
-@pytest.mark.parametrize(
-    ("reason", "confirmed"),
-    [
-        ("", 0),
-        ("retention: 5", 5),
-        ("records deleted: 9", 7),
-        ("retention: -1", 0),
-        ("retention", 0),
-        ("restored: 7", 7),
-        ("a whim: 7", 0),
-    ],
-)
-def test_a_log_start_counts_as_far_as_its_reason_goes(reason: str, confirmed: int) -> None:
-    row = replace(PartitionRow.new(1, 1), log_start=7, start_reason=reason)
-    assert confirmed_start(row) == confirmed
-
-
 def test_a_log_start_that_a_restore_raised_above_the_table_is_put_right_by_another() -> None:
     async def story(written: TrimmedLog, key: TopicPartition) -> None:
         cluster = cluster_id(written)
@@ -245,29 +228,6 @@ async def confirmed_starts(written: MovedLog, key: TopicPartition) -> dict[int, 
     row = await written.performer.run(read_partition_row(*key))
     assert row is not None
     return {key.partition: confirmed_start(row)}
-
-
-@pytest.mark.parametrize(
-    ("segments", "table", "start"),
-    [
-        ([Span(0, 9)], None, 0),
-        ([Span(4, 9)], None, 4),
-        ([Span(9, 9)], None, 9),
-        ([Span(0, 3), Span(5, 9)], None, 5),
-        ([Span(6, 9), Span(3, 6), Span(0, 3)], None, 0),
-        ([Span(9, 9)], InTable(0, 9), 0),
-        ([Span(4, 9)], InTable(2, 6), 2),
-        ([Span(4, 9)], InTable(None, 6), 4),
-        ([Span(5, 9)], InTable(0, 3), 0),  # the table lost commits: nothing of it is given up
-        ([Span(9, 9)], InTable(None, 9), 9),
-    ],
-)
-def test_log_start_is_not_above_what_any_tier_holds(
-    segments: list[Span], table: InTable | None, start: int
-) -> None:
-    assert restored_log_start(0, 9, segments, table) == start
-    assert restored_log_start(8, 9, segments, table) == max(8, start)
-    assert restored_log_start(99, 9, segments, table) == 9
 
 
 # Chains that are trimmed, and what comes back below their trim points
