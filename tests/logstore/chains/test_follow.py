@@ -31,12 +31,15 @@ from tests.logstore.written import WrittenLog
 
 
 class LaterClock(VirtualClock):
-    """A wall clock that is put forward."""
+    """Clocks on which time passes for which nobody waits."""
 
     later_ms = 0
 
-    def now_ms(self) -> int:
-        return super().now_ms() + self.later_ms
+    def pass_ms(self, later_ms: int) -> None:
+        self.later_ms += later_ms
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.later_ms / 1000
 
 
 def summary(state: ChainState) -> dict[StretchKey, tuple[int, int, int, int]]:
@@ -131,7 +134,7 @@ def test_a_follower_forgets_producers_that_were_idle_for_a_day() -> None:
                     log, leader, [EPOCH_MS], producer_id=number, producer_epoch=0, base_sequence=0
                 )
                 await written.performer.run(follower.advance())
-                clock.later_ms += PRODUCER_EXPIRATION_MS // 20
+                clock.pass_ms(PRODUCER_EXPIRATION_MS // 20)
                 (stretch,) = follower.state.stretches.values()
 
                 assert len(leader.stretch.state.producers) <= 20 + 10

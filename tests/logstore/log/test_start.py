@@ -1,6 +1,7 @@
 """Starting (safety rule 3): a live twin and an old registry are refused, the dead inherited."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 
@@ -24,7 +25,7 @@ from logstore.rows import (
 from logstore.testing.audit import audit
 from logstore.testing.scripted import resume
 from logstore.testing.simulated_rows import at_once
-from logstore.testing.virtual_loop import EPOCH_MS, run
+from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.written import WrittenLog
 
 ME = Self(1, "localhost", 9092, "", "the lock of 1")
@@ -151,6 +152,20 @@ def test_a_partition_row_that_is_missing_is_an_old_registry() -> None:
     run(scenario())
 
 
+DAY_MS = 86_400_000
+
+
+class JumpingClock(VirtualClock):
+    """A wall clock that somebody sets forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+
 def test_the_state_is_inherited_across_starts_that_died_before_their_takes() -> None:
     async def scenario() -> None:
         written = WrittenLog()
@@ -166,6 +181,24 @@ def test_the_state_is_inherited_across_starts_that_died_before_their_takes() -> 
             assert (leader.leader_epoch, leader.high_watermark) == (4, 1)
             assert list(leader.stretch.state.producers) == [5]
         assert audit(written.objects, written.rows).violations == []
+
+    run(scenario())
+
+
+def test_a_wall_clock_set_days_ahead_makes_no_broker_forget_a_producer() -> None:
+    """Producers expire by the time of the chain: a repeat would be stored twice."""
+
+    async def scenario() -> None:
+        written, clock = WrittenLog(checkpoint_segments=2), JumpingClock()
+        batch = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+        async with written.life(performer=replace(written.performer, clock=clock)) as log:
+            leader = (await log.create_topic("orders", 1, {})).leaders[0]
+            await written.write(log, leader, [EPOCH_MS], **batch)
+            clock.ahead_ms = 3 * DAY_MS
+            for _ in range(5):
+                await written.write(log, leader, [EPOCH_MS])
+            repeat = await written.write(log, leader, [EPOCH_MS], **batch)
+            assert (repeat.base_offset, leader.log_end) == (0, 6)
 
     run(scenario())
 
