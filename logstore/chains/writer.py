@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Protocol
 
+from logstore.chains.chain_time import ChainTime
 from logstore.chains.checkpoint import encode_in_slices, forget_expired
 from logstore.chains.flush import FlushSettings, MiB, flush_delay_s
 from logstore.chains.keys import checkpoint_key
@@ -38,9 +39,6 @@ from logstore.segments.format import EntryKind
 from logstore.steps import BackOff, Steps, UpdateRow, sliced
 
 CHECKPOINT_ATTEMPTS_MAX = 1000
-
-CLOCK_SLACK_MS = 60_000
-"""How far the wall clock may correct itself while a chain is written."""
 
 NO_STRETCH = StretchKey(bytes(16), -1, -1)
 
@@ -130,7 +128,7 @@ class ChainWriter:
         self._is_noting = False
         self._is_putting_ahead = False
         self._closing = False
-        self._opened = (chain.created_ms, performer.clock.monotonic_s())
+        self._time = ChainTime(chain.created_ms, self.now_s)
 
     @property
     def open_seq(self) -> int:
@@ -185,20 +183,11 @@ class ChainWriter:
         if self._arena.free_bytes < most:
             self._arenas.give_back(self._arena)
             self._arena = self._arenas.take(max(length, 2 * self._settings.segment_bytes_max))
-        self._builder = SegmentBuilder(self._arena, self._chain_time_ms(), most)
+        clock = self._performer.clock
+        now_ms = self._time.now_ms(clock.now_ms(), clock.monotonic_s(), self.chain.created_ms)
+        self._builder = SegmentBuilder(self._arena, now_ms, most)
         self._wake.set()
         return self._builder
-
-    def _chain_time_ms(self) -> int:
-        """When a segment is begun: by the wall clock, but no faster than time passes.
-
-        Producers expire by it. A wall clock set days ahead would make all of them forgotten, and
-        their repeats would be stored twice.
-        """
-        clock = self._performer.clock
-        opened_ms, opened_s = self._opened
-        passed_ms = int((clock.monotonic_s() - opened_s) * 1000) + CLOCK_SLACK_MS
-        return max(min(clock.now_ms(), opened_ms + passed_ms), self.chain.created_ms)
 
     def appended(self, appender: Appender, end: int) -> None:
         """What `appender` put in the open segment reaches up to offset `end`."""
