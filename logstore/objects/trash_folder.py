@@ -63,7 +63,7 @@ class TrashFolder:
         except OSError as error:
             if error.errno not in CANNOT_KEEP:
                 raise
-        path.unlink()
+        path.unlink(missing_ok=True)  # renamed, or deleted by another process
 
     def deleted(self, prefix: str) -> Iterator[DeletedObject]:
         """As `Trash.deleted`; also of keys that an object has now."""
@@ -136,4 +136,9 @@ def _link(path: Path, target: Path) -> bool:
         os.link(path, target)
     except FileExistsError:
         return False
+    except PermissionError:
+        # Linux lets nobody link what another user owns (fs.protected_hardlinks), but rename it.
+        if target.exists():
+            return False
+        path.rename(target)
     return True

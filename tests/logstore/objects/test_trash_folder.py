@@ -105,6 +105,24 @@ def test_what_cannot_be_kept_is_deleted(
     assert not trash.kept()
 
 
+def test_what_another_user_owns_is_kept_too(
+    trash: Clocked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With fs.protected_hardlinks, as most systems have it; root is not held to it."""
+
+    def link(*_: Any, **__: Any) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    for data in (b"first", b"second"):
+        trash.store.create("key", [data])
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "link", link)
+            trash.store.delete("key")
+    first, _ = trash.store.deleted("")
+    assert trash.store.undelete(first)
+    assert trash.store.get("key") == b"first"
+
+
 def test_the_trash_may_be_emptied_by_hand(trash: Clocked) -> None:
     import shutil
 
