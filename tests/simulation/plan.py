@@ -45,6 +45,8 @@ class Plan:
     network: NetworkFaults = field(default_factory=NetworkFaults)
     odd_clients: float = 0.0
     """Share of clients that give batches up, wrap sequences, read slowly or half close."""
+    group_members: int = 0
+    """Consumers that share a group: their offsets keep chains from being trimmed whole."""
     slowness: float = 0.0
     """How much slower each broker's machine is than the one measured; 0: steps take no time."""
     pause_s_max: float = 0.5
@@ -92,6 +94,7 @@ def draw_cluster_plan(chance: random.Random) -> Plan:
         follower_reads=follower_reads,
         grace_s=grace_s,
         clocks_differ=chance.random() < 0.5,
+        group_members=chance.choice((0, 0, 0, 1, 3)),
     )
 
 

@@ -1,6 +1,7 @@
 """The story of one seed: clients at work, harm done to brokers, then everything healed."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from logstore.errors import LogstoreError
 from logstore.testing.history import Partition
@@ -9,10 +10,11 @@ from tests.simulation.admins import Admin, Deleter, Mover
 from tests.simulation.alarms import HeardAlarms
 from tests.simulation.clients import Producer, crowd_in
 from tests.simulation.direct_reader import DirectReader
+from tests.simulation.group_member import GroupMember
 from tests.simulation.harms import do_harm, start_all
 from tests.simulation.kafka import MAIN, Client
 from tests.simulation.plan import Plan
-from tests.simulation.readers import Reader
+from tests.simulation.readers import READ_ALL_S, Reader
 from tests.simulation.world import LIMIT_S, LIVENESS_S, World, is_gone
 
 DIRECT_READS_MAX = 1_000
@@ -50,6 +52,9 @@ async def _tell(world: World) -> None:
         await do_harm(world)
         await heal(world, producers)
     await read_everything(world)
+    member = GroupMember(world)
+    if world.group_offsets and not await until_true(world, member.judge_offsets):
+        world.violate("liveness: a group's offsets cannot be fetched")
     world.count_trimming()
     world.check(all_was_read=True)
 
@@ -67,6 +72,7 @@ def _others(world: World) -> list[Client]:
     others: list[Client] = [Reader(world, "reader 0"), Reader(world, "reader 1")]
     if len(world.brokers) > 1:
         others.append(DirectReader(world))
+    others += [GroupMember(world) for _ in range(world.plan.group_members)]
     if world.plan.grace_s:
         others.append(Deleter(world))
     if world.plan.moves:
@@ -111,6 +117,16 @@ async def read_everything(world: World) -> None:
                     await _read_directly(direct, partition)
             except (LogstoreError, TimeoutError) as error:
                 world.violate(f"liveness: cannot read: {error!r}")
+
+
+async def until_true(world: World, attempt: Callable[[], Awaitable[bool]]) -> bool:
+    """Try for as long as a client would."""
+    until_s = world.clock.monotonic_s() + READ_ALL_S
+    while world.clock.monotonic_s() < until_s:
+        if await attempt():
+            return True
+        await world.clock.sleep_s(0.2)
+    return False
 
 
 async def _read_directly(reader: DirectReader, partition: Partition) -> None:

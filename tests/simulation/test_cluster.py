@@ -80,6 +80,10 @@ MUST_BE_SEEN = (
     "fetch: KAFKA_STORAGE_ERROR",
     "list offsets: NOT_LEADER_OR_FOLLOWER",
     "delete records: NOT_LEADER_OR_FOLLOWER",
+    # of groups
+    "generations joined",
+    "group offsets committed",
+    "heartbeat: REBALANCE_IN_PROGRESS",
 )
 
 

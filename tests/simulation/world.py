@@ -80,6 +80,10 @@ class World:
         self.live_topics: dict[bytes, tuple[str, int]] = {}
         self.timestamps: dict[bytes, int] = {}
         self.lines: list[str] = []
+        self.group_offsets: dict[int, int] = {}
+        """Of partitions of the main topic: what a group committed, as far as it was told so."""
+        self.group_leaders: dict[int, str] = {}
+        """By generation of that group."""
         self.held_bytes_max = 0
         """Most that one broker held in memory for clients and stores."""
         self.network: SimulatedNetwork
