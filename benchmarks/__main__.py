@@ -30,6 +30,7 @@ CASES = (
         "registry",
         "takeover",
         "checkpoint",
+        "memory",
         "metadata",
         "compact",
     ),

@@ -12,7 +12,7 @@ from logstore.rows import PartitionRow, partition_pk, partition_sk
 from logstore.steps import Steps, UpdateRow
 
 ATTEMPTS_MAX = 20
-DECIDED_FROM = ("replicas", "reassigning", "target", "log_start")
+DECIDED_FROM = ("replicas", "reassigning", "target", "log_start", "stretches")
 
 
 def change_leader(
@@ -48,3 +48,22 @@ def change_leader(
         else:
             return taken
     raise Retryable(f"the row of a partition keeps changing: sk={sk}")
+
+
+def shorten_row(key: tuple[bytes, int], row: PartitionRow) -> Steps[PartitionRow | None]:
+    """Drop stretches below log start from the row of a leadership whose take entry is committed.
+
+    The row afterwards; None: it has nothing to drop, or has changed. For who leads by that row.
+    """
+    short = row.shortened()
+    if short == row:
+        return None
+    seen = row.row()
+    terms = [Condition(name, "=", seen[name]) for name in ("chain", "leader_epoch", "stretches")]
+    try:
+        yield UpdateRow(
+            partition_pk(*key), partition_sk(*key), {"stretches": short.row()["stretches"]}, terms
+        )
+    except ConditionFailed:
+        return None
+    return short

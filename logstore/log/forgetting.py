@@ -16,13 +16,15 @@ Forgetting is an entry in the chain: a checkpoint stays a function of it. Nothin
 the segments hold, and none is deleted by it. Repeatable.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
 from logstore.chains.replay import Stretch, StretchKey
 from logstore.chains.seal import read_chain_row
 from logstore.chains.writer import ChainWriter
 from logstore.errors import LogstoreError
+from logstore.leadership import shorten_row
+from logstore.log.leader import Leader
 from logstore.metadata import read_partition_row
 from logstore.perform import Performer
 from logstore.rows import PartitionRow
@@ -56,6 +58,32 @@ async def forget_ended(
     return len(found)
 
 
+async def shorten_rows(performer: Performer, leaders: Iterable[Leader]) -> int:
+    """Drop stretches below log start from the rows of partitions led here; how many rows changed.
+
+    Else they would be listed until the next change of leader, and their chains could not forget.
+    """
+    long = [
+        leader
+        for leader in leaders
+        if leader.is_taken and not leader.is_released and leader.row.shortened() != leader.row
+    ][:AT_ONCE_MAX]
+    rows = await performer.run(
+        _together([shorten_row((one.topic_id, one.partition), one.row) for one in long])
+    )
+    for leader, row in zip(long, rows, strict=True):
+        if isinstance(row, PartitionRow) and row.leader_epoch == leader.leader_epoch:
+            leader.follow_row(row)
+    return sum(isinstance(row, PartitionRow) for row in rows)
+
+
+def _together(
+    steps: Sequence[Steps[PartitionRow | None]],
+) -> Steps[Sequence[PartitionRow | LogstoreError | None]]:
+    results: Sequence[PartitionRow | LogstoreError | None] = yield Together(steps)
+    return results
+
+
 def find_forgettable(
     ended: Mapping[StretchKey, Stretch], live: Collection[bytes]
 ) -> Steps[list[StretchKey]]:
@@ -83,7 +111,5 @@ def is_dropped(key: StretchKey, stretch: Stretch, row: PartitionRow | None) -> b
 
 
 def _read_rows(partitions: Sequence[tuple[bytes, int]]) -> Steps[list[PartitionRow | None]]:
-    found: Sequence[PartitionRow | LogstoreError | None] = yield Together(
-        [read_partition_row(*one) for one in partitions]
-    )
+    found = yield from _together([read_partition_row(*one) for one in partitions])
     return [None if isinstance(one, LogstoreError) else one for one in found]

@@ -25,7 +25,7 @@ from logstore.leases.liveness import Liveness
 from logstore.log.cache import SegmentCache
 from logstore.log.catalog import Catalog, Consequences, Move, Topic
 from logstore.log.followers import Followers
-from logstore.log.forgetting import forget_ended
+from logstore.log.forgetting import forget_ended, shorten_rows
 from logstore.log.history import History, HistorySettings
 from logstore.log.leader import Leader
 from logstore.log.leading import Leading, committed
@@ -298,10 +298,11 @@ class Log:
             callback()
 
     async def forget_ended(self) -> int:
-        """Leave stretches that are over and needed no more out of checkpoints; how many.
+        """Leave stretches that are over and needed no more out of rows and checkpoints; how many.
 
         To be called now and then. Raises `Fenced`, or as store and registry do.
         """
+        await shorten_rows(self.performer, self._catalog.leaders())
         led = {leader.key for leader in self._catalog.leaders() if not leader.is_released}
         live = frozenset(self._catalog.topics_by_id)
         return await forget_ended(self.performer, self.writer, led, live)

@@ -1,5 +1,7 @@
 """What a chain forgets is needed by nobody; what its checkpoints hold does not grow without end."""
 
+from dataclasses import replace
+
 import pytest
 
 from logstore.chains.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
@@ -9,7 +11,12 @@ from logstore.chains.replay import Stretch, StretchKey
 from logstore.chains.state import PartitionState
 from logstore.chains.walk import read_chain_at, read_on
 from logstore.leadership import change_leader
-from logstore.log.forgetting import CHECKPOINTS_LISTED_MIN, find_forgettable, is_dropped
+from logstore.log.forgetting import (
+    CHECKPOINTS_LISTED_MIN,
+    find_forgettable,
+    is_dropped,
+    shorten_rows,
+)
 from logstore.log.leader import NotLeading
 from logstore.log.log import Log
 from logstore.log.records_deletion import Raise, raise_log_start
@@ -131,6 +138,52 @@ def test_stretches_that_a_row_drops_are_forgotten_and_no_others() -> None:
             leader = log.topics["orders"].leaders[0]
             assert (leader.log_end, list(leader.stretch.state.producers)) == (20, [7])
         check_stored(written)
+
+    run(scenario())
+
+
+def test_a_row_drops_stretches_below_log_start_without_a_change_of_leader() -> None:
+    """Where a partition stays with its leader for months, the one before could never forget it."""
+
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=4)
+        async with written.life() as log:
+            await log.create_topic("orders", 1, {})
+            for _ in range(5):
+                await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
+                await hand_over_to_itself(log)
+            leader = log.topics["orders"].leaders[0]
+            assert len((await row_of(log, leader.topic_id)).stretches) == 6
+            raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, 3)
+            await log.performer.run(raise_log_start(raised))
+            leader.follow_row(await row_of(log, leader.topic_id))
+            assert await forget(log) == 3
+            row = await row_of(log, leader.topic_id)
+            assert [ref.start for ref in row.stretches] == [3, 4, 5]
+            assert (row.log_start, leader.stretches) == (3, row.stretches)
+            assert await forget(log) == 0
+            await hand_over_to_itself(log)
+            assert len((await row_of(log, leader.topic_id)).stretches) == 4
+        check_stored(written)
+        async with written.life() as log:
+            assert log.topics["orders"].leaders[0].log_end == 5
+        check_stored(written)
+
+    run(scenario())
+
+
+def test_a_leader_whose_take_is_not_committed_drops_nothing() -> None:
+    """The state it inherited is in an earlier stretch alone."""
+    row = replace(row_with(0, 1, 2), log_start=20)
+    assert [ref.leader_epoch for ref in row.shortened().stretches] == [2]
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            leader = (await log.create_topic("orders", 1, {})).leaders[0]
+            leader.row, leader.is_taken = row, False
+            assert await shorten_rows(log.performer, [leader]) == 0
+            assert leader.row == row
 
     run(scenario())
 
