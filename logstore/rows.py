@@ -381,7 +381,7 @@ class PartitionRow:
 def _still_listed(
     stretches: Sequence[StretchRef], known_from: int, log_start: int
 ) -> tuple[StretchRef, ...]:
-    """Those from leader epoch `known_from` on, those with offsets from log start on, and the last."""
+    """Those from epoch `known_from` on, those with offsets from log start on, and the last."""
     kept = [
         ref
         for ref, following in pairwise(stretches)
