@@ -142,7 +142,12 @@ class Followers:
             return
         chain.partitions.pop(followed.key, None)
         if chain.is_unwanted:
-            self._checkpoints.live.pop(chain.epoch, None)
+            self._forget_live(chain)
+
+    def _forget_live(self, chain: "_Chain") -> None:
+        """Unless its owner is asked: an earlier stretch of this broker's own chain is read here."""
+        if self._checkpoints.live.get(chain.epoch) == chain.durable_checkpoints:
+            del self._checkpoints.live[chain.epoch]
 
     def _forget_some(self) -> None:
         unwanted = [epoch for epoch, chain in self._chains.items() if chain.is_idle]
@@ -192,7 +197,7 @@ class Followers:
             async with self._entering:
                 count = await chain.read(width)
         finally:
-            self._checkpoints.live.pop(chain.epoch, None)
+            self._forget_live(chain)
             if chain.is_entered and not chain.is_unwanted:
                 self._checkpoints.live[chain.epoch] = chain.durable_checkpoints
         return count

@@ -13,6 +13,7 @@ from logstore.rows import CHAIN, ChainRow, chain_sk
 from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run
+from tests.logstore.log.test_forgetting import hand_over_to_itself
 from tests.logstore.written import WrittenLog
 
 
@@ -71,6 +72,29 @@ def test_a_broker_drops_what_is_summed_up_while_the_registry_is_away() -> None:
             for number in range(10):
                 await written.write(log, leader, [EPOCH_MS + number])
         assert audit(written.objects, written.rows).violations == []
+
+    run(scenario())
+
+
+def test_a_broker_knows_its_own_checkpoints_also_once_it_read_its_chain_as_others_do() -> None:
+    """As it does for an earlier leadership of its own that no checkpoint sums up."""
+
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=20)
+        registry = AwayRegistry(written.performer.registry)
+        performer = replace(written.performer, registry=registry)
+        async with written.life(performer=performer) as log:
+            leader = (await log.create_topic("orders", 1, {})).leaders[0]
+            await written.write(log, leader, [EPOCH_MS])
+            await hand_over_to_itself(log)
+            leader = log.topics["orders"].leaders[0]
+            assert (await log.read(leader, 0, 1, 100)).end_offset == 1
+            registry.is_away = True
+            for _ in range(50):
+                await written.write(log, leader, [EPOCH_MS])
+            assert leader.first_offset_in_memory > 20
+            assert (await log.read(leader, 10, 11, 100)).end_offset == 11
+            registry.is_away = False
 
     run(scenario())
 
