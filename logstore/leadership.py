@@ -6,6 +6,9 @@ row that is returned is the one that the registry holds: a leader that began wit
 would show it to go back.
 """
 
+from dataclasses import replace
+from itertools import pairwise
+
 from logstore.errors import ConditionFailed, Retryable
 from logstore.registry.store import Condition
 from logstore.rows import PartitionRow, partition_pk, partition_sk
@@ -55,7 +58,7 @@ def shorten_row(key: tuple[bytes, int], row: PartitionRow) -> Steps[PartitionRow
 
     The row afterwards; None: it has nothing to drop, or has changed. For who leads by that row.
     """
-    short = row.shortened()
+    short = shortened(row)
     if short == row:
         return None
     seen = row.row()
@@ -67,3 +70,13 @@ def shorten_row(key: tuple[bytes, int], row: PartitionRow) -> Steps[PartitionRow
     except ConditionFailed:
         return None
     return short
+
+
+def shortened(row: PartitionRow) -> PartitionRow:
+    """The row without stretches below log start, once the current one's take is committed."""
+    kept = [
+        ref
+        for ref, following in pairwise(row.stretches)
+        if following.start > max(ref.start, row.log_start)
+    ]
+    return replace(row, stretches=(*kept, row.stretches[-1]))

@@ -356,38 +356,26 @@ class PartitionRow:
         """
         epoch = self.leader_epoch + 1
         stretches = (*self.stretches, StretchRef(epoch, chain, start))
+        kept = [
+            ref
+            for ref, following in pairwise(stretches)
+            if ref.leader_epoch >= known_from or following.start > max(ref.start, self.log_start)
+        ]
         return replace(
             self,
             broker=broker,
             chain=chain,
             leader_epoch=epoch,
-            stretches=_still_listed(stretches, known_from, self.log_start),
+            stretches=(*kept, stretches[-1]),
             replicas=self.reassigning or self.replicas,
             reassigning=(),
             target=NOBODY,
         )
 
-    def shortened(self) -> "PartitionRow":
-        """The row without stretches below log start, once the current one's take is committed."""
-        stretches = _still_listed(self.stretches, self.leader_epoch, self.log_start)
-        return replace(self, stretches=stretches)
-
     def end_of(self, number: int) -> int | None:
         """End offset of stretch `number`: where the next starts; None for the current one."""
         following = self.stretches[number + 1 :]
         return following[0].start if following else None
-
-
-def _still_listed(
-    stretches: Sequence[StretchRef], known_from: int, log_start: int
-) -> tuple[StretchRef, ...]:
-    """Those from epoch `known_from` on, those with offsets from log start on, and the last."""
-    kept = [
-        ref
-        for ref, following in pairwise(stretches)
-        if ref.leader_epoch >= known_from or following.start > max(ref.start, log_start)
-    ]
-    return (*kept, stretches[-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

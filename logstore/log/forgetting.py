@@ -23,7 +23,7 @@ from logstore.chains.replay import Stretch, StretchKey
 from logstore.chains.seal import read_chain_row
 from logstore.chains.writer import ChainWriter
 from logstore.errors import LogstoreError
-from logstore.leadership import shorten_row
+from logstore.leadership import shorten_row, shortened
 from logstore.log.leader import Leader
 from logstore.metadata import read_partition_row
 from logstore.perform import Performer
@@ -66,7 +66,7 @@ async def shorten_rows(performer: Performer, leaders: Iterable[Leader]) -> int:
     long = [
         leader
         for leader in leaders
-        if leader.is_taken and not leader.is_released and leader.row.shortened() != leader.row
+        if leader.is_taken and not leader.is_released and shortened(leader.row) != leader.row
     ][:AT_ONCE_MAX]
     rows = await performer.run(
         _together([shorten_row((one.topic_id, one.partition), one.row) for one in long])
