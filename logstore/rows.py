@@ -280,7 +280,8 @@ class PartitionRow:
 
     `replicas` are broker ids, the preferred leader first. `target` is the broker that is to lead
     next: the leader releases the partition to it. `reassigning`, where it is not empty, replaces
-    `replicas` with the next leadership.
+    `replicas` with the next leadership. Below `edited_end` the topic's table was changed by its
+    owner: it is read there, even while segments hold those offsets.
     """
 
     broker: int
@@ -292,8 +293,10 @@ class PartitionRow:
     reassigning: tuple[int, ...] = ()
     target: int = NOBODY
     start_reason: str = ""
+    edited_end: int = 0
 
     def row(self) -> Row:
+        edited: Row = {"edited_end": self.edited_end} if self.edited_end else {}
         return {
             "broker": self.broker,
             "chain": self.chain,
@@ -304,11 +307,13 @@ class PartitionRow:
             "replicas": json.dumps(self.replicas, separators=(",", ":")),
             "reassigning": json.dumps(self.reassigning, separators=(",", ":")),
             "target": self.target,
+            **edited,
         }
 
     def leadership(self) -> Row:
-        """What a change of leader writes: log start stays out, since it may go up meanwhile."""
-        return {name: value for name, value in self.row().items() if name not in START_FIELDS}
+        """What a change of leader writes: nothing of what may go up at the same time."""
+        rising = {*START_FIELDS, "edited_end"}
+        return {name: value for name, value in self.row().items() if name not in rising}
 
     @staticmethod
     def of(row: Row) -> "PartitionRow":
@@ -329,6 +334,7 @@ class PartitionRow:
             reassigning=reassigning,
             target=field_of(row, "target", int, NOBODY),
             start_reason=field_of(row, "start_reason", str, ""),
+            edited_end=field_of(row, "edited_end", int, 0),
         )
         if not stretches or stretches[-1][:2] != (found.leader_epoch, found.chain):
             raise Corrupt("partition row: its last stretch is not its leader's")

@@ -187,6 +187,10 @@ class Survey:
         copied = self._copies.get(key.topic_id)
         if copied is not None and copied.ends.get(key.partition, 0) > start:
             self._patiently(self._snapshots.at_least, key.topic_id, copied.version)
+        known = self._snapshots.known(key.topic_id)
+        edited_end = self._views[key].row.edited_end
+        if start < edited_end and (known is None or (known.end(key.partition) or 0) < edited_end):
+            self.newest_table(key.topic_id)
         return table_range(self._snapshots.known(key.topic_id), key.partition, start, end)
 
     def _pieces_of(self, key: TopicPartition, start: int, end: int) -> list[Piece]:

@@ -10,7 +10,7 @@ ISO 8601 has no four-digit year for it.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -114,6 +114,7 @@ def decode_entry(data: bytes, topic_id: bytes, version: int) -> LogEntry:
     ends: dict[int, int] = {}
     adds: list[DataFile] = []
     removed: list[str] = []
+    rewritten: set[int] = set()
     try:
         for line in data.decode().splitlines():
             action = json.loads(line) if line.strip() else {}
@@ -121,6 +122,8 @@ def decode_entry(data: bytes, topic_id: bytes, version: int) -> LogEntry:
                 adds.append(decode_add(add))
             elif (remove := action.get("remove")) is not None:
                 removed.append(unquote(remove["path"]))
+                if remove.get("dataChange", True):
+                    rewritten.add(_partition_of(remove))
             elif (txn := action.get("txn")) is not None:
                 partition = names.partition_of(txn["appId"], topic_id)
                 if partition is not None:
@@ -128,7 +131,7 @@ def decode_entry(data: bytes, topic_id: bytes, version: int) -> LogEntry:
             info = action.get("commitInfo") or info
             protocol = action.get("protocol") or protocol
             metadata = action.get("metaData") or metadata
-        facts = _facts(info, version)
+        facts = _facts(info, version, rewritten)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         key = names.entry_key(topic_id, version)
         raise Corrupt(f"not an entry of a table's log: key={key} error={error!r}") from error
@@ -217,7 +220,16 @@ def _remove(file: DataFile, now_ms: int, data_change: bool) -> dict[str, Any]:
     }
 
 
-def _facts(info: Mapping[str, Any], version: int) -> CommitFacts:
+def _partition_of(remove: Mapping[str, Any]) -> int:
+    """A `remove` action may leave its partition values out; the path of the file has them."""
+    values = remove.get("partitionValues") or {}
+    if PARTITION_COLUMN in values:
+        return int(values[PARTITION_COLUMN])
+    front = unquote(remove["path"]).partition("/")[0]
+    return int(front.removeprefix(names.PARTITION_FOLDER))
+
+
+def _facts(info: Mapping[str, Any], version: int, rewritten: Collection[int]) -> CommitFacts:
     return CommitFacts(
         version=version,
         timestamp_ms=int(info.get("timestamp") or 0),
@@ -225,6 +237,7 @@ def _facts(info: Mapping[str, Any], version: int) -> CommitFacts:
         ends=_told(info.get(names.ENDS_FACT)),
         operation=str(info.get("operation") or ""),
         run=info.get(names.RUN_FACT),
+        rewritten=frozenset(rewritten),
     )
 
 

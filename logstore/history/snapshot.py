@@ -309,3 +309,5 @@ class CommitFacts:
     ends: Mapping[int, int] | None
     operation: str
     run: str | None = None
+    rewritten: frozenset[int] = frozenset()
+    """Partitions of files that it took out with their rows: the owner's DELETE, UPDATE, MERGE."""

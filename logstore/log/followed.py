@@ -47,6 +47,7 @@ class Followed:
         self.partition = partition
         self.row = row
         self.log_start = row.log_start
+        self.edited_end = row.edited_end
         self.high_watermark = row.stretches[-1].start
         self.is_retired = False
         self._chain = chain
@@ -60,6 +61,7 @@ class Followed:
         has_new_leader = row.leader_epoch != self.row.leader_epoch
         self.row, self._chain = row, chain
         self.log_start = max(self.log_start, row.log_start)
+        self.edited_end = max(self.edited_end, row.edited_end)
         self.high_watermark = max(self.high_watermark, row.stretches[-1].start)
         self.advance()
         if has_new_leader:

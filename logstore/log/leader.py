@@ -84,6 +84,7 @@ class Leader:
         self.leader_epoch = row.leader_epoch
         self.row = row
         self.log_start = row.log_start
+        self.edited_end = row.edited_end
         self.stretches: Sequence[StretchRef] = row.stretches
         self.high_watermark = row.stretches[-1].start
         self.is_taken = False
@@ -108,6 +109,7 @@ class Leader:
         self.row = row
         self.stretches = row.stretches
         self.raise_log_start(row.log_start)
+        self.edited_end = max(self.edited_end, row.edited_end)
 
     def raise_log_start(self, offset: int) -> None:
         self.log_start = max(self.log_start, offset)

@@ -52,6 +52,8 @@ class Readable(Protocol):
     partition: int
     log_start: int
     high_watermark: int
+    edited_end: int
+    """Below it the topic's table is read, and no segment: its owner changed rows there."""
 
     @property
     def stretches(self) -> Sequence[StretchRef]: ...
@@ -120,7 +122,7 @@ def read_in_memory(
     """Batches from `offset` to below `up_to`; None: not all in memory, use `Reader.read`."""
     if offset >= up_to:
         return Chunk((), 0, offset)
-    if offset < partition.first_offset_in_memory:
+    if offset < partition.first_offset_in_memory or offset < partition.edited_end:
         return None
     plan = _plan(*partition.rows_for_offset(offset), up_to, bytes_max)
     chain = partition.stretches[-1].chain

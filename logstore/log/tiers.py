@@ -5,9 +5,12 @@
                  │◀──────────── segments ──────────────▶│ high watermark
               begin of segments
 
-Segments are asked while they are there. Where they are gone, or their stretch is no longer listed,
-that means: read the rows again, then the table; never "tail", "end" or "empty" (safety rule 6). A
-partition's rows are read once for each place where its segments begin, not for each fetch.
+Below the table end the table is the truth (docs/decisions/0014-the-table-is-the-truth.md). Until its
+owner changes rows, segments say the same, and are asked while they are there; the partition's row
+says up to where the owner changed rows, and below that no segment is asked. Where segments are
+gone, or their stretch is no longer listed, that means: read the rows again, then the table; never
+"tail", "end" or "empty" (safety rule 6). A partition's rows are read once for each place where its
+segments begin, not for each fetch.
 
 Records may be missing inside the table for good reasons, so a fetch there goes on at the next batch
 with a higher offset. What neither tier reaches is an error that names it.
@@ -49,7 +52,8 @@ class Tiers:
         log start has gone up, `NotFound` where neither tier has what it should, or as the store.
         """
         gone: LogstoreError | None = None
-        if offset >= self._begins.get((partition.topic_id, partition.partition), 0):
+        begin = self._begins.get((partition.topic_id, partition.partition), 0)
+        if offset >= max(begin, partition.edited_end):
             try:
                 return await self._segments.read(partition, offset, up_to, bytes_max)
             except (Trimmed, NotFound) as error:
@@ -66,14 +70,14 @@ class Tiers:
         return await self.read(partition, chunk.end_offset, up_to, bytes_max, compression)
 
     async def begin_of_segments(self, partition: Readable) -> int:
-        """The first offset that segments hold, or log start; what is below is in the table."""
+        """The first offset that is read from segments, or log start; what is below: the table."""
         begin = await self._segments.begin(partition)
         if len(self._begins) >= BEGINS_KEPT_MAX:
             self._begins.clear()
         if begin > 0:
             key = (partition.topic_id, partition.partition)
             self._begins[key] = max(begin, self._begins.get(key, 0))
-        return max(begin, partition.log_start)
+        return max(begin, partition.edited_end, partition.log_start)
 
     async def table_end(self, partition: Readable) -> int | None:
         """Up to where the topic's table is known to hold the partition; None: it has none."""

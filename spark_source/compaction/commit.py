@@ -8,12 +8,18 @@ So a woken zombie, a second run or a lost answer costs a repeat and never a reco
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol
 
 from logstore.errors import Denied, OutcomeUnknown, Retryable
-from logstore.history.snapshot import DataFile, Snapshot, TableCommit, TableConflict
+from logstore.history.snapshot import (
+    CommitFacts,
+    DataFile,
+    Snapshot,
+    TableCommit,
+    TableConflict,
+)
 from logstore.perform import back_off_seconds
 
 ATTEMPTS_MAX = 8
@@ -29,6 +35,8 @@ class TableLog(Protocol):
     def snapshot(
         self, topic_id: bytes, *, version: int | None = None, known: Snapshot | None = None
     ) -> Snapshot | None: ...
+
+    def commits(self, topic_id: bytes, since_version: int) -> Sequence[CommitFacts]: ...
 
     def create(self, topic_id: bytes, topic_name: str) -> Snapshot: ...
 

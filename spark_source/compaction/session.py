@@ -18,6 +18,7 @@ from logstore.rows import TableRow
 from spark_source.compaction.backlog import TopicState
 from spark_source.compaction.commit import TableLog, commit_once
 from spark_source.compaction.cut import Topic
+from spark_source.compaction.edits import edited_ends, raise_edited_ends
 from spark_source.compaction.leased_rows import LeasedRows
 from spark_source.compaction.plan import TASK_BYTES, Task, TaskResult, result_of
 from spark_source.compaction.retention import HORIZON_HOURS, HOUR_MS
@@ -77,6 +78,8 @@ class Session:
         self.known = known
         self.numbers = count(1)
         """Of tasks: unique in a run."""
+        self.told: dict[bytes, int] = {}
+        """By topic id, the version that its copy row names: later ones may be its owner's."""
         self.summary = Summary(run=str(run))
         self._chance = random.Random(run.owner)
 
@@ -122,13 +125,19 @@ class Session:
 
     def raise_copy_row(self, state: TopicState) -> None:
         assert state.snapshot is not None
+        topic_id, ports = state.topic.topic_id, self.ports
+        edits = edited_ends(ports.tables, state.snapshot, self.told.get(topic_id))
+        if edits:
+            self.step(f"rows changed by the table's owner: {state.topic.name}")
+            ports.rows.perform(raise_edited_ends(topic_id, state.topic.name, edits))
         row = TableRow(
             version=state.snapshot.version,
             ends=state.snapshot.ends,
             topic=state.topic.name,
             on_delete=state.topic.on_delete,
         )
-        self.ports.rows.perform(raise_copy_row(state.topic.topic_id, row))
+        ports.rows.perform(raise_copy_row(topic_id, row))
+        self.told[topic_id] = row.version
         self.summary.topic(state.topic.name).version = state.snapshot.version
 
     def tell(self, topic: Topic, error: LogstoreError) -> None:

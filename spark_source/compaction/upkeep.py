@@ -31,6 +31,7 @@ class Upkeep:
 
     def repair(self, states: States, copy_rows: CopyRows, closed: Sequence[CompactionRow]) -> None:
         """Copy rows that a dead run did not write, also of topics that were deleted meanwhile."""
+        self._session.told = {topic_id: row.version for topic_id, row in copy_rows.items()}
         for topic_id, state in states.items():
             row = copy_rows.get(topic_id)
             if state.snapshot is None:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -14,12 +14,15 @@ from logstore.clock import SystemClock
 from logstore.errors import LogstoreError
 from logstore.log.log import Log, LogSettings
 from logstore.log.start import Self
+from logstore.metadata import read_partition_row
 from logstore.open import open_log
-from logstore.records.batch import check_batch
+from logstore.records.arrow import decode_to_arrow
+from logstore.records.batch import check_batch, read_header
 
 T = TypeVar("T")
 
 WAIT_S = 60.0
+CLOCK = SystemClock()
 
 
 class LogOnDisk:
@@ -99,6 +102,28 @@ class LogOnDisk:
 
         self._call(append())
 
+    def fetch(self, topic: str, partition: int) -> list[int]:
+        """The offsets that a consumer gets from log start on, once the broker knows its row."""
+        return self._call(self._fetch(topic, partition))
+
+    async def _fetch(self, topic: str, partition: int) -> list[int]:
+        leader = self._log.topics[topic].leaders[partition]
+        row = await self._performer.run(read_partition_row(leader.topic_id, partition))
+        assert row is not None
+        async with asyncio.timeout(WAIT_S):
+            while leader.edited_end < row.edited_end:
+                self._log.look_again()
+                await CLOCK.sleep_s(0.01)
+        found: list[int] = []
+        offset, end = leader.log_start, leader.high_watermark
+        while offset < end:
+            chunk = self._log.read_in_memory(leader, offset, end, 1 << 20)
+            if chunk is None:
+                chunk = await self._log.read(leader, offset, end, 1 << 20)
+            found += [n for n in offsets_in(chunk.buffers) if n >= offset]
+            offset = chunk.end_offset
+        return found
+
     def end(self, topic: str, partition: int) -> int:
         return self._log.topics[topic].leaders[partition].high_watermark
 
@@ -117,11 +142,12 @@ class LogOnDisk:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         opened = await open_log(
-            str(self.directory), clock=SystemClock(), chance=random.Random(0), storage=self.storage
+            str(self.directory), clock=CLOCK, chance=random.Random(0), storage=self.storage
         )
         try:
             async with asyncio.TaskGroup() as tasks:
                 me = Self(1, "localhost", 9092, "", "the lock")
+                self._performer = opened.performer
                 self._log = await Log.start(opened, me, self._settings, tasks)
                 self._ready.set()
                 await self._stop.wait()
@@ -148,3 +174,24 @@ class LogOnDisk:
 
 class _Stopped(Exception):
     """Ends the tasks of a broker that has closed its log."""
+
+
+def offsets_in(buffers: Sequence[memoryview]) -> Iterator[int]:
+    """Of the records in whole batches, one after the other."""
+    data = b"".join(buffers)
+    at = 0
+    while at < len(data):
+        header = read_header(data, at, len(data))
+        end = at + 12 + int.from_bytes(data[at + 8 : at + 12])
+        rows = decode_to_arrow(
+            [memoryview(data)[at:end]],
+            start=header.base_offset,
+            end=header.next_offset,
+            columns=["offset"],
+            rows_max=10_000,
+            bytes_max=1 << 20,
+            payload_bytes_max=1 << 28,
+        )
+        for batch in rows:
+            yield from batch.column("offset").to_pylist()
+        at = end
