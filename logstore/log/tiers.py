@@ -5,12 +5,12 @@
                  │◀──────────── segments ──────────────▶│ high watermark
               begin of segments
 
-Below the table end the table is the truth (docs/decisions/0014-the-table-is-the-truth.md). Until its
-owner changes rows, segments say the same, and are asked while they are there; the partition's row
-says up to where the owner changed rows, and below that no segment is asked. Where segments are
-gone, or their stretch is no longer listed, that means: read the rows again, then the table; never
-"tail", "end" or "empty" (safety rule 6). A partition's rows are read once for each place where its
-segments begin, not for each fetch.
+Below the table end the table is the truth (docs/decisions/0014-the-table-is-the-truth.md). Segments
+say the same until its owner changes rows; the partition's row tells below which offset that has
+happened (`edited_end`), and no segment is asked there. Above it, segments are asked while they are
+there. Where they are gone, or their stretch is no longer listed, that means: read the rows again,
+then the table; never "tail", "end" or "empty" (safety rule 6). A partition's rows are read once for
+each place where its segments begin, not for each fetch.
 
 Records may be missing inside the table for good reasons, so a fetch there goes on at the next batch
 with a higher offset. What neither tier reaches is an error that names it.

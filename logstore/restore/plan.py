@@ -105,11 +105,24 @@ def plan_rows(
     for partition, leads in all_leads.items():
         if partition[0] in wanted:
             known = old.partitions.get(partition)
-            planned.partitions[partition] = _partition(
-                partition, leads, starts[partition], known, brokers
-            )
+            row = _partition(partition, leads, starts[partition], known, brokers)
+            edited_end = _edited_end(partition, old, snapshots)
+            planned.partitions[partition] = replace(row, edited_end=edited_end)
     _fill_up(planned, brokers)
     return planned
+
+
+def _edited_end(partition: TopicPartition, old: Rows, snapshots: Snapshots) -> int:
+    """Below it the table is read. Where the old rows do not tell of its newest version, its owner
+    may have changed rows since: then that is all that the table holds.
+    """
+    topic_id, number = partition
+    row, copied = old.partitions.get(partition), old.tables.get(topic_id)
+    known = 0 if row is None else row.edited_end
+    snapshot = snapshots.get(topic_id)
+    if snapshot is None or (row and copied and copied.version >= snapshot.version):
+        return known
+    return max(known, snapshot.end(number) or 0)
 
 
 def _check_same_moment(chains: Sequence[Evidence], old: Rows) -> None:
