@@ -54,6 +54,9 @@ class Digest:
                 named = [(one["key"], one["value"]) for one in headers or ()]
                 self.add(row[0], row[1], row[2], row[3], row[4], named)
 
+    def copy(self) -> "Digest":
+        return Digest(defaultdict(int, self.counts), defaultdict(int, self.sums))
+
     @property
     def records(self) -> int:
         return sum(self.counts.values())

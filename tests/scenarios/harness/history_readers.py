@@ -96,7 +96,15 @@ def by_duckdb(table: Path) -> Digest:
 
 def by_spark(rows: "DataFrame") -> Digest:
     """Counted where the rows are, so that no driver has to hold them."""
-    sums = rows.select(*COLUMNS).mapInArrow(_summed, "partition int, count bigint, sum string")
+    return of_sums(summed(rows))
+
+
+def summed(rows: "DataFrame") -> "DataFrame":
+    """A row for each task and partition."""
+    return rows.select(*COLUMNS).mapInArrow(_summed, "partition int, count bigint, sum string")
+
+
+def of_sums(sums: "DataFrame") -> Digest:
     found = Digest()
     for number, count, total in sums.collect():
         found.counts[number] += count

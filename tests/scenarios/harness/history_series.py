@@ -5,9 +5,11 @@
 
 A round sends its share of records, all acknowledged, and adds them to the digest of what was sent.
 Then a Kafka consumer from offset 0 (with --spark also the source and the union view) must see just
-that, whatever the loop is doing; and the broker starts again. With --kills the loop is killed at
-random moments and begun again. At the end all is moved into the table, and delta-rs and DuckDB
-(with --spark Delta's own reader too) must see the same.
+that, whatever the loop is doing; and the broker starts again. Each round also plans a Spark read of
+many tasks (with --spark also by Spark itself). It is read a round later and again at the end, when
+its segments have moved and gone, and must give what was there when it was planned. With --kills the
+loop is killed at random moments and begun again. At the end all is moved into the table, and
+delta-rs and DuckDB (with --spark Delta's own reader too) must see the same.
 """
 
 import argparse
@@ -23,6 +25,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -31,6 +34,7 @@ from tests.scenarios.harness.digests import Digest
 from tests.scenarios.harness.generated import Made, records
 from tests.scenarios.harness.history_readers import by_consumer, by_delta_rs, by_duckdb
 from tests.scenarios.harness.maintenance import compact
+from tests.scenarios.harness.planned_reads import Gone, planned
 from tests.scenarios.harness.process import Process
 
 TOPIC = "history"
@@ -76,6 +80,8 @@ class Found:
     optimized_files: int = 0
     trimmed_objects: int = 0
     kills: int = 0
+    planned_reads: int = 0
+    found_gone: int = 0
     seconds: float = 0.0
     faults: list[str] = field(default_factory=list)
 
@@ -88,6 +94,10 @@ class Found:
             f"meanwhile      {self.compactions} compactions moved {self.moved_rows:,} rows, "
             f"{self.refused_compactions} ended with an error, {self.kills} killed; OPTIMIZE took "
             f"{self.optimized_files} files, {self.trimmed_objects} objects were trimmed"
+        )
+        yield (
+            f"planned        {self.planned_reads} reads of earlier plans; tasks found segments or "
+            f"files gone {self.found_gone} times"
         )
         yield from self.faults or ["every reader saw every record once"]
 
@@ -104,6 +114,9 @@ class Found:
                 self.trimmed_objects += int(match[1])
 
 
+Planners = Callable[[str], Mapping[str, Callable[[], Callable[[], Digest]]]]
+"""The log's URL → by name, what plans a read now, and gives what reads by that plan later."""
+
 SparkReaders = Callable[[str], Mapping[str, Callable[[], Digest]]]
 """The log's URL → readers by name."""
 
@@ -118,6 +131,7 @@ def run(
     seed: int = 0,
     live_readers: SparkReaders = lambda url: {},
     table_readers: SparkReaders = lambda url: {},
+    planners: Planners = lambda url: {},
 ) -> Found:
     began_s = time.monotonic()
     log = directory / "log"
@@ -129,6 +143,7 @@ def run(
         bootstrap = bootstrap_of(broker)
         create_topic(bootstrap, TOPIC, partitions, KEPT_FOR_EVER)
         loop = _Loop(str(log), random.Random(seed), stack)
+        gone, plans = Gone(), list[_Plan]()
         for number in range(rounds):
             send(bootstrap, islice(made, count), sent)
             loop.kill(kills * (number + 1) // rounds - loop.kill_count)
@@ -138,6 +153,13 @@ def run(
             }
             found.faults += list(compare(readers, sent.digest, f"round {number}"))
             found.reads += len(readers)
+            found.faults += list(_read_planned(plans[-1:], f"round {number}", found))
+            planning = {
+                "tasks of a plan": lambda: planned(str(log), TOPIC, gone),
+                **planners(str(log)),
+            }
+            reads = {name: plan() for name, plan in planning.items()}
+            plans.append(_Plan(number, sent.digest.copy(), reads))
             stop(broker)  # it leaves a checkpoint, up to which there may be something to trim
             broker = stack.enter_context(start_broker(str(log)))
             bootstrap = bootstrap_of(broker)
@@ -152,6 +174,8 @@ def run(
             **table_readers(str(log)),
         }
         found.faults += list(compare(readers, sent.digest, "at the end"))
+        found.faults += list(_read_planned(plans, "at the end", found))
+        found.found_gone = gone.count
         found.reads += len(readers)
         stop(broker)
     for lines in loop.said:
@@ -164,6 +188,21 @@ def run(
     )
     found.seconds = time.monotonic() - began_s
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Reads that were planned in a round, and what had been sent by then."""
+
+    round: int
+    sent: Digest
+    reads: Mapping[str, Callable[[], Digest]]
+
+
+def _read_planned(plans: Sequence[_Plan], when: str, found: Found) -> Iterator[str]:
+    for plan in plans:
+        found.planned_reads += len(plan.reads)
+        yield from compare(plan.reads, plan.sent, f"{when}, planned in round {plan.round}")
 
 
 class _Loop:
@@ -265,14 +304,20 @@ def main() -> int:
     with ExitStack() as stack:
         directory = options.directory or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         directory.mkdir(parents=True, exist_ok=True)
-        more: dict[str, SparkReaders] = {}
+        more: dict[str, Any] = {}
         if options.spark:
-            from tests.scenarios.harness.history_spark import live_readers, spark, table_readers
+            from tests.scenarios.harness.history_spark import (
+                live_readers,
+                planners,
+                spark,
+                table_readers,
+            )
 
             session = stack.enter_context(spark())
             more = {
                 "live_readers": lambda url: live_readers(session, url, TOPIC),
                 "table_readers": lambda url: table_readers(session, url, TOPIC),
+                "planners": lambda url: planners(session, url, TOPIC),
             }
         found = run(
             directory,

@@ -1,0 +1,67 @@
+"""Spark's plan of a topic, whose tasks are read at any later time: here, in this process.
+
+Every second task is read when the plan is made, the others later, and again at the very end: in
+between their segments move to the table and are trimmed. `gone` counts how often a task found that.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from logstore.open import open_objects
+from logstore.pieces import Piece
+from logstore.reader import SegmentGone
+from spark_source.history import TableRange
+from spark_source.missing import Resolver, Rest
+from spark_source.options import Mode, parse_options
+from spark_source.planning import Run
+from spark_source.progress import Progress
+from spark_source.rows import read_rows
+from spark_source.survey import Survey
+from tests.scenarios.harness.digests import Digest
+
+TASKS = 12
+COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value", "headers")
+
+
+class Gone:
+    """How often tasks found that their segments, or a table's files, had gone."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class _Counting:
+    def __init__(self, resolver: Resolver, gone: Gone) -> None:
+        self._resolver = resolver
+        self._gone = gone
+
+    def segment(self, run: Run, gone: SegmentGone, reached: Mapping[Piece, int]) -> Rest:
+        self._gone.count += 1
+        return self._resolver.segment(run, gone, reached)
+
+    def file(self, wanted: TableRange, start: int) -> TableRange | None:
+        self._gone.count += 1
+        return self._resolver.file(wanted, start)
+
+
+def planned(url: str, topic: str, gone: Gone) -> Callable[[], Digest]:
+    """Plans, reads every second task, and gives what reads the others: everything together."""
+    given = {"path": url, "subscribe": topic, "minPartitions": str(TASKS)}
+    options = parse_options(given, Mode.BATCH)
+    tasks, topics = Progress(options, Survey(options.url, options.topics), 2).batch()
+    store = open_objects(url)
+
+    def read(numbers: Iterable[int], into: Digest) -> None:
+        for number in numbers:
+            resolver = Resolver(url, (), topics, fail_on_data_loss=True)
+            missing = _Counting(resolver, gone)
+            into.add_rows(read_rows(store, tasks[number], topics, COLUMNS, missing))
+
+    early = Digest()
+    read(range(0, len(tasks), 2), early)
+
+    def read_the_rest() -> Digest:
+        found = early.copy()
+        read(range(1, len(tasks), 2), found)
+        return found
+
+    return read_the_rest
