@@ -5,7 +5,7 @@
                  │◀──────────── segments ──────────────▶│ high watermark
               begin of segments
 
-Below the table end the table is the truth (docs/decisions/0014-the-table-is-the-truth.md). Segments
+Below the table end the table is the truth (docs/decisions/0017-the-table-is-the-truth.md). Segments
 say the same until its owner changes rows; the partition's row tells below which offset that has
 happened (`edited_end`), and no segment is asked there. Above it, segments are asked while they are
 there. Where they are gone, or their stretch is no longer listed, that means: read the rows again,
