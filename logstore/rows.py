@@ -255,6 +255,7 @@ class StretchRef(NamedTuple):
 
 NOBODY = -1
 START_FIELDS = ("log_start", "start_reason")
+RISING_FIELDS = (*START_FIELDS, "edited_end")
 
 
 class StartReason(StrEnum):
@@ -277,11 +278,9 @@ class PartitionRow:
     """`stretches` are in leader epoch order; the last is the current one.
 
     `start_reason` says why log start was last raised, and to where: `start_reason()`.
-
     `replicas` are broker ids, the preferred leader first. `target` is the broker that is to lead
     next: the leader releases the partition to it. `reassigning`, where it is not empty, replaces
-    `replicas` with the next leadership. Below `edited_end` the topic's table was changed by its
-    owner: it is read there, even while segments hold those offsets.
+    `replicas` with the next leadership. Below `edited_end` only the topic's table is read.
     """
 
     broker: int
@@ -296,7 +295,6 @@ class PartitionRow:
     edited_end: int = 0
 
     def row(self) -> Row:
-        edited: Row = {"edited_end": self.edited_end} if self.edited_end else {}
         return {
             "broker": self.broker,
             "chain": self.chain,
@@ -307,13 +305,12 @@ class PartitionRow:
             "replicas": json.dumps(self.replicas, separators=(",", ":")),
             "reassigning": json.dumps(self.reassigning, separators=(",", ":")),
             "target": self.target,
-            **edited,
+            **({"edited_end": self.edited_end} if self.edited_end else {}),
         }
 
     def leadership(self) -> Row:
         """What a change of leader writes: nothing of what may go up at the same time."""
-        rising = {*START_FIELDS, "edited_end"}
-        return {name: value for name, value in self.row().items() if name not in rising}
+        return {name: value for name, value in self.row().items() if name not in RISING_FIELDS}
 
     @staticmethod
     def of(row: Row) -> "PartitionRow":
