@@ -143,7 +143,7 @@ def run(
         bootstrap = bootstrap_of(broker)
         create_topic(bootstrap, TOPIC, partitions, KEPT_FOR_EVER)
         loop = _Loop(str(log), random.Random(seed), stack)
-        gone, plans = Gone(), list[_Plan]()
+        plans = _Plans(str(log), planners(str(log)))
         for number in range(rounds):
             send(bootstrap, islice(made, count), sent)
             loop.kill(kills * (number + 1) // rounds - loop.kill_count)
@@ -153,13 +153,8 @@ def run(
             }
             found.faults += list(compare(readers, sent.digest, f"round {number}"))
             found.reads += len(readers)
-            found.faults += list(_read_planned(plans[-1:], f"round {number}", found))
-            planning = {
-                "tasks of a plan": lambda: planned(str(log), TOPIC, gone),
-                **planners(str(log)),
-            }
-            reads = {name: plan() for name, plan in planning.items()}
-            plans.append(_Plan(number, sent.digest.copy(), reads))
+            found.faults += plans.read(f"round {number}", newest=1)
+            plans.plan(number, sent.digest)
             stop(broker)  # it leaves a checkpoint, up to which there may be something to trim
             broker = stack.enter_context(start_broker(str(log)))
             bootstrap = bootstrap_of(broker)
@@ -174,18 +169,15 @@ def run(
             **table_readers(str(log)),
         }
         found.faults += list(compare(readers, sent.digest, "at the end"))
-        found.faults += list(_read_planned(plans, "at the end", found))
-        found.found_gone = gone.count
+        found.faults += plans.read("at the end", newest=rounds)
         found.reads += len(readers)
         stop(broker)
     for lines in loop.said:
         found.count(lines)
     found.faults += sent.failed[:3]
-    found.records, found.size_bytes, found.kills = (
-        sent.digest.records,
-        sent.size_bytes,
-        loop.kill_count,
-    )
+    found.records, found.size_bytes = sent.digest.records, sent.size_bytes
+    found.kills = loop.kill_count
+    found.planned_reads, found.found_gone = plans.read_count, plans.gone.count
     found.seconds = time.monotonic() - began_s
     return found
 
@@ -199,10 +191,26 @@ class _Plan:
     reads: Mapping[str, Callable[[], Digest]]
 
 
-def _read_planned(plans: Sequence[_Plan], when: str, found: Found) -> Iterator[str]:
-    for plan in plans:
-        found.planned_reads += len(plan.reads)
-        yield from compare(plan.reads, plan.sent, f"{when}, planned in round {plan.round}")
+class _Plans:
+    """Reads that are planned in one round, and read in later ones."""
+
+    def __init__(self, url: str, more: Mapping[str, Callable[[], Callable[[], Digest]]]) -> None:
+        self.gone = Gone()
+        self.read_count = 0
+        self._planners = {"tasks of a plan": lambda: planned(url, TOPIC, self.gone), **more}
+        self._plans: list[_Plan] = []
+
+    def plan(self, number: int, sent: Digest) -> None:
+        reads = {name: plan() for name, plan in self._planners.items()}
+        self._plans.append(_Plan(number, sent.copy(), reads))
+
+    def read(self, when: str, *, newest: int) -> list[str]:
+        """By the newest plans, once more; a line for each that sees something else."""
+        faults: list[str] = []
+        for plan in self._plans[-newest:]:
+            self.read_count += len(plan.reads)
+            faults += compare(plan.reads, plan.sent, f"{when}, planned in round {plan.round}")
+        return faults
 
 
 class _Loop:
