@@ -16,7 +16,15 @@ from logstore.chains.keys import checkpoints_prefix, seq_of
 from logstore.chains.opening import OLD_REGISTRY
 from logstore.chains.put import Taken, put_once
 from logstore.chains.replay import ChainState
-from logstore.chains.walk import Gap, Sealed, enter_chain, list_patiently, read_on
+from logstore.chains.walk import (
+    Gap,
+    MissingCheckpoint,
+    MissingPiece,
+    Sealed,
+    enter_chain,
+    list_patiently,
+    read_on,
+)
 from logstore.errors import ConditionFailed, Corrupt, Refused
 from logstore.registry.store import Condition, Row
 from logstore.rows import CHAIN, ChainRow, ChainStatus, chain_sk
@@ -52,9 +60,16 @@ def seal_chain(
     yield from _fence(epoch)
     for _ in range(ROUNDS_MAX):
         row = yield from read_chain_row(epoch)
-        chain = yield from enter_chain(cluster_id, epoch, row.checkpoint, known)
+        try:
+            chain = yield from enter_chain(cluster_id, epoch, row.checkpoint, known)
+            is_cut_short = yield from _is_cut_short(chain)
+        except (MissingCheckpoint, MissingPiece):
+            if (yield from read_chain_row(epoch)).checkpoint > row.checkpoint:
+                known = None
+                continue  # trimmed while it was read
+            raise
         known = None
-        if (yield from _is_cut_short(chain)):
+        if is_cut_short:
             now = yield from read_chain_row(epoch)
             if now.checkpoint > row.checkpoint:
                 continue  # trimmed while we read it

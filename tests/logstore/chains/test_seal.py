@@ -18,6 +18,8 @@ from logstore.objects.store import Buffer
 from logstore.perform import Performer
 from logstore.rows import ChainRow, ChainStatus
 from logstore.segments.format import SegmentKind, decode_header
+from logstore.steps import GetRange
+from logstore.testing.scripted import resume, stop_before
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.golden.samples import CLUSTER_ID, EPOCH, nonce
 from tests.logstore.chains.built import BuiltChain
@@ -187,6 +189,30 @@ def test_a_chain_followed_to_below_its_trim_point_is_read_from_its_checkpoint() 
     sealed = run(chain.performer.run(seal_chain(CLUSTER_ID, EPOCH, SEALER, follower.state)))
     assert sealed.seal == checkpoint + 1
     assert [stretch.end for stretch in sealed.state.stretches.values()] == [7]
+
+
+def test_a_chain_whose_checkpoint_is_trimmed_while_it_is_sealed_is_read_from_the_next() -> None:
+    """A round of deletion that began before the chain was fenced goes on."""
+
+    async def scenario() -> None:
+        chain = opened()
+        chain.add_batches(1)
+        first = chain.add_checkpoint()
+        steps = seal_chain(CLUSTER_ID, EPOCH, SEALER)
+        request = await stop_before(chain.performer, steps, GetRange)
+        chain.add_batches(2)
+        last = chain.add_checkpoint()
+        chain.register(replace(chain.chain_row(), trim=last))
+        chain.objects.delete(checkpoint_key(EPOCH, first))
+        for seq in range(1, last):
+            chain.objects.delete(segment_key(EPOCH, seq))
+        chain.add_batches(4)
+
+        sealed = await chain.performer.run(resume(steps, request))
+        assert sealed.seal == last + 1
+        assert [stretch.end for stretch in sealed.state.stretches.values()] == [7]
+
+    run(scenario())
 
 
 def test_a_checkpoint_that_the_row_names_and_is_gone_stops_everything() -> None:
