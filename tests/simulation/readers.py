@@ -240,7 +240,9 @@ class Reader(Client):
             world.violate(f"time {timestamp} found {first} missed {missed[:3]} {partition}")
         largest = await self._list(partition, MAX_TIMESTAMP)
         # A reader without a broker may see more than a leader knows to be committed.
-        acked = [world.timestamps[value] for at, value in known.items() if at < acked_end]
+        log_start = history.start_asked(partition)
+        there = range(log_start, acked_end)
+        acked = [world.timestamps[value] for at, value in known.items() if at in there]
         most = max(acked, default=-1)
         # Where the first record with the largest of all times is deleted, none is found.
         is_deleted = largest.offset < 0 and history.start_asked(partition) > 0

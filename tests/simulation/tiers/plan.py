@@ -48,7 +48,7 @@ def draw_tier_plans(chance: random.Random) -> tuple[Plan, TierPlan]:
         compaction_pause_s=chance.choice((1.0, 3.0, 8.0)),
         task_bytes=chance.choice((500, 5_000, 1 << 20)),
         batches=chance.choice((1, 2, 4)),
-        streams=chance.choice((0, 1)),
+        streams=chance.choice((0, 1, 2)),
         late_s=chance.choice((1.0, 15.0, 40.0)),
         loses_registry=loses_registry,
         deletes=chance.random() < 0.5,

@@ -18,6 +18,7 @@ from tests.simulation.tiers.disaster import Copies, lose_registry
 from tests.simulation.tiers.fsck import Fsck
 from tests.simulation.tiers.plan import TierPlan, draw_tier_plans
 from tests.simulation.tiers.spark_batch import SparkBatch
+from tests.simulation.tiers.spark_stream import SparkStream
 from tests.simulation.tiers.stage import staged
 from tests.simulation.tiers.world import TierWorld
 from tests.simulation.world import LIMIT_S
@@ -54,7 +55,9 @@ async def _tell(world: TierWorld) -> None:
         Producer(world, f"p{number}", idempotent=number < world.plan.idempotent)
         for number in range(world.plan.idempotent + world.plan.plain)
     ]
+    streams = [SparkStream(world, f"stream {number}") for number in range(world.tiers.streams)]
     actors: list[Actor] = [
+        *streams,
         Copies(world),
         Fsck(world),
         *producers,
@@ -76,6 +79,8 @@ async def _tell(world: TierWorld) -> None:
             await do_harm(world)
         await heal(world, producers)
     await _read_everything(world)
+    for stream in streams:
+        await stream.finish()
     world.count_trimming()
     world.check(all_was_read=True)
 

@@ -1,0 +1,175 @@
+"""A streaming query without Spark: its driver dies between any two calls and goes on from its
+checkpoint, as Spark's micro-batches do; its sink takes a batch once, by its number.
+
+What the sink took must be the topic: every offset once, in order, from where the query began.
+"""
+
+from functools import partial
+
+from logstore.errors import Corrupt, LogstoreError, Refused
+from logstore.testing.history import Partition
+from logstore.testing.process_loop import Process
+from spark_source.offsets import Json
+from spark_source.options import Mode, ReadOptions, parse_options
+from spark_source.progress import Progress
+from spark_source.survey import Survey
+from tests.simulation.kafka import MAIN
+from tests.simulation.tiers.plans import Planned, Row, judge
+from tests.simulation.tiers.spark_batch import Spark
+from tests.simulation.tiers.tables import URL
+from tests.simulation.tiers.world import TierWorld
+
+CRASHES = 0.1
+LIVES_MAX = 60
+
+
+class SparkStream(Spark):
+    """Reads the topic `main` from its start on."""
+
+    def __init__(self, world: TierWorld, name: str) -> None:
+        super().__init__(world, name)
+        given = {"path": URL, "subscribe": MAIN, "startingOffsets": "earliest"}
+        given["failOnDataLoss"] = world.chance.choice(("true", "false"))
+        given["minPartitions"] = str(world.chance.randint(1, 4))
+        if world.chance.random() < 0.5:
+            given["maxOffsetsPerTrigger"] = str(world.chance.randint(5, 60))
+        self._options: ReadOptions = parse_options(given, Mode.STREAM)
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._offsets: list[Json] = []
+        """The log of offsets: where each batch ends."""
+        self._done = 0
+        """How many batches the log of commits has."""
+        self._taken: set[int] = set()
+        """Batches that are in the sink."""
+        self._next: dict[Partition, int] = {}
+
+    async def run(self) -> None:
+        world = self.world
+        while not world.is_healed:
+            await world.clock.sleep_s(world.chance.uniform(0, 4))
+            await self._live()
+
+    async def finish(self) -> None:
+        """Once all is healed: read what is left."""
+        for _ in range(LIVES_MAX):
+            before = self._done
+            if await self._live() and self._done == before:
+                break
+        else:
+            self.world.violate(f"liveness: {self.name} does not come to the end")
+        topic_id = next(i for i, (name, _) in self.world.live_topics.items() if name == MAIN)
+        for number in range(self.world.live_topics[topic_id][1]):
+            partition = Partition(topic_id, number)
+            acked = self.world.history.acked_end(partition)
+            reached = self._next.get(partition, 0)
+            if reached < acked and acked > self.world.history.start_asked(partition):
+                self.world.violate(
+                    f"{self.name} ends early partition={number} at={reached}<{acked}"
+                )
+
+    async def _live(self) -> bool:
+        """One driver, a few batches; whether it ended by itself."""
+        world = self.world
+        await self.until_restored()
+        before, driver = world.disasters, self.process("driver")
+        survey = Survey(URL, self._options.topics, {})
+        progress = Progress(self._options, survey, 2)
+        try:
+            for _ in range(world.chance.randint(1, 5)):
+                if not await self._batch(driver, progress) or world.disasters > before:
+                    return False
+        except (Corrupt, Refused) as error:
+            if world.disasters == before:
+                self._judge_driver(error)
+            return False
+        except LogstoreError as error:
+            world.seen[f"query failed by {type(error).__name__}"] += 1
+            return False
+        return True
+
+    def _crashes(self) -> bool:
+        has_crashed = not self.world.is_healed and self.world.chance.random() < CRASHES
+        self.world.seen["driver died between two calls"] += has_crashed
+        return has_crashed
+
+    async def _batch(self, driver: Process, progress: Progress) -> bool:
+        """One micro-batch; False: the driver is gone, its checkpoint is not."""
+        number = self._done
+        start: Json | None = self._offsets[number - 1] if number else None
+        if start is None:
+            start = await self.until_done(driver, progress.initial)
+        if start is None:
+            return False
+        if number < len(self._offsets):
+            self.world.seen["batches replayed"] += 1
+        else:
+            limited = self._options.offsets_max is not None
+            end = await self.until_done(driver, partial(progress.latest, start, is_limited=limited))
+            if end is None:
+                return False
+            if number and end == start:
+                return True
+            self._offsets.append(end)
+            if self._crashes():
+                return False
+        return await self._read(driver, progress, number, start)
+
+    async def _read(self, driver: Process, progress: Progress, number: int, start: Json) -> bool:
+        world = self.world
+        made_s = world.clock.monotonic_s()
+        plan = partial(progress.between, start, self._offsets[number])
+        found = await self.until_done(driver, plan)
+        if found is None:
+            return False
+        planned = Planned(*found, made_s, self._options.fail_on_data_loss)
+        if not world.is_healed and world.chance.random() < 0.2:
+            await world.clock.sleep_s(world.chance.uniform(0, world.tiers.late_s))
+        results: dict[int, list[Row]] = {}
+        for task in range(len(planned.tasks)):
+            rows = await self.run_task(self._options, planned, task)
+            if rows is None:
+                self._begin_anew()  # records of the query are gone, or it was told wrong
+                return False
+            results[task] = rows
+        judge(world, self.name, planned, results)
+        if self._crashes():
+            return False
+        if number not in self._taken:
+            self._taken.add(number)
+            self._take([row for rows in results.values() for row in rows])
+        if self._crashes():
+            return False
+        self._done = number + 1
+        world.seen["stream batches"] += 1
+        return True
+
+    def _take(self, rows: list[Row]) -> None:
+        history = self.world.history
+        for partition, offset, _ in sorted(rows):
+            expected = self._next.get(partition, 0)
+            is_dropped = expected < offset <= history.start_asked(partition)
+            may_skip = not self._options.fail_on_data_loss or partition not in self._next
+            if offset != expected and not (is_dropped and (may_skip or self.world.disasters)):
+                self.world.violate(
+                    f"{self.name}: the sink expects partition={partition.number} "
+                    f"offset={expected} and gets {offset}"
+                )
+            self._next[partition] = offset + 1
+
+    def _judge_driver(self, error: LogstoreError) -> None:
+        """Only what was asked to be deleted may be gone."""
+        history = self.world.history
+        is_gone = any(
+            self._next.get(Partition(topic_id, number), 0)
+            < history.start_asked(Partition(topic_id, number))
+            for topic_id, (name, count) in self.world.live_topics.items()
+            for number in range(count)
+            if name == MAIN
+        )
+        if isinstance(error, Refused) and is_gone and self._options.fail_on_data_loss:
+            self.world.seen["query refused: records are gone"] += 1
+            self._begin_anew()
+        else:
+            self.world.violate(f"{self.name}: a driver was told: {error!r}")
