@@ -217,13 +217,9 @@ def _partition(
     refs = {lead.leader_epoch: StretchRef(*lead[:2], lead.extent.start) for lead in leads}
     newest = leads[-1].leader_epoch
     for ref in () if old is None else old.stretches:
-        known = refs.get(ref.leader_epoch)
-        if known is not None and known.chain != ref.chain:
-            raise Corrupt(
-                f"the registry and the chains name different leaders: {_name(partition)} "
-                f"leader_epoch={ref.leader_epoch} registry={ref.chain} chains={known.chain}"
-            )
-        if known is None and ref.leader_epoch > newest:
+        # Where a chain took a leadership that the row gives to another, a broker was started on an
+        # old copy: it changed the row and took nothing, or two chains would hold that leadership.
+        if ref.leader_epoch not in refs and ref.leader_epoch > newest:
             refs[ref.leader_epoch] = ref._replace(start=end)  # its take entry never came: empty
     kept = [
         refs[number]

@@ -69,6 +69,28 @@ def test_an_empty_leadership_of_an_old_copy_stays_above_what_was_taken() -> None
     assert plan_rows(CLUSTER_ID, chains, old, {}).partitions == {KEY: row}
 
 
+def test_a_leadership_that_an_old_copy_gave_away_again_is_that_of_the_chain_that_took_it() -> None:
+    """A broker was started on the copy before restore: it changed a row, and took nothing."""
+    row = PartitionRow(
+        broker=1,
+        chain=3,
+        leader_epoch=1,
+        log_start=0,
+        stretches=(StretchRef(0, 1, 0), StretchRef(1, 3, 5)),
+        replicas=(1,),
+    )
+    old = Rows(
+        partitions={KEY: row}, topics={"orders": TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {})}
+    )
+    took = evidence(2, {1: Extent(5, 9, False)})
+    chains = [evidence(1, {0: Extent(0, 5, False)}), took, evidence(3, {})]
+
+    planned = plan_rows(CLUSTER_ID, chains, old, {}).partitions[KEY]
+
+    assert planned.stretches == (StretchRef(0, 1, 0), StretchRef(1, 2, 5))
+    assert (planned.chain, planned.leader_epoch) == (2, 1)
+
+
 def test_two_leaders_of_one_leadership_are_an_alarm() -> None:
     with pytest.raises(Corrupt, match="two chains hold one leadership"):
         plan_rows(

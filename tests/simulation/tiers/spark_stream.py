@@ -1,7 +1,9 @@
 """A streaming query without Spark: its driver dies between any two calls and goes on from its
 checkpoint, as Spark's micro-batches do; its sink takes a batch once, by its number.
 
-What the sink took must be the topic: every offset once, in order, from where the query began.
+What the sink took must be the topic: every offset once, in order, from where the query began. A
+query is stopped while the registry is lost or old: with `failOnDataLoss` false it takes a topic
+without a row for a deleted one, and reads it again from its start once it is back.
 """
 
 from functools import partial
@@ -96,32 +98,34 @@ class SparkStream(Spark):
 
     async def _batch(self, driver: Process, progress: Progress) -> bool:
         """One micro-batch; False: the driver is gone, its checkpoint is not."""
-        number = self._done
+        world = self.world
+        number, before = self._done, world.disasters
         start: Json | None = self._offsets[number - 1] if number else None
         if start is None:
             start = await self.until_done(driver, progress.initial)
         if start is None:
             return False
         if number < len(self._offsets):
-            self.world.seen["batches replayed"] += 1
+            world.seen["batches replayed"] += 1
         else:
             limited = self._options.offsets_max is not None
             end = await self.until_done(driver, partial(progress.latest, start, is_limited=limited))
-            if end is None:
+            if end is None or world.is_rolled_back or world.disasters > before:
                 return False
             if number and end == start:
                 return True
             self._offsets.append(end)
             if self._crashes():
                 return False
+        self.world.trace(f"{self.name} batch={number} start={start} end={self._offsets[number]}")
         return await self._read(driver, progress, number, start)
 
     async def _read(self, driver: Process, progress: Progress, number: int, start: Json) -> bool:
         world = self.world
-        made_s = world.clock.monotonic_s()
+        made_s, before = world.clock.monotonic_s(), world.disasters
         plan = partial(progress.between, start, self._offsets[number])
         found = await self.until_done(driver, plan)
-        if found is None:
+        if found is None or world.is_rolled_back or world.disasters > before:
             return False
         planned = Planned(*found, made_s, self._options.fail_on_data_loss)
         if not world.is_healed and world.chance.random() < 0.2:
