@@ -184,6 +184,22 @@ def test_a_copy_row_goes_up_and_never_down() -> None:
     assert planned(4, 8) == replace(row, version=4, ends={0: 8}, on_delete="drop")
 
 
+def test_where_the_registry_cannot_know_what_an_owner_changed_the_table_is_read() -> None:
+    copied = TableRow(version=3, ends={0: 5})
+    known = replace(PartitionRow.new(1, 1), edited_end=2)
+    topic = TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {})
+    chains = [evidence(1, {0: Extent(0, 9, False)})]
+
+    def edited_end(old: Rows, version: int, end: int) -> int:
+        snapshots = {TOPIC_ID: Snapshot(TOPIC_ID, version, {0: end})}
+        return plan_rows(CLUSTER_ID, chains, old, snapshots).partitions[KEY].edited_end
+
+    whole = Rows(topics={"orders": topic}, partitions={KEY: known}, tables={TOPIC_ID: copied})
+    assert edited_end(whole, 3, 5) == 2
+    assert edited_end(whole, 4, 8) == 8, "the copy row has not seen this version"
+    assert edited_end(Rows(topics={"orders": topic}), 3, 5) == 5
+
+
 def test_a_table_that_only_the_old_registry_knows_is_not_taken_for_none() -> None:
     """Its folder was lost: what is trimmed is not thereby below log start."""
     known = PartitionRow.new(1, 1)
