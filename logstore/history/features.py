@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from logstore.errors import Refused
+from logstore.errors import Corrupt, Refused
 from logstore.history.columns import PARTITION_COLUMN
 
 READER_VERSION = 1
@@ -80,7 +80,10 @@ def check_readable(table: str, rules: TableRules) -> None:
 
 
 def check_writable(table: str, rules: TableRules, *, removes: bool) -> None:
-    """Raises `Refused` unless files may be added (and taken out) as compaction does it."""
+    """Raises `Refused` unless files may be added (and taken out) as compaction does it.
+
+    Raises `Corrupt` for a schema that is damaged.
+    """
     check_readable(table, rules)
     if rules.writer_version > 7:
         raise _refused(table, f"writer version {rules.writer_version}")
@@ -92,10 +95,18 @@ def check_writable(table: str, rules: TableRules, *, removes: bool) -> None:
             raise _refused(table, f"check constraint {name.removeprefix('delta.constraints.')}")
     if removes and rules.configuration.get("delta.appendOnly") == "true":
         raise _refused(table, "delta.appendOnly")
-    for column in json.loads(rules.schema).get("fields", ()):
+    for column in _columns(table, rules.schema):
         for name in column.get("metadata", {}):
             if name.startswith(("delta.generation", "delta.identity", "delta.invariants")):
                 raise _refused(table, f"{name} of column {column['name']}")
+
+
+def _columns(table: str, schema: str) -> Sequence[Mapping[str, Any]]:
+    try:
+        columns: Sequence[Mapping[str, Any]] = json.loads(schema).get("fields", ())
+    except ValueError as error:
+        raise Corrupt(f"the schema of a table is not JSON: table={table} {error}") from error
+    return columns
 
 
 def _refused(table: str, feature: str) -> Refused:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import Refused
+from logstore.errors import Corrupt, Refused
 from logstore.history import names
 from logstore.history.delta import Tables
+from logstore.history.features import TableRules, check_writable
 from logstore.history.snapshot import Snapshot, TableCommit
 from tests.logstore.history.tables import NOW_MS, TOPIC_ID, directory_tables, move, moved
 
@@ -144,3 +145,9 @@ def test_a_table_that_only_grows_keeps_its_files(
     with pytest.raises(Refused, match="appendOnly"):
         tables.commit(found, TableCommit({}, {}, (), list(found.files[0]), "retention"))
     moved(tables, found, (0, 10, 20))
+
+
+def test_a_schema_that_is_not_json_is_damage() -> None:
+    rules = TableRules(schema='{"fields":[{"name":"offset"')
+    with pytest.raises(Corrupt, match="the schema of a table is not JSON"):
+        check_writable("tables/t", rules, removes=False)

@@ -27,13 +27,17 @@ class Planned:
 
     @property
     def cut_pieces(self) -> int:
-        """Pieces that lie in several tasks."""
-        pieces = [
-            piece
+        """How often the offsets of one leadership lie in several tasks."""
+        parts = [
+            part
             for task in self.tasks
-            for piece in {piece for run in task.runs for piece in run.pieces}
+            for part in {
+                (piece.topic_id, piece.partition, piece.leader_epoch)
+                for run in task.runs
+                for piece in run.pieces
+            }
         ]
-        return len(pieces) - len(set(pieces))
+        return len(parts) - len(set(parts))
 
 
 def ranges_of(task: ReadTask) -> list[tuple[Partition, int, int]]:
