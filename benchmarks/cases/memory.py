@@ -3,7 +3,8 @@
     days            a leader and its follower in this process, a wall clock that is put forward: 30
                     new producers a minute on 10 partitions, a topic made and deleted every ten
                     minutes, log starts raised and chains trimmed every hour, the registry away for
-                    ten minutes every six hours. Producers stay for a day, so the first day grows
+                    ten minutes every six hours. Producers stay for a day: the first day grows. The
+                    store is in this process too: RSS has all objects that are not deleted
     slow consumers  a broker process on a directory, 60 consumers that ask at other places of the
                     log and do not read the answers while 3 GB are produced, and then go
 
@@ -73,7 +74,12 @@ def contenders(options: Options) -> Contenders:
 
 
 class _Clock(SystemClock):
+    """Clocks on which time passes for which nobody waits."""
+
     later_ms = 0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.later_ms / 1000
 
     def now_ms(self) -> int:
         return super().now_ms() + self.later_ms
