@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from logstore.errors import LogstoreError
+from logstore.rows import TOPIC, TopicRow
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import simulate
+from logstore.testing.simulated_rows import at_once
 from tests.simulation.admins import Admin, Deleter, Mover
 from tests.simulation.alarms import HeardAlarms
 from tests.simulation.clients import Producer, crowd_in
@@ -106,8 +108,8 @@ async def heal(world: World, producers: list[Producer]) -> None:
 async def read_everything(world: World) -> None:
     """From leaders, from followers where there are any, and without a broker."""
     reader, follower, direct = Reader(world), Reader(world, "of followers"), DirectReader(world)
-    for topic_id, (_, partitions) in world.live_topics.items():
-        for number in range(partitions):
+    for topic_id, (name, partitions) in world.live_topics.items():
+        for number in range(_partition_count(world, topic_id, name, partitions)):
             partition = Partition(topic_id, number)
             try:
                 await reader.read_all(partition)
@@ -127,6 +129,13 @@ async def until_true(world: World, attempt: Callable[[], Awaitable[bool]]) -> bo
             return True
         await world.clock.sleep_s(0.2)
     return False
+
+
+def _partition_count(world: World, topic_id: bytes, name: str, known: int) -> int:
+    """It may have grown although who asked for that was never answered."""
+    row = at_once(world.rows.get(TOPIC, name))
+    topic = None if row is None else TopicRow.of(row)
+    return known if topic is None or topic.topic_id != topic_id else max(known, topic.partitions)
 
 
 async def _read_directly(reader: DirectReader, partition: Partition) -> None:
