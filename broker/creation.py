@@ -93,6 +93,8 @@ async def begin_and_wait(
 ) -> T | LogstoreError:
     """The outcome of `work`, or `Refuse` with REQUEST_TIMED_OUT while it goes on."""
     task = broker.tasks.create_task(outcome_of(work))
+    # A task that is cancelled before its first step leaves a coroutine that was never awaited.
+    task.add_done_callback(lambda _: work.close())
     await asyncio.wait([task], timeout=timeout_s)
     if not task.done():
         return Refuse(ErrorCode.REQUEST_TIMED_OUT, "still being done; ask again")
