@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from logstore.chains.follow import ROW_AGE_S_MAX, Follower
 from logstore.chains.keys import segment_key
-from logstore.chains.replay import SegmentSpan, StretchKey
+from logstore.chains.replay import SegmentSpan, Stretch, StretchKey
 from logstore.chains.seal import read_chain_row
 from logstore.chains.walk import get_patiently
 from logstore.clock import blocking_sleep_s
@@ -71,6 +71,7 @@ __all__ = [
 PREFETCH_SEGMENTS = 2
 FRONTS_TOGETHER = 32
 GET_ATTEMPTS_MAX = 8
+ROW_READS_MAX = 8
 
 
 class TopicFate(NamedTuple):
@@ -168,26 +169,21 @@ class LogReader:
         return self._log.performer.run(read_partition_row(*key))
 
     def partitions(self, topics: Mapping[str, TopicRow]) -> dict[TopicPartition, PartitionView]:
-        """Every partition of `topics`, as far as it is committed now."""
+        """Every partition of `topics`, as far as it is committed now.
+
+        A partition whose topic was deleted while its chain was read is left out. Raises `Retryable`
+        while rows keep changing.
+        """
         wanted = {row.topic_id for row in topics.values()}
-        rows = {
-            TopicPartition(*key): row
-            for key, row in self._log.performer.run(read_partition_rows())
-            if key[0] in wanted
-        }
-        chains = {row.chain for row in rows.values()}
-        for chain in chains:
-            self._log.performer.run(self._follower(chain).advance())
-        for chain in set(self._followers) - chains:
-            del self._followers[chain]
-        return {key: PartitionView(row, self._end(key, row)) for key, row in rows.items()}
+        return self._log.performer.run(self._partitions(wanted))
 
     def follow(
         self, views: Mapping[TopicPartition, PartitionView]
     ) -> Mapping[TopicPartition, PartitionView] | None:
         """The same partitions as far as they are committed now, without asking the registry.
 
-        None when one of their chains has been sealed: where it goes on, `partitions` tells.
+        None when one of their chains has been sealed or holds nothing of a partition, whose topic
+        may be deleted: `partitions` reads the rows again.
         """
         news = 0
         for chain in {view.row.chain for view in views.values()}:
@@ -196,6 +192,8 @@ class LogReader:
                 return None
         if not news:
             return views
+        if any(self._stretch(key, view.row) is None for key, view in views.items()):
+            return None
         return {
             key: PartitionView(view.row, self._end(key, view.row)) for key, view in views.items()
         }
@@ -246,10 +244,39 @@ class LogReader:
             )
         return self._followers[chain]
 
-    def _end(self, key: TopicPartition, row: PartitionRow) -> int:
-        stretch = self._follower(row.chain).state.stretches.get(
+    def _partitions(self, wanted: Collection[bytes]) -> Steps[dict[TopicPartition, PartitionView]]:
+        """Of the topic ids `wanted`. A chain is read after the rows that name it.
+
+        A stretch that its chain does not hold is empty, as its take entry is not committed, or was
+        forgotten, as its row is gone or lists it no more. A row that reads the same after its chain
+        was read says that the stretch is empty.
+        """
+        rows = yield from self._rows_of(wanted)
+        for _ in range(ROW_READS_MAX):
+            chains = {row.chain for row in rows.values()}
+            for chain in sorted(chains):
+                yield from self._follower(chain).advance()
+            absent = [key for key, row in rows.items() if self._stretch(key, row) is None]
+            again = (yield from self._rows_of(wanted)) if absent else rows
+            if all(again.get(key) == rows[key] for key in absent):
+                for chain in set(self._followers) - chains:
+                    del self._followers[chain]
+                return {key: PartitionView(row, self._end(key, row)) for key, row in rows.items()}
+            rows = again
+        raise Retryable(f"partition rows change while chains are read: read={ROW_READS_MAX} times")
+
+    def _rows_of(self, wanted: Collection[bytes]) -> Steps[dict[TopicPartition, PartitionRow]]:
+        rows = yield from read_partition_rows()
+        return {TopicPartition(*key): row for key, row in rows if key[0] in wanted}
+
+    def _stretch(self, key: TopicPartition, row: PartitionRow) -> Stretch | None:
+        """The last stretch of `row`; None where its chain holds no take entry or forgot it."""
+        return self._follower(row.chain).state.stretches.get(
             StretchKey(key.topic_id, key.partition, row.leader_epoch)
         )
+
+    def _end(self, key: TopicPartition, row: PartitionRow) -> int:
+        stretch = self._stretch(key, row)
         return row.stretches[-1].start if stretch is None else stretch.end
 
     def _pieces(

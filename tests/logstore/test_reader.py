@@ -27,10 +27,12 @@ from logstore.reader import (
     TopicPartition,
     read_batches,
 )
-from logstore.rows import ChainRow, ChainStatus, chain_sk
+from logstore.registry.memory import MemoryRows
+from logstore.registry.store import Row
+from logstore.rows import ChainRow, ChainStatus, chain_sk, partition_pks
 from logstore.steps import Create, Steps, Together
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
-from tests.logstore.written import WrittenLog, read_pieces
+from tests.logstore.written import CountedReads, WrittenLog, read_pieces
 
 PARTITIONS = 3
 
@@ -241,6 +243,47 @@ def test_a_topic_created_again_shows_nothing_of_its_former_life() -> None:
         key = TopicPartition(second.topic_id, 0)
         assert found == {key: written.records[key]}
         assert [offset for offset, _, _ in found[key]] == [0]
+
+    run(scenario())
+
+
+class RowsReadBefore(CountedReads):
+    """The first answer to each query is that of an earlier time: what follows it came late."""
+
+    def __init__(self, rows: MemoryRows) -> None:
+        super().__init__(rows)
+        self._before = {pk: super(RowsReadBefore, self).query(pk) for pk in partition_pks()}
+
+    def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
+        found = super().query(pk, prefix)
+        return self._before.pop(pk, found)
+
+
+def test_a_topic_that_is_deleted_while_its_chain_is_read_does_not_fall_back_to_its_start() -> None:
+    """The owner of the chain forgets its stretch then, which a stretch never written looks like."""
+
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=1)
+        async with written.life() as log:
+            topics = [await log.create_topic(name, 1, {}) for name in ("kept", "gone")]
+            kept, gone = (topic.leaders[0] for topic in topics)
+            for leader in (kept, gone):
+                await written.write(log, leader, [EPOCH_MS] * 3)
+            early = await written.reader()
+            live_topics = early.topics()
+            views = early.partitions(live_topics)
+            assert {view.end for view in views.values()} == {3}
+            written.reads = RowsReadBefore(written.rows)
+            late = await written.reader()
+
+            await log.delete_topic("gone")
+            assert await log.forget_ended() == 1
+            await written.write(log, kept, [EPOCH_MS])
+
+            found = {TopicPartition(kept.topic_id, 0): 4}
+            assert {key: view.end for key, view in late.partitions(live_topics).items()} == found
+            assert early.follow(views) is None
+            assert {key: view.end for key, view in early.partitions(live_topics).items()} == found
 
     run(scenario())
 

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from logstore.errors import Corrupt, LogstoreError, NotFound
-from logstore.metadata import read_partition_rows
 from logstore.open import ReadableLog
 from logstore.perform import Performer
 from logstore.pieces import Piece, TopicPartition
@@ -35,15 +34,8 @@ class _Reader(LogReader):
         self._performer = performer
 
     async def view(self, key: TopicPartition) -> PartitionView | None:
-        """As `partitions` has it, of all that there are."""
-        rows = dict(await self._performer.run(read_partition_rows()))
-        chains = {row.chain for row in rows.values()}
-        for chain in sorted(chains):
-            await self._performer.run(self._follower(chain).advance())
-        for chain in set(self._followers) - chains:
-            del self._followers[chain]
-        row = rows.get(key)
-        return None if row is None else PartitionView(row, self._end(key, row))
+        """As `partitions` has it."""
+        return (await self._performer.run(self._partitions({key.topic_id}))).get(key)
 
     async def pieces_of(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
