@@ -18,20 +18,17 @@ from logstore.chains.replay import SegmentSpan, Stretch, StretchKey
 from logstore.chains.seal import read_chain_row
 from logstore.chains.walk import get_patiently
 from logstore.clock import blocking_sleep_s
-from logstore.disposal import Fate, fate_of
 from logstore.errors import Corrupt, Denied, NotFound, OutcomeUnknown, Refused, Retryable
 from logstore.index.cuts import ChainCut, end_in_memory, ends_in_checkpoints
 from logstore.index.lookup import IndexCache, Trimmed, rows_for_offset, rows_for_time
 from logstore.index.partition import ChainCheckpoints
 from logstore.index.rows import first_row_for_offset, row_at, row_count, row_for_time
-from logstore.log.topic_record import TopicRecord
 from logstore.metadata import (
     read_brokers,
     read_partition_row,
     read_partition_rows,
     read_table_rows,
     read_topics,
-    read_topics_by_id,
 )
 from logstore.objects.store import BlockingObjectStore
 from logstore.open import ReadableLog
@@ -55,7 +52,7 @@ from logstore.segments.format import (
     decode_header,
 )
 from logstore.steps import Steps
-from logstore.witnesses import read_deletions
+from logstore.witnesses import TopicFate, read_fates
 
 __all__ = [
     "FoundBatch",
@@ -72,13 +69,6 @@ PREFETCH_SEGMENTS = 2
 FRONTS_TOGETHER = 32
 GET_ATTEMPTS_MAX = 8
 ROW_READS_MAX = 8
-
-
-class TopicFate(NamedTuple):
-    """What is known of a topic that may be gone, and the record of its deletion."""
-
-    fate: Fate
-    deletion: TopicRecord | None
 
 
 class SegmentGone(Retryable):
@@ -138,15 +128,7 @@ class LogReader:
 
     def fates(self, topic_ids: Collection[bytes]) -> dict[bytes, TopicFate]:
         """What is known of topics that may be gone: by their rows, then by their records."""
-        rows = self._log.performer.run(read_topics_by_id())
-        deletions = self._log.performer.run(read_deletions(topic_ids))
-        found = {}
-        for topic_id in topic_ids:
-            row = rows[topic_id][1] if topic_id in rows else None
-            deletion = deletions.get(topic_id)
-            fate = fate_of(row, deletion_recorded=deletion is not None)
-            found[topic_id] = TopicFate(fate, deletion)
-        return found
+        return self._log.performer.run(read_fates(topic_ids))
 
     def brokers(self) -> list[tuple[str, int]]:
         """Host and port of every broker, alive or not; those that say they serve come first."""

@@ -8,6 +8,7 @@ of its partitions.
 """
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from logstore.chains.walk import (
     get_patiently,
@@ -26,8 +27,32 @@ from logstore.log.topic_record import (
     record_place,
     records_prefix,
 )
+from logstore.metadata import read_topics_by_id
 from logstore.rows import CHAIN, ChainRow, ChainStatus
 from logstore.steps import QueryRows, Steps, Together
+
+
+class TopicFate(NamedTuple):
+    """What is known of a topic that may be gone, and the record of its deletion."""
+
+    fate: Fate
+    deletion: TopicRecord | None
+
+
+def read_fates(topic_ids: Collection[bytes]) -> Steps[dict[bytes, TopicFate]]:
+    """What is known of topics that may be gone: by their rows, then by their records.
+
+    Raises as `read_deletions`.
+    """
+    rows = yield from read_topics_by_id()
+    deletions = yield from read_deletions(topic_ids)
+    found = {}
+    for topic_id in topic_ids:
+        row = rows[topic_id][1] if topic_id in rows else None
+        deletion = deletions.get(topic_id)
+        fate = fate_of(row, deletion_recorded=deletion is not None)
+        found[topic_id] = TopicFate(fate, deletion)
+    return found
 
 
 def read_deletions(topic_ids: Collection[bytes]) -> Steps[dict[bytes, TopicRecord]]:
