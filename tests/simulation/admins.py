@@ -33,7 +33,11 @@ CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, CREATE_PARTITIONS = 19, 20, 21, 37
 TOPICS_MAX = 4
 PARTITIONS_MAX = 10
 TIMEOUT_S = 20.0
-ADMIN_CODES = {ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_PARTITIONS}
+ADMIN_CODES = {
+    ErrorCode.TOPIC_ALREADY_EXISTS,
+    ErrorCode.INVALID_PARTITIONS,
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT,  # the broker that was chosen has died since
+}
 """Also what a repeat gets whose first attempt succeeded, its answer lost."""
 
 
