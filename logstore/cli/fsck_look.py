@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from logstore.chains.checkpoint import Checkpoint
 from logstore.chains.checks import (
     Problem,
     SeenChain,
@@ -216,7 +217,8 @@ class _Look:
         known = {topic.topic_id for topic in topics.values()}
         live = {t.topic_id for t in topics.values() if t.status is TopicStatus.LIVE}
         self._found.counts.partitions = len(rows)
-        holders, counts = self._holders(), self._found.counts
+        fronts = self._fronts_at_trim_points()
+        holders, counts = self._holders(fronts), self._found.counts
         seen = look_at_topics(self._log, topics, holders, counts, bodies=self._bodies)
         self._found.problems += seen.problems
         led = {
@@ -246,11 +248,22 @@ class _Look:
         self._found.problems += end_problems(self._tables, rows, chains)
         held = self._tables.ends(rows.keys())
         newest = newest_taken(chains)
-        self._check_trims(Needs(live, rows, newest, held, seen.deleted, known - live))
+        needs = Needs(live, rows, newest, held, seen.deleted, known - live)
+        for epoch, front in fronts.items():
+            self._note(trim_problem(front, needs, self._rows[epoch].deleted))
 
-    def _holders(self) -> dict[bytes, Holder]:
-        """By topic id, one place that holds data of it: a table, or the newest chain."""
-        found = {topic_id: Holder(table_key(topic_id), ()) for topic_id in self._tables.snapshots}
+    def _holders(self, fronts: Mapping[int, Checkpoint]) -> dict[bytes, Holder]:
+        """By topic id, one place that holds data of it, or held it: a table, or the newest chain.
+
+        A checkpoint at a trim point still names topics that its chain has forgotten since.
+        """
+        found = {
+            key.topic_id: Holder(checkpoint_key(epoch, front.seq), (epoch,))
+            for epoch, front in sorted(fronts.items())
+            for key in front.stretches
+        }
+        for topic_id in self._tables.snapshots:
+            found[topic_id] = Holder(table_key(topic_id), ())
         for epoch, chain in sorted(self._found.chains.items()):
             for key in chain.stretches:
                 found[key.topic_id] = Holder(segment_key(epoch, 0), (epoch,))
@@ -274,16 +287,17 @@ class _Look:
                 chains = [led[topic.topic_id]] if topic.topic_id in led else []
                 self._problem(What.NO_PARTITION, f"row topic/{name}", detail, *chains)
 
-    def _check_trims(self, needs: Needs) -> None:
+    def _fronts_at_trim_points(self) -> dict[int, Checkpoint]:
+        found = {}
         for epoch in self._found.chains:
             row = self._rows.get(epoch)
             if row is None or not row.trim:
                 continue
             try:
-                front = self._log.performer.run(read_checkpoint(epoch, row.trim))
+                found[epoch] = self._log.performer.run(read_checkpoint(epoch, row.trim))
             except LogstoreError:
                 continue  # named already, when the chain was entered there
-            self._note(trim_problem(front, needs, row.deleted))
+        return found
 
     def _partition_rows(self) -> dict[TopicPartition, PartitionRow]:
         rows = {}

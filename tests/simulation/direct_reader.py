@@ -32,10 +32,12 @@ class _Reader(LogReader):
         log = cast(ReadableLog, SimpleNamespace(identity=world.identity))
         super().__init__(log, row_age_s_max=world.plan.settings.delete_grace_s / 2)
         self._performer = performer
+        self._live_topics = world.live_topics
 
     async def view(self, key: TopicPartition) -> PartitionView | None:
-        """As `partitions` has it."""
-        return (await self._performer.run(self._partitions({key.topic_id}))).get(key)
+        """As `partitions` has it, of all topics: their chains are followed from call to call."""
+        wanted = {*self._live_topics, key.topic_id}
+        return (await self._performer.run(self._partitions(wanted))).get(key)
 
     async def pieces_of(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
