@@ -4,7 +4,7 @@ A list says which chains and checkpoints there are and where their segments begi
 is read from openings, the last checkpoint and what follows it, as any takeover does.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logstore.chains.checkpoint import Checkpoint
@@ -37,13 +37,15 @@ from logstore.log.topic_record import (
     deletion_in,
     record_place,
 )
-from logstore.objects.store import ObjectStore
 from logstore.restore.missing import PUT_BACK, MissingObjects
 from logstore.rows import ChainRow, TableRow
 from logstore.segments.format import HEADER_BYTES, Header, SegmentKind, decode_header
 from logstore.steps import Steps, Together
 
 RUNS_MAX = 1000
+
+KeysBelow = Callable[[str], AsyncIterator[str]]
+"""All keys that start with a prefix, in order."""
 
 
 @dataclass(slots=True)
@@ -91,16 +93,16 @@ class Evidence:
     torn: str = ""
 
 
-async def list_chains(store: ObjectStore) -> dict[int, Listed]:
+async def list_chains(keys_below: KeysBelow) -> dict[int, Listed]:
     """By epoch. Keys that fit neither a segment nor a checkpoint are passed by."""
     found: dict[int, Listed] = {}
-    async for info in store.list(CHAINS):
-        place = _place(info.key)
-        if place is not None and segment_key(*place) == info.key:
+    async for key in keys_below(CHAINS):
+        place = _place(key)
+        if place is not None and segment_key(*place) == key:
             found.setdefault(place[0], Listed()).add(place[1])
-    async for info in store.list(CHECKPOINTS):
-        place = _place(info.key)
-        if place is not None and checkpoint_key(*place) == info.key and place[0] in found:
+    async for key in keys_below(CHECKPOINTS):
+        place = _place(key)
+        if place is not None and checkpoint_key(*place) == key and place[0] in found:
             found[place[0]].checkpoints.append(place[1])
     return found
 
@@ -122,21 +124,21 @@ def chains_with_holes(listed: Mapping[int, Listed], known: Mapping[int, ChainRow
     return found
 
 
-async def list_records(store: ObjectStore) -> dict[bytes, list[str]]:
+async def list_records(keys_below: KeysBelow) -> dict[bytes, list[str]]:
     """Keys of topics' records, by topic id. Those that fit none are passed by."""
     found: dict[bytes, list[str]] = {}
-    async for info in store.list(TOPICS):
-        place = record_place(info.key)
+    async for key in keys_below(TOPICS):
+        place = record_place(key)
         if place is not None:
-            found.setdefault(place[0], []).append(info.key)
+            found.setdefault(place[0], []).append(key)
     return found
 
 
-async def list_tables(store: ObjectStore) -> set[bytes]:
+async def list_tables(keys_below: KeysBelow) -> set[bytes]:
     """Ids of the topics that have anything where their table would be."""
     found = set()
-    async for info in store.list(f"{TABLES}/"):
-        topic_id = table_topic(info.key)
+    async for key in keys_below(f"{TABLES}/"):
+        topic_id = table_topic(key)
         if topic_id is not None:
             found.add(topic_id)
     return found
@@ -161,14 +163,14 @@ def tables_missing(
     )
 
 
-async def missing_files(store: ObjectStore, snapshots: Mapping[bytes, Snapshot]) -> list[str]:
+async def missing_files(keys_below: KeysBelow, snapshots: Mapping[bytes, Snapshot]) -> list[str]:
     """Keys of data files that tables name and that are not there."""
     missing: list[str] = []
     for topic_id, snapshot in snapshots.items():
         front = f"{table_key(topic_id)}/"
         named = {front + file.path for file in snapshot.all_files()}
-        async for info in store.list(front + PARTITION_FOLDER):
-            named.discard(info.key)
+        async for key in keys_below(front + PARTITION_FOLDER):
+            named.discard(key)
         missing += sorted(named)
     return missing
 

@@ -44,6 +44,7 @@ from logstore.restore.evidence import (
     read_records,
     tables_missing,
 )
+from logstore.restore.listing import PatientKeys
 from logstore.restore.missing import MissingChains, MissingObjects, prefixes_of
 from logstore.restore.plan import Rows, check_end, check_known_chains, plan_rows
 from logstore.restore.taking_back import AskedTrash
@@ -162,7 +163,8 @@ async def _restore(
     advance: Advance,
     names: Mapping[bytes, str] | None,
 ) -> Restored:
-    listed = await list_chains(performer.store)
+    keys_below = PatientKeys(performer).below
+    listed = await list_chains(keys_below)
     missing = openings_missing(sorted(listed))
     if missing:
         raise MissingChains(
@@ -178,14 +180,14 @@ async def _restore(
         prefixes = [prefix for epoch in torn for prefix in prefixes_of_chain(epoch)]
         told = MissingObjects(f"segments are missing of chains {torn[:10]}", prefixes)
         done.taken_back += await _take_back(trash, prefixes, told, dry_run=dry_run)
-        listed = await list_chains(performer.store) if done.taken_back else listed
+        listed = await list_chains(keys_below) if done.taken_back else listed
     evidence = []
     for epoch in sorted(listed):
         steps = _settle(cluster_id, epoch, listed[epoch], old, done, dry_run=dry_run)
         evidence.append(await performer.run(steps))
         advance(1)
-    records = await performer.run(read_records(await list_records(performer.store)))
-    there = await list_tables(performer.store)
+    records = await performer.run(read_records(await list_records(keys_below)))
+    there = await list_tables(keys_below)
     snapshots = await _read_tables(tables, there, records)
     if trash is not None and not dry_run:
         lost = tables_missing(evidence, old.tables, snapshots, records)
@@ -194,7 +196,7 @@ async def _restore(
             done.taken_back += back
             snapshots = await _read_tables(tables, {*there, *lost}, records)
     if trash is not None and not dry_run:
-        files = await missing_files(performer.store, snapshots)
+        files = await missing_files(keys_below, snapshots)
         done.taken_back += await trash.take_back(files)
     planned = plan_rows(cluster_id, evidence, old, snapshots, names, records)
     done.lost_topics = {

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from logstore.chains.keys import CHAINS, CHECKPOINTS, checkpoint_key, segment_key
-from logstore.errors import Corrupt, LogstoreError, Refused
+from logstore.errors import Corrupt, LogstoreError, OutcomeUnknown, Refused, Throttled
 from logstore.log.log import Log
 from logstore.log.topic_record import TOPICS, record_key
 from logstore.objects.memory import MemoryObjects, MemoryStore
@@ -367,6 +367,34 @@ def test_a_put_that_lands_after_the_list_was_read_is_no_missing_segment() -> Non
         put_back(written, MemoryRows())
         performer = replace(written.performer, store=store)
         await restore(performer, cluster, NoTables(), dry_run=False, advance=lambda count: None)
+        await check_everything_is_there(written, names)
+
+    play(story)
+
+
+class _ThrottledLists(MemoryStore):
+    """Every list fails behind its first key, and once before it, until it has been asked often."""
+
+    failures_left = 12
+
+    async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
+        is_failing, self.failures_left = self.failures_left > 0, self.failures_left - 1
+        if is_failing and self.failures_left % 2:
+            raise Throttled("slow down")
+        async for info in super().list(prefix):
+            yield info
+            if is_failing:
+                raise OutcomeUnknown("reset")
+
+
+def test_a_throttled_list_is_asked_again_and_nothing_is_counted_twice() -> None:
+    async def story(written: WrittenLog) -> None:
+        names, cluster = names_of(written), cluster_id(written)
+        store = _ThrottledLists(written.objects)
+        put_back(written, MemoryRows())
+        performer = replace(written.performer, store=store)
+        await restore(performer, cluster, NoTables(), dry_run=False, advance=lambda count: None)
+        assert store.failures_left < 0
         await check_everything_is_there(written, names)
 
     play(story)

@@ -1,0 +1,36 @@
+"""Lists the keys of a store for `logstore restore`, which one throttled LIST does not end."""
+
+from collections.abc import AsyncIterator
+
+from logstore.chains.walk import ATTEMPTS_MAX
+from logstore.errors import OutcomeUnknown, Retryable
+from logstore.perform import Performer, back_off_seconds
+
+
+class PatientKeys:
+    """The keys below a prefix, in order, without keeping them.
+
+    After an error that may pass the list is read again from its beginning, as a store has no other
+    way to go on, and keys up to the last one that was given are passed over. Raises as the store
+    does when `ATTEMPTS_MAX` attempts in a row brought no further key.
+    """
+
+    def __init__(self, performer: Performer) -> None:
+        self._performer = performer
+
+    async def below(self, prefix: str) -> AsyncIterator[str]:
+        last, attempt = "", 0
+        while True:
+            try:
+                async for info in self._performer.store.list(prefix):
+                    if info.key > last:
+                        last, attempt = info.key, 0
+                        yield info.key
+                return
+            except (Retryable, OutcomeUnknown):
+                attempt += 1
+                if attempt == ATTEMPTS_MAX:
+                    raise
+                await self._performer.clock.sleep_s(
+                    back_off_seconds(attempt, self._performer.chance)
+                )
