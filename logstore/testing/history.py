@@ -16,6 +16,7 @@ Names of rules are those of Jepsen's Kafka test where it has one:
     H17  sequences       of one producer are there once each, in order, without holes
     H18  leader epochs   never fall with the offset
     H20  ack truth       the offset in an acknowledgement is where the value is
+    H21  edits           rows that the owner of a table deleted are not read once that is final
 
 H12, cycles of who saw whose: a request here is about one partition, so what has an order in real
 time in each of them has one in all (Herlihy and Wing: linearizability is local). H13 and "stale" of
@@ -23,7 +24,7 @@ H14 demand just that. Violations are found as soon as they can be and kept as te
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -97,6 +98,16 @@ class _Seen:
     """Log start as each broker epoch showed it last."""
     start_asked: int = 0
     start_acked: int = 0
+    edited: set[int] = field(default_factory=set)
+    """Offsets whose rows the owner of the table deleted, or tried to: they may be absent."""
+    forbidden: set[int] = field(default_factory=set)
+    """Those of them that no reader may get any more."""
+
+    def first_kept(self, offset: int) -> int:
+        """The first offset from `offset` on that no owner deleted."""
+        while offset in self.edited:
+            offset += 1
+        return offset
 
 
 class History:
@@ -165,7 +176,7 @@ class History:
         """What one answer brought, in order."""
         expected = self._positions.get((reader, partition))
         for offset, value in records:
-            is_dropped = expected is not None and expected < offset <= self._gone_below(partition)
+            is_dropped = expected is not None and self._is_gone(partition, expected, offset)
             if expected is not None and offset != expected and not is_dropped:
                 rule = "H7" if offset > expected else "H8"
                 text = f"reader={reader} expected={expected} got={offset}"
@@ -180,6 +191,8 @@ class History:
         self.read_count += 1
         seen.read.add(offset)
         seen.read_max = max(seen.read_max, offset)
+        if offset in seen.forbidden:
+            self._violated("H21", partition, f"offset={offset} value={value[:40]!r}")
         self._show(partition, offset, value, "H3")
 
     # What brokers say of the log
@@ -253,7 +266,7 @@ class History:
         if leader_epoch is not None:
             self._answer_as_leader(asked, leader_epoch, watermark, by)
         start_before = asked.starts.get(broker_epoch, 0)
-        if not start_before <= log_start <= seen.start_asked:
+        if not start_before <= log_start <= self._start_max(seen):
             text = f"log start={log_start} before={start_before} asked={seen.start_asked}"
             self._violated("H14", partition, f"broker_epoch={broker_epoch} {text}")
         seen.starts[broker_epoch] = max(log_start, seen.starts.get(broker_epoch, 0))
@@ -296,6 +309,16 @@ class History:
     def _gone_below(self, partition: Partition) -> int:
         return self.start_asked(partition) if self._was_put_back else 0
 
+    def _is_gone(self, partition: Partition, start: int, end: int) -> bool:
+        """Whether a consumer that expects `start` may go on at `end`, above it."""
+        edited = self._of(partition).edited
+        first = max(start, self._gone_below(partition))
+        return start < end and all(offset in edited for offset in range(first, end))
+
+    def _start_max(self, seen: _Seen) -> int:
+        """Where a log may start at most. A restore finds it where the first row is."""
+        return seen.first_kept(seen.start_asked) if self._was_put_back else seen.start_asked
+
     def start_asked(self, partition: Partition) -> int:
         """No record from here on was asked to be deleted."""
         return self._of(partition).start_asked
@@ -303,10 +326,28 @@ class History:
     def serve_log_start(self, partition: Partition, broker_epoch: int, log_start: int) -> None:
         seen = self._of(partition)
         before = seen.starts.get(broker_epoch, 0)
-        if not before <= log_start <= seen.start_asked:
+        if not before <= log_start <= self._start_max(seen):
             text = f"log start={log_start} before={before} asked={seen.start_asked}"
             self._violated("H14", partition, f"broker_epoch={broker_epoch} {text}")
         seen.starts[broker_epoch] = max(before, log_start)
+
+    # The owner of a table
+
+    def edit(self, partition: Partition, offsets: Iterable[int]) -> None:
+        """The owner is about to delete these rows: from now on they may be absent."""
+        self._of(partition).edited.update(offsets)
+
+    def forbid(self, partition: Partition, offsets: Iterable[int]) -> None:
+        """The deletion of these rows is final for every reader."""
+        self._of(partition).forbidden.update(offsets)
+
+    def edited(self, partition: Partition) -> Collection[int]:
+        """Offsets whose rows may be absent."""
+        return self._of(partition).edited
+
+    def first_kept(self, partition: Partition, offset: int) -> int:
+        """The first offset from `offset` on that no owner deleted."""
+        return self._of(partition).first_kept(offset)
 
     def delete(self, topic_id: bytes) -> None:
         """Somebody asked for the topic to be deleted: it need not be there any more."""
@@ -316,8 +357,9 @@ class History:
         return topic_id in self._deleted
 
     def known(self, partition: Partition) -> dict[int, bytes]:
-        """What was acknowledged or read so far, by offset."""
-        return dict(self._of(partition).values)
+        """What was acknowledged or read so far and not deleted by an owner, by offset."""
+        seen = self._of(partition)
+        return {offset: value for offset, value in seen.values.items() if offset not in seen.edited}
 
     def _show(self, partition: Partition, offset: int, value: bytes, rule: str) -> None:
         seen = self._of(partition)
@@ -370,7 +412,7 @@ class History:
 
     def _check_start(self, partition: Partition, seen: _Seen, log_start: int) -> None:
         lowest = max(seen.start_acked, *seen.starts.values(), 0)
-        if not lowest <= log_start <= seen.start_asked:
+        if not lowest <= log_start <= self._start_max(seen):
             text = f"log start={log_start} acked or shown={lowest} asked={seen.start_asked}"
             self._violated("H14", partition, text)
 
@@ -394,14 +436,15 @@ class History:
         self, partition: Partition, seen: _Seen, kept: Sequence[StoredRecord], log_start: int
     ) -> None:
         offsets = {record.offset for record in kept}
-        end = log_start + len(kept)
-        if offsets != set(range(log_start, end)) or len(offsets) < len(kept):
+        end = seen.first_kept(max(offsets, default=log_start - 1) + 1)
+        holes = set(range(log_start, end)) - offsets - seen.edited
+        if holes or len(offsets) < len(kept):
             self._violated("S3", partition, f"offsets are not dense from log start={log_start}")
         highest = max(seen.served.values(), default=0)
         if highest > end:
             self._violated("H14", partition, f"served={highest} and the log ends at {end}")
         for offset, value in seen.values.items():
-            if offset >= log_start and offset not in offsets:
+            if offset >= log_start and offset not in offsets and offset not in seen.edited:
                 self._violated("H1", partition, f"offset={offset} value={value[:40]!r} is gone")
 
     def _check_sequences(
@@ -437,6 +480,7 @@ class History:
 
     def _check_seen(self, partition: Partition, seen: _Seen, log_start: int) -> None:
         for base, sent in seen.acked.items():
-            unseen = [o for o in range(base, base + len(sent.values)) if o not in seen.read]
+            wanted = set(range(base, base + len(sent.values))) - seen.edited
+            unseen = sorted(wanted - seen.read)
             if unseen and unseen[-1] >= log_start:
                 self._violated("H11", partition, f"never read offset={unseen[-1]}")

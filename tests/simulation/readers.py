@@ -233,7 +233,9 @@ class Reader(Client):
         log_start = history.start_asked(partition)
         first = await self._list(partition, timestamp)
         log_start = max(log_start, history.start_asked(partition))
-        times = {o: world.timestamps[value] for o, value in known.items() if o >= log_start}
+        edited = history.edited(partition)
+        kept = {o: value for o, value in known.items() if o >= log_start and o not in edited}
+        times = {offset: world.timestamps[value] for offset, value in kept.items()}
         before = first.offset if first.offset >= 0 else acked_end
         missed = [at for at, time in times.items() if at < before and time >= timestamp]
         if missed or (first.offset >= 0 and first.timestamp < timestamp):
@@ -241,7 +243,7 @@ class Reader(Client):
         largest = await self._list(partition, MAX_TIMESTAMP)
         # A reader without a broker may see more than a leader knows to be committed.
         log_start = history.start_asked(partition)
-        there = range(log_start, acked_end)
+        there = set(range(log_start, acked_end)).difference(history.edited(partition))
         acked = [world.timestamps[value] for at, value in known.items() if at in there]
         most = max(acked, default=-1)
         # Where the first record with the largest of all times is deleted, none is found.

@@ -76,8 +76,16 @@ def judge(
             world.violate(f"{name}: offset {min(got - wanted)} was not planned")
         if world.history.is_deleted(partition.topic_id):
             continue
+        edits = [e for e in world.edits if e.partition == partition and e.at_s < planned.made_s]
+        kept = {offset for edit in edits for offset in edit.offsets & got}
+        if kept:
+            world.violate(
+                f"{name}: {len(kept)} rows that the table's owner deleted were read, first "
+                f"partition={partition.number} offset={min(kept)}"
+            )
         start = world.history.start_asked(partition)
         lost = {offset for offset in wanted - got if offset >= start}
+        lost.difference_update(world.history.edited(partition))
         if lost:
             world.violate(
                 f"{name}: {len(lost)} offsets were not read, first partition={partition.number} "

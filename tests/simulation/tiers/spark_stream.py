@@ -65,7 +65,7 @@ class SparkStream(Spark):
         for number in range(self.world.live_topics[topic_id][1]):
             partition = Partition(topic_id, number)
             acked = self.world.history.acked_end(partition)
-            reached = self._next.get(partition, 0)
+            reached = self.world.history.first_kept(partition, self._next.get(partition, 0))
             if reached < acked and acked > self.world.history.start_asked(partition):
                 self.world.violate(
                     f"{self.name} ends early partition={number} at={reached}<{acked}"
@@ -153,6 +153,7 @@ class SparkStream(Spark):
         history = self.world.history
         for partition, offset, _ in sorted(rows):
             expected = self._next.get(partition, 0)
+            expected = min(offset, history.first_kept(partition, expected))
             is_dropped = expected < offset <= history.start_asked(partition)
             may_skip = not self._options.fail_on_data_loss or partition not in self._next
             if offset != expected and not (is_dropped and (may_skip or self.world.disasters)):

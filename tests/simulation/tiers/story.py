@@ -16,12 +16,16 @@ from tests.simulation.story import create_main, heal
 from tests.simulation.tiers.compaction import Scheduler, compact_all
 from tests.simulation.tiers.disaster import Copies, lose_registry
 from tests.simulation.tiers.fsck import Fsck
+from tests.simulation.tiers.owner import Owner
 from tests.simulation.tiers.plan import TierPlan, draw_tier_plans
 from tests.simulation.tiers.spark_batch import SparkBatch
 from tests.simulation.tiers.spark_stream import SparkStream
 from tests.simulation.tiers.stage import staged
 from tests.simulation.tiers.world import TierWorld
 from tests.simulation.world import LIMIT_S
+
+LOOK_AT_TABLES_S = 20.0
+"""Longer than a broker goes without a look at a table."""
 
 
 class Actor(Protocol):
@@ -66,6 +70,8 @@ async def _tell(world: TierWorld) -> None:
         *(Scheduler(world, str(number)) for number in range(world.tiers.compactors)),
         *(SparkBatch(world, f"batch {number}") for number in range(world.tiers.batches)),
     ]
+    if world.tiers.owner_pause_s:
+        actors.append(Owner(world))
     if world.tiers.deletes:
         actors.append(Deleter(world))
     if world.plan.moves:
@@ -91,6 +97,10 @@ async def _read_everything(world: TierWorld) -> None:
     for is_moved in (False, True):
         if is_moved and not await compact_all(world):
             world.violate("liveness: compaction does not succeed")
+        if is_moved and world.edits:
+            await world.clock.sleep_s(LOOK_AT_TABLES_S)
+            for edit in world.edits:
+                world.history.forbid(edit.partition, edit.offsets)
         for topic_id, (_, partitions) in world.live_topics.items():
             if not await batch.read_once(topic_id):
                 world.violate("liveness: Spark cannot read everything")

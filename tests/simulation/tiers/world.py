@@ -3,9 +3,11 @@
 import json
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 from logstore.clock import Clock
 from logstore.errors import LogstoreError, NotFound
+from logstore.history.entries import ENGINE
 from logstore.log.asked_tables import AskedTables
 from logstore.perform import Performer
 from logstore.registry.store import Row
@@ -29,6 +31,14 @@ ENTRIES = "/_delta_log/"
 EVENTS = {"WRITE": "move", "OPTIMIZE": "merge", "DELETE": "expiry", "CREATE TABLE": "table"}
 
 
+class Edit(NamedTuple):
+    """A DELETE of the table's owner that is known to be committed."""
+
+    partition: Partition
+    offsets: frozenset[int]
+    at_s: float
+
+
 class TierStore(SimulatedStore):
     """Notes what happens to tables and segments, and who meets an absence.
 
@@ -42,7 +52,10 @@ class TierStore(SimulatedStore):
         error = super()._land(key, data)
         if error is None and ENTRIES in key and key.endswith(".json"):
             info = json.loads(data.splitlines()[0]).get("commitInfo", {})
-            self.note(EVENTS.get(info.get("operation", ""), "other entry"))
+            operation = info.get("operation", "")
+            is_ours = info.get("engineInfo") == ENGINE
+            kind = EVENTS.get(operation, "other entry") if is_ours else f"owner's {operation}"
+            self.note(kind)
         return error
 
     async def get(self, key: str) -> bytes:
@@ -80,6 +93,8 @@ class TierWorld(World):
         """Whether nobody may begin anything: the registry is being restored."""
         self.runs: list[Process] = []
         """Processes of compaction."""
+        self.edits: list[Edit] = []
+        """Rows that the owner of a table deleted, each from a moment on."""
         self.stores[OUTSIDE] = self._store()
         self.registries[OUTSIDE] = OutsideRows(
             self.rows, self.chance, plan.rows, self.seen, self.trace
@@ -145,12 +160,15 @@ class TierWorld(World):
             if end > found.ends[partition]:
                 self.violate(f"a table ends above its log {_shown(partition)} {end}")
             by_offset = {record.offset: record for record in there}
+            edited = self.history.edited(partition)
             for record in found.records[partition]:
                 known = by_offset.get(record.offset)
                 begin = max(log_start, self.history.start_asked(partition) * bool(self.disasters))
                 if record.offset >= end or record.offset < begin:
                     continue
-                if known is None:
+                if known is None and record.offset in edited:
+                    self.seen["rows deleted by an owner, in segments still"] += 1
+                elif known is None:
                     self.violate(f"a table lacks an offset {_shown(partition)} {record.offset}")
                 elif known.value != record.value:
                     self.violate(f"two tiers, two values {_shown(partition)} {record.offset}")
