@@ -26,6 +26,15 @@ MUST_BE_SEEN = (
     "segments deleted",
     "chain trimmed",
     "records deleted",
+    # of the owner of a table
+    "owner's OPTIMIZE",
+    "owner's DELETE",
+    "owner's VACUUM",
+    "rows deleted by an owner",
+    "files vacuumed by an owner",
+    "planned before and read after: owner's DELETE",
+    "planned before and read after: owner's OPTIMIZE",
+    "planned before and read after: owner's VACUUM",
     # of a registry that is lost or old
     "registry lost",
     "registry put back from a copy",
