@@ -43,6 +43,7 @@ from spark_source.options import ReadOptions
 from spark_source.pace import Pace, backlog, limit_offsets, scale
 from spark_source.planning import ReadTask, object_bytes, plan_tasks
 from spark_source.survey import Survey
+from spark_source.vanished import check_fates, vanished
 
 LONG_POLL_S = 0.5
 """How long a question for news may wait for some. Spark asks again at once otherwise."""
@@ -73,6 +74,7 @@ class Progress:
         self._first_batch_is_due = False
         self._target: Position | None = None
         self._step = FIRST_STEP_OFFSETS
+        self._left_out: set[bytes] = set()
         self._pace = Pace(options.offsets_min, options.trigger_delay_s)
 
     @property
@@ -236,12 +238,23 @@ class Progress:
         return self._pace.is_due(backlog(begin, end), self._survey.clock.monotonic_s())
 
     def _settled(self, position: Position, extents: Extents, option: str = "") -> Position:
+        if not self._options.fail_on_data_loss:
+            self._check_vanished(position, extents)
         return settle(
             position,
             extents,
             fail_on_data_loss=self._options.fail_on_data_loss,
             option=option,
         )
+
+    def _check_vanished(self, position: Position, extents: Extents) -> None:
+        """Raises `Refused` before a topic is left out that may exist."""
+        topics = self._options.topics
+        found = vanished(position, extents, topics)
+        unasked = {topic_id: found[topic_id] for topic_id in found.keys() - self._left_out}
+        if unasked:
+            check_fates(unasked, self._survey.fates(unasked), topics)
+            self._left_out |= unasked.keys()
 
     def _limited(self, begin: Position, end: Position) -> Position:
         if self._options.offsets_max is not None:

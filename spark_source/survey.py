@@ -8,7 +8,7 @@ apart: a long poll instead of the hundred questions a second that Spark would as
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from logstore.clock import Clock, SystemClock, blocking_sleep_s
@@ -19,6 +19,7 @@ from logstore.perform import back_off_seconds
 from logstore.pieces import Cut
 from logstore.reader import LogReader, PartitionView, Piece, TopicPartition, Trimmed
 from logstore.rows import TableRow, TopicRow
+from logstore.witnesses import TopicFate
 from spark_source.choices import TopicChoice
 from spark_source.history import TableRange, table_range
 from spark_source.history_rows import offset_for_time
@@ -83,6 +84,10 @@ class Survey:
             for row in self._rows.values():
                 self.newest_table(row.topic_id)
         return self.extents()
+
+    def fates(self, topic_ids: Collection[bytes]) -> dict[bytes, TopicFate]:
+        """What is known of topics that the registry does not show. Rows first, then records."""
+        return self._patiently(self._log().fates, topic_ids)
 
     def newest_table(self, topic_id: bytes) -> Snapshot | None:
         """A topic's table as it is now; None without one."""

@@ -12,6 +12,7 @@ from spark_source.offsets import Json
 from spark_source.options import Mode, parse_options
 from spark_source.progress import Progress
 from spark_source.survey import PATIENCE_S, REGISTRY_INTERVAL_S, Survey
+from tests.logstore.cli.test_fsck import add_row, drop_row, row_of, rows_of
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.places import raise_log_start
 from tests.spark_source.progressing import batch, next_of, progress_of, read
@@ -273,6 +274,48 @@ def test_a_topic_whose_life_ended_ends_the_query_unless_it_may_lose_data(
     after = lenient.latest(end, is_limited=True)
     expected = [("orders", 0, 0), ("orders", 0, 1)] if again else []
     assert read(log, lenient.between(end, after)) == expected
+
+
+@pytest.mark.parametrize("lost", ["topic and partitions", "partition"])
+def test_a_topic_that_a_lost_registry_lacks_is_not_left_out(tmp_path: Path, lost: str) -> None:
+    """After a restore it would be read again from its beginning."""
+    directory = tmp_path / "log"
+    with LogOnDisk(directory) as log:
+        topic_id = log.create_topic("orders", 2)
+        log.append("orders", 0, batch(5))
+        log.append("orders", 1, batch(5))
+        start = progress_of(log, startingOffsets="earliest").initial()
+        end = progress_of(log).initial()
+    (partition,) = (one for one in rows_of(directory, "partition/") if one[1].endswith("/000001"))
+    everything = [*rows_of(directory, "partition/"), ("topic", "orders")]
+    places = [partition] if lost == "partition" else everything
+    rows = {place: row_of(directory, *place) for place in places}
+    for place in places:
+        drop_row(directory, *place)
+
+    restarted = progress_of(log, failOnDataLoss="false")
+    for ask in (
+        lambda: restarted.latest(end, is_limited=True),
+        lambda: restarted.latest(end, is_limited=False),
+        lambda: restarted.between(start, end),
+    ):
+        with pytest.raises(Refused, match=f"id={topic_id.hex()}.*logstore restore"):
+            ask()
+
+    for place, row in rows.items():
+        add_row(directory, *place, row)
+    restored = progress_of(log, failOnDataLoss="false")
+    assert len(read(log, restored.between(start, end))) == 10
+    assert restored.latest(end, is_limited=True) == end
+
+
+def test_a_topic_that_is_no_longer_subscribed_is_left_out(log: LogOnDisk) -> None:
+    log.create_topic("orders", 1)
+    log.create_topic("returns", 1)
+    end = progress_of(log, subscribe="orders,returns").initial()
+
+    changed = progress_of(log, subscribe="orders", failOnDataLoss="false")
+    assert changed.latest(end, is_limited=True)["topics"].keys() == {"orders"}
 
 
 def test_a_topic_subscribed_later_is_read_from_its_beginning(log: LogOnDisk) -> None:

@@ -2,8 +2,7 @@
 checkpoint, as Spark's micro-batches do; its sink takes a batch once, by its number.
 
 What the sink took must be the topic: every offset once, in order, from where the query began. A
-query is stopped while the registry is lost or old: with `failOnDataLoss` false it takes a topic
-without a row for a deleted one, and reads it again from its start once it is back.
+query is stopped while the registry is lost or old, as one that goes on is refused.
 """
 
 from functools import partial
