@@ -67,16 +67,29 @@ async def _run(options: argparse.Namespace) -> int:
         tables = TablesInThreads(lambda: Tables(options.url, storage))
         for name in options.trust_table:
             await _trust(log, tables, name)
-        swept = await _sweep(log, tables, _defaults(options))
-        done, troubles = await _trim(log, tables, options.grace_minutes * 60_000)
+        swept, done, troubles = await collect(
+            log, tables, _defaults(options), grace_ms=options.grace_minutes * 60_000
+        )
     finally:
         await log.close()
-    troubles = [*swept.troubles, *troubles]
     if options.json:
         print_json({"raised": swept.raised, **_facts(done), "troubles": troubles})
     else:
         _print(swept, done, troubles, options.grace_minutes)
     return FAILED if troubles else OK
+
+
+async def collect(
+    log: "OpenLog", tables: "AskedTables", defaults: Mapping[str, str], *, grace_ms: int
+) -> tuple["Swept", "Trimmed", Sequence[str]]:
+    """Raise log starts, then trim every chain once; the last of the three: what went wrong.
+
+    `defaults` are configs of topics that say nothing themselves. Raises `Refused` where the
+    registry is older than the log, and what stores and tables raise; nothing is deleted then.
+    """
+    swept = await _sweep(log, tables, defaults)
+    done, troubles = await _trim(log, tables, grace_ms)
+    return swept, done, [*swept.troubles, *troubles]
 
 
 def _defaults(options: argparse.Namespace) -> dict[str, str]:

@@ -5,6 +5,8 @@ anybody needs may go. After it everything that was acknowledged is there; log st
 back, since rows alone say where DeleteRecords put it.
 """
 
+import re
+from collections.abc import Mapping
 from functools import partial
 
 from logstore.errors import Corrupt, LogstoreError, Refused
@@ -13,6 +15,7 @@ from logstore.restore.run import restore
 from logstore.testing.blocking_ports import BlockingObjects
 from logstore.testing.process_loop import Process
 from tests.simulation.harms import start_all
+from tests.simulation.tiers.collector import Collector
 from tests.simulation.tiers.fsck import Fsck
 from tests.simulation.tiers.tables import open_tables
 from tests.simulation.tiers.world import OUTSIDE, TierWorld
@@ -21,6 +24,7 @@ from tests.simulation.world import is_gone
 COPIES_MAX = 20
 RESTORE_S_MAX = 300.0
 ATTEMPTS_MAX = 60
+NAME_TAKEN = re.compile(r"a topic of this name is there already: name=(\S+) lost=([0-9a-f]+);")
 
 
 class Copies:
@@ -47,6 +51,8 @@ async def lose_registry(world: TierWorld) -> None:
     world.seen["registry lost" if not copy else "registry put back from a copy"] += 1
     world.rows.put_back(copy)
     world.history.put_back()
+    if copy and chance.random() < 0.5:
+        await Collector(world).collect_on_an_old_registry()
     if copy and chance.random() < 0.7:
         await _go_on_unaware(world)
     world.is_stopped = True
@@ -83,11 +89,12 @@ async def _go_on_unaware(world: TierWorld) -> None:
 async def _restore(world: TierWorld) -> None:
     chance = world.chance
     error: BaseException | None = None
+    names: dict[bytes, str] = {}
     for attempt in range(ATTEMPTS_MAX):
         process = Process(f"restore {attempt}")
         if attempt < 4 and chance.random() < 0.5:
             process.dies_at_step = chance.randrange(1, 1_500)
-        done = process.spawn(_restore_once(world))
+        done = process.spawn(_restore_once(world, names))
         until_s = world.clock.monotonic_s() + RESTORE_S_MAX
         while not done.done() and not process.is_dead and world.clock.monotonic_s() < until_s:
             await world.clock.sleep_s(0.1)
@@ -102,14 +109,26 @@ async def _restore(world: TierWorld) -> None:
             return
         world.trace(f"restore failed: {error!r}")
         is_late = isinstance(error, Refused) and "stop every broker" in str(error)
-        if is_late:
+        taken = NAME_TAKEN.search(str(error))
+        if taken is not None:
+            _rename(world, names, *taken.groups())
+        elif is_late:
             world.seen["restore met a late write"] += 1  # of a broker that was killed
         elif isinstance(error, Corrupt | Refused) or not isinstance(error, LogstoreError):
             world.violate(f"restore fails: {error!r}")
     raise AssertionError(f"restore does not succeed: {error!r}")
 
 
-async def _restore_once(world: TierWorld) -> None:
+def _rename(world: TierWorld, names: dict[bytes, str], name: str, lost: str) -> None:
+    """A topic was created again on the old registry: the lost one gets another name, as told."""
+    topic_id, other = bytes.fromhex(lost), f"{name}-restored-{world.disasters}"
+    world.seen["restored under another name"] += 1
+    names[topic_id] = other
+    if topic_id in world.live_topics:
+        world.live_topics[topic_id] = (other, world.live_topics[topic_id][1])
+
+
+async def _restore_once(world: TierWorld, names: Mapping[bytes, str]) -> None:
     assert world.identity is not None
     store = BlockingObjects(world.stores[OUTSIDE])
     await restore(
@@ -118,4 +137,5 @@ async def _restore_once(world: TierWorld) -> None:
         TablesInThreads(partial(open_tables, store)),
         dry_run=False,
         advance=lambda _: None,
+        names=names,
     )

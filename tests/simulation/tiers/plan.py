@@ -22,6 +22,8 @@ class TierPlan:
     """Whether the registry is lost, or put back from a copy, and restored."""
     deletes: bool
     """Whether records are deleted."""
+    collects: bool
+    """Whether `logstore gc` is run beside the brokers."""
     owner_pause_s: float
     """At most, between two things that the owner of a table does to it; 0: he does nothing."""
 
@@ -54,6 +56,7 @@ def draw_tier_plans(chance: random.Random) -> tuple[Plan, TierPlan]:
         late_s=chance.choice((1.0, 15.0, 40.0)),
         loses_registry=loses_registry,
         deletes=chance.random() < 0.5,
+        collects=chance.random() < 0.5,
         owner_pause_s=chance.choice((0.0, 2.0, 6.0)),
     )
     return plan, tiers

@@ -13,6 +13,7 @@ from tests.simulation.harms import do_harm, start_all
 from tests.simulation.plan import Plan
 from tests.simulation.readers import Reader
 from tests.simulation.story import create_main, heal
+from tests.simulation.tiers.collector import Collector
 from tests.simulation.tiers.compaction import Scheduler, compact_all
 from tests.simulation.tiers.disaster import Copies, lose_registry
 from tests.simulation.tiers.fsck import Fsck
@@ -70,6 +71,8 @@ async def _tell(world: TierWorld) -> None:
         *(Scheduler(world, str(number)) for number in range(world.tiers.compactors)),
         *(SparkBatch(world, f"batch {number}") for number in range(world.tiers.batches)),
     ]
+    if world.tiers.collects:
+        actors.append(Collector(world))
     if world.tiers.owner_pause_s:
         actors.append(Owner(world))
     if world.tiers.deletes:

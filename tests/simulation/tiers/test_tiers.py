@@ -35,6 +35,12 @@ MUST_BE_SEEN = (
     "planned before and read after: owner's DELETE",
     "planned before and read after: owner's OPTIMIZE",
     "planned before and read after: owner's VACUUM",
+    # of `logstore gc`
+    "gc done",
+    "gc killed",
+    "trim points of gc",
+    "segments deleted by gc",
+    "gc on an old registry",
     # of a registry that is lost or old
     "registry lost",
     "registry put back from a copy",

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -28,6 +29,8 @@ OUTSIDE = 0
 """The way to stores and registry of those who are no brokers."""
 
 ENTRIES = "/_delta_log/"
+LASTING = ("chains/", "checkpoints/", "tables/")
+"""Keys of what holds records, or leads to them."""
 EVENTS = {"WRITE": "move", "OPTIMIZE": "merge", "DELETE": "expiry", "CREATE TABLE": "table"}
 
 
@@ -42,11 +45,12 @@ class Edit(NamedTuple):
 class TierStore(SimulatedStore):
     """Notes what happens to tables and segments, and who meets an absence.
 
-    `note` is told of a kind of event, `note_absence` of a key.
+    `note` is told of a kind of event, `note_absence` and `note_deletion` of a key.
     """
 
     note: Callable[[str], None]
     note_absence: Callable[[str], None]
+    note_deletion: Callable[[str], None]
 
     def _land(self, key: str, data: bytes) -> LogstoreError | None:
         error = super()._land(key, data)
@@ -68,6 +72,8 @@ class TierStore(SimulatedStore):
     async def delete(self, key: str) -> None:
         await super().delete(key)
         self.note("trim" if key.startswith("chains/") else "file deleted")
+        if key.startswith(LASTING):
+            self.note_deletion(key)
 
 
 class OutsideRows(SimulatedRows):
@@ -93,6 +99,8 @@ class TierWorld(World):
         """Whether nobody may begin anything: the registry is being restored."""
         self.runs: list[Process] = []
         """Processes of compaction."""
+        self.deletions: Counter[str] = Counter()
+        """Of objects that hold records or lead to them, by the name of the process."""
         self.edits: list[Edit] = []
         """Rows that the owner of a table deleted, each from a moment on."""
         self.stores[OUTSIDE] = self._store()
@@ -108,6 +116,7 @@ class TierWorld(World):
     def _store(self) -> SimulatedStore:
         store = TierStore(self.objects, self.chance, self.plan.store, self.seen, self.trace)
         store.note, store.note_absence = self.note, self._note_absence
+        store.note_deletion = self._note_deletion
         return store
 
     def note(self, kind: str) -> None:
@@ -118,6 +127,12 @@ class TierWorld(World):
         process = PROCESS.get(None)
         if process is not None:
             self.seen[f"404 in {process.name.split()[0]}: {key.split('/')[0]}"] += 1
+
+    def _note_deletion(self, key: str) -> None:
+        process = PROCESS.get(None)
+        if process is not None:
+            self.deletions[process.name] += 1
+            self.seen[f"deleted by {process.name.split()[0]}: {key.split('/')[0]}"] += 1
 
     def events_since(self, begin_s: float) -> list[str]:
         """The kinds of events after `begin_s`."""
