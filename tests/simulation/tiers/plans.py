@@ -18,6 +18,8 @@ class Planned:
     topics: Mapping[bytes, str]
     made_s: float
     fails_on_data_loss: bool
+    driver_began_s: float
+    """A driver may go by what it knew of a table until a run tells it of a newer version."""
     wanted: dict[Partition, set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -76,7 +78,9 @@ def judge(
             world.violate(f"{name}: offset {min(got - wanted)} was not planned")
         if world.history.is_deleted(partition.topic_id):
             continue
-        edits = [e for e in world.edits if e.partition == partition and e.at_s < planned.made_s]
+        edits = [
+            e for e in world.edits if e.partition == partition and e.at_s < planned.driver_began_s
+        ]
         kept = {offset for edit in edits for offset in edit.offsets & got}
         if kept:
             world.violate(

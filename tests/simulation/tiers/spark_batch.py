@@ -164,7 +164,7 @@ class SparkBatch(Spark):
             return None
         if found is None:
             return None
-        return Planned(*found, began_s, options.fail_on_data_loss)
+        return Planned(*found, began_s, options.fail_on_data_loss, began_s)
 
     def _judge_plan(self, planned: Planned, acked: dict[Partition, int]) -> None:
         """From where the log may start to where everything is that was acknowledged before."""

@@ -35,6 +35,7 @@ class SparkStream(Spark):
         if world.chance.random() < 0.5:
             given["maxOffsetsPerTrigger"] = str(world.chance.randint(5, 60))
         self._options: ReadOptions = parse_options(given, Mode.STREAM)
+        self._driver_began_s = 0.0
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -75,6 +76,7 @@ class SparkStream(Spark):
         world = self.world
         await self.until_restored()
         before, driver = world.disasters, self.process("driver")
+        self._driver_began_s = world.clock.monotonic_s()
         survey = Survey(URL, self._options.topics, {})
         progress = Progress(self._options, survey, 2)
         try:
@@ -126,7 +128,8 @@ class SparkStream(Spark):
         found = await self.until_done(driver, plan)
         if found is None or world.is_rolled_back or world.disasters > before:
             return False
-        planned = Planned(*found, made_s, self._options.fail_on_data_loss)
+        fails_on_data_loss = self._options.fail_on_data_loss
+        planned = Planned(*found, made_s, fails_on_data_loss, self._driver_began_s)
         if not world.is_healed and world.chance.random() < 0.2:
             await world.clock.sleep_s(world.chance.uniform(0, world.tiers.late_s))
         results: dict[int, list[Row]] = {}
