@@ -12,8 +12,10 @@ from logstore.log.start import LEASE_S, Self, start
 from logstore.log.topic_record import TOPICS
 from logstore.pieces import TopicPartition
 from logstore.rows import (
+    BROKER,
     CHAIN,
     TOPIC,
+    BrokerRow,
     ChainRow,
     TopicRow,
     TopicStatus,
@@ -22,6 +24,7 @@ from logstore.rows import (
     partition_pks,
     partition_sk,
 )
+from logstore.steps import PutRow
 from logstore.testing.audit import audit
 from logstore.testing.scripted import resume
 from logstore.testing.simulated_rows import at_once
@@ -274,6 +277,29 @@ def test_a_start_that_was_overtaken_by_another_is_refused() -> None:
             await written.performer.run(resume(slow, request))
 
     run(scenario())
+
+
+def test_a_start_that_was_overtaken_leaves_the_row_to_the_other() -> None:
+    async def scenario() -> tuple[int, int]:
+        written = WrittenLog()
+        async with written.life(clean=False):
+            pass
+        identity = await written._identity()
+        slow = start(identity.cluster_id, ME)
+        request = next(slow)
+        while not (isinstance(request, PutRow) and request.pk == BROKER):
+            request = slow.send(await written.performer._perform(request))
+        await attempt(written, ME)
+        before = at_once(written.rows.get(BROKER, "1"))
+        with pytest.raises(Refused, match="started twice"):
+            await written.performer.run(resume(slow, request))
+        after = at_once(written.rows.get(BROKER, "1"))
+        assert before is not None
+        assert after is not None
+        return BrokerRow.of(before).epoch, BrokerRow.of(after).epoch
+
+    before, after = run(scenario())
+    assert before == after
 
 
 def test_everything_drawn_stays_drawn() -> None:
