@@ -93,7 +93,7 @@ async def _restore(world: TierWorld) -> None:
     for attempt in range(ATTEMPTS_MAX):
         process = Process(f"restore {attempt}")
         if attempt < 4 and chance.random() < 0.5:
-            process.dies_at_step = chance.randrange(1, 1_500)
+            process.dies_at_step = chance.randrange(1, 300)
         done = process.spawn(_restore_once(world, names))
         until_s = world.clock.monotonic_s() + RESTORE_S_MAX
         while not done.done() and not process.is_dead and world.clock.monotonic_s() < until_s:
