@@ -1,8 +1,10 @@
 """A query does not wait for the brokers that its group lives at, and what they miss is old."""
 
+import threading
+
 import pytest
 
-from spark_source.background_commits import BackgroundCommits
+from spark_source.background_commits import THREAD_NAME, BackgroundCommits
 from tests.spark_source.scripted_broker import scripted_broker
 from tests.spark_source.test_group_commit import commits, committed, position
 
@@ -43,4 +45,12 @@ def test_a_group_whose_commit_fails_as_nobody_foresaw_is_told_again() -> None:
     for _ in range(2):
         group.tell(position(orders=[1]))
         assert group.flush(WAIT_S)
+        join_threads()
     assert broken.calls == 2
+
+
+def join_threads() -> None:
+    """Until what they raised has been told, in this test and not in the next one."""
+    for thread in threading.enumerate():
+        if thread.name == THREAD_NAME:
+            thread.join(WAIT_S)
