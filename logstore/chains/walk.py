@@ -213,9 +213,12 @@ def read_on(
         fronts: Sequence[Front | LogstoreError] = yield Together(
             [read_front(chain.epoch, seq) for seq in seqs]
         )
+        applied = 0
         for front in fronts:
             if isinstance(front, NotFound):
                 return Gap(chain.next_seq)
+            if isinstance(front, MissingPiece) and applied:
+                break  # asked for beside the segments before it, maybe before they were stored
             if isinstance(front, LogstoreError):
                 raise front
             header = front.index.header
@@ -225,8 +228,9 @@ def read_on(
             chain.apply_segment(front.index, front.states)
             if seen is not None:
                 seen(front.index)
+            applied += 1
         width = min(width * 2, WIDTH_MAX)
-        left = None if left is None else left - count
+        left = None if left is None else left - applied
     return Gap(chain.next_seq)
 
 

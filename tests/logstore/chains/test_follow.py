@@ -15,7 +15,7 @@ from logstore.chains.replay import ChainState, StretchKey
 from logstore.chains.state import PRODUCER_EXPIRATION_MS, encode_state
 from logstore.chains.take import encode_inline
 from logstore.chains.walk import MissingCheckpoint, MissingPiece, read_on
-from logstore.errors import Refused
+from logstore.errors import NotFound, Refused
 from logstore.index.rows import row_at, row_count
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.registry.store import Row
@@ -383,6 +383,42 @@ def test_pieces_of_a_state_that_go_while_a_chain_is_entered_are_found_in_the_che
         store = TrimmedWhileRead(written.objects, number, trim)
         await replace(written.performer, store=store).run(follower.advance())
         (stretch,) = follower.state.stretches.values()
+        assert len(stretch.state.producers) == 2_000
+
+    run(scenario())
+
+
+class StoredWhileRead(MemoryStore):
+    """The first read of what lies inside segment `key` comes before its put has ended."""
+
+    def __init__(self, objects: MemoryObjects, key: str) -> None:
+        super().__init__(objects)
+        self._key = key
+        self._is_stored = False
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        if key == self._key and start and not self._is_stored:
+            self._is_stored = True
+            raise NotFound(f"no object key={key}")
+        return await super().get_range(key, start, length)
+
+
+def test_a_piece_that_was_stored_while_its_entry_was_read_is_read_again() -> None:
+    """Puts end in any order: the entry may be there before the piece below it."""
+
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=1000)
+        async with written.life() as log:
+            leader = (await log.create_topic("orders", 1, {})).leaders[0]
+            for producer in range(2_000):
+                written.append(
+                    leader, [EPOCH_MS], producer_id=producer, producer_epoch=0, base_sequence=0
+                )
+        async with written.life() as log:
+            chain = ChainState(log.cluster_id, log.epoch)
+        store = StoredWhileRead(written.objects, segment_key(chain.epoch, 1))
+        await replace(written.performer, store=store).run(read_on(chain, width=4))
+        (stretch,) = chain.stretches.values()
         assert len(stretch.state.producers) == 2_000
 
     run(scenario())
