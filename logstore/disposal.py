@@ -7,6 +7,9 @@ older copy. Nothing is deleted because one of them says so or says nothing:
     segments, of one topic     the topic is deleted (below); or all their offsets are below log
                                start or in its table (`chains.trim`, `log.held_by_tables`)
     files of a table           all their offsets are below log start
+    files that a sweep finds   no version of the period that the table promises names them, by the
+                               times in its log and by those of the store; and they are that old
+    entries of a table's log   older than the table's owner and we need, below an old checkpoint
     log start, for all these   its row says why it was raised, and to where
     everything of a topic      the registry has no live row of its id, and a topic record says that
                                it was deleted; without that record the registry is an old copy
@@ -86,6 +89,42 @@ def may_drop_table(fate: Fate, copy: TableRow, recorded: str | None, now_ms: int
     if not 0 < copy.gone_ms <= now_ms - DROP_GRACE_MS:
         return Ruling(False, "its topic has been gone for less than an hour")
     return Ruling(True, fate.value)
+
+
+def may_sweep_file(*, is_named: bool, stored_ms: int, kept_since_ms: int) -> Ruling:
+    """An object in the folder of a live topic's table.
+
+    `is_named`: a version of the table since `kept_since_ms` has the file, by the times that
+    committers wrote or by the times at which the store took their entries: the clock of a
+    committer can be wrong. `stored_ms` is the store's time of the object, since a run may be about
+    to commit a young one. `kept_since_ms` is believed time less the longest period promised.
+    """
+    if is_named:
+        return Ruling(False, "a version of the table that is still promised names it")
+    if stored_ms >= kept_since_ms:
+        return Ruling(False, "it is younger than the period for which files are kept")
+    return Ruling(True, "no version of the period for which files are kept names it")
+
+
+class LogObject(NamedTuple):
+    """An entry of a table's log, its checksum, or a checkpoint; `stored_ms` by the store."""
+
+    version: int
+    stored_ms: int
+    is_checkpoint: bool = False
+    """A whole one."""
+
+
+def first_entry_kept(objects: Iterable[LogObject], kept_since_ms: int) -> int:
+    """The lowest version of a table's log that has to stay: entries never have gaps.
+
+    An older version is needed to read a younger one, so all from the newest checkpoint on that is
+    itself old enough stay, and all from the first young object on.
+    """
+    known = list(objects)
+    old = [one.version for one in known if one.is_checkpoint and one.stored_ms < kept_since_ms]
+    young = [one.version for one in known if one.stored_ms >= kept_since_ms]
+    return min([max(old, default=0), *young])
 
 
 def confirmed_start(row: PartitionRow) -> int:

@@ -15,6 +15,7 @@ from contextlib import suppress
 
 from logstore.backends import Backends
 from logstore.clock import Clock, SystemClock
+from logstore.disposal import may_sweep_file
 from logstore.errors import Corrupt, LogstoreError, NotFound
 from logstore.history import names
 from logstore.history.columns import delta_schema
@@ -127,6 +128,8 @@ class Tables:
     def vacuum(self, topic_id: bytes, retention_hours: int, dry_run: bool, *, now_ms: int) -> int:
         """Deletes files that no version of the last hours names; says how many. Repeatable.
 
+        `logstore.disposal` decides. How old a version is, the clocks of committers say and the
+        store: a version counts as over once both say so.
         The hours are the longer of `retention_hours` and what the table promises its readers
         (`delta.deletedFileRetentionDuration`, Delta's default: a week). Also what runs left behind
         that never committed; no run may take as long. Old entries of the table's log go as well.
@@ -145,11 +148,16 @@ class Tables:
         promised_ms = kept_ms(now.rules.configuration, DELETED_FILES)
         since_ms = min(horizon_ms, now_ms - promised_ms)
         upkeep = LogUpkeep(self._store, topic_id)
-        named |= upkeep.removed_since(since_ms)
+        named |= upkeep.removed_since(since_ms) | self._named_at_age(topic_id, upkeep, since_ms)
         front = f"{names.table_key(topic_id)}/"
         deleted = 0
         for info in self._store.list(f"{front}{names.PARTITION_FOLDER}"):
-            if info.key.removeprefix(front) not in named and info.modified_ms < since_ms:
+            ruling = may_sweep_file(
+                is_named=info.key.removeprefix(front) in named,
+                stored_ms=info.modified_ms,
+                kept_since_ms=since_ms,
+            )
+            if ruling.may:
                 deleted += 1
                 if not dry_run:
                     self._store.delete(info.key)
@@ -169,6 +177,14 @@ class Tables:
                 self._store.delete(info.key)
                 deleted += 1
         return deleted
+
+    def _named_at_age(self, topic_id: bytes, upkeep: LogUpkeep, since_ms: int) -> set[str]:
+        """Files of the version that was the newest at `since_ms` by the store's times."""
+        version = upkeep.version_stored_before(since_ms)
+        found = None
+        with suppress(NotFound):  # cleaned away: the log does not go back so far
+            found = None if version is None else self.snapshot(topic_id, version=version)
+        return set() if found is None else {file.path for file in found.all_files()}
 
     def _log(self, topic_id: bytes) -> TableLog:
         return TableLog(self._store, topic_id)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote
 
+from logstore.disposal import LogObject, first_entry_kept
 from logstore.errors import AlreadyExists, Corrupt, NotFound, OutcomeUnknown, Retryable
 from logstore.history import names
 from logstore.history.actions import Reconciled
@@ -22,6 +23,7 @@ from logstore.history.checkpoints import decode_hint
 from logstore.history.durations import LOG_ENTRIES, kept_ms
 from logstore.history.patient import PatientStore
 from logstore.history.table_log import TableLog, whole_checkpoints
+from logstore.objects.store import ObjectInfo
 
 LOG_KEPT_MS_MIN = 48 * 3_600_000
 """Whatever the owner says: trimming and sweeping read what was committed a grace or a day ago."""
@@ -132,15 +134,36 @@ class LogUpkeep:
         if configuration.get("delta.enableExpiredLogCleanup", "true").lower() == "false":
             return
         since_ms = now_ms - max(kept_ms(configuration, LOG_ENTRIES), LOG_KEPT_MS_MIN)
-        listed = list(self._store.list(names.log_prefix(self._topic_id)))
-        old = [info.key for info in listed if info.modified_ms < since_ms]
-        base = next((name.version for name in whole_checkpoints(old)), 0)
-        young = (_version_of(info.key) for info in listed if info.modified_ms >= since_ms)
-        end = min([base, *(version for version in young if version is not None)])
-        for key in sorted(old):
-            version = _version_of(key)
-            if version is not None and version < end:
-                self._store.delete(key)
+        listed = self._listed()
+        kept = first_entry_kept(self._objects(listed), since_ms)
+        for info in sorted(listed, key=lambda info: info.key):
+            version = _version_of(info.key)
+            if version is not None and version < kept and info.modified_ms < since_ms:
+                self._store.delete(info.key)
+
+    def version_stored_before(self, time_ms: int) -> int | None:
+        """The newest version whose entry the store took before `time_ms`, by the store's times.
+
+        The oldest one whose entry is there, if all are younger; None without any. One LIST.
+        """
+        listed = [info for info in self._listed() if info.key.endswith(".json")]
+        ages = {_version_of(info.key): info.modified_ms for info in listed}
+        versions = sorted(version for version in ages if version is not None)
+        old = [version for version in versions if ages[version] < time_ms]
+        return old[-1] if old else next(iter(versions), None)
+
+    def _objects(self, listed: Sequence[ObjectInfo]) -> list[LogObject]:
+        names_whole = whole_checkpoints(info.key for info in listed)
+        whole = {key for name in names_whole for key in name.keys(self._topic_id)}
+        versions = [(_version_of(info.key), info) for info in listed]
+        return [
+            LogObject(version, info.modified_ms, info.key in whole)
+            for version, info in versions
+            if version is not None
+        ]
+
+    def _listed(self) -> list[ObjectInfo]:
+        return list(self._store.list(names.log_prefix(self._topic_id)))
 
 
 def configuration_of(state: Reconciled) -> dict[str, str]:

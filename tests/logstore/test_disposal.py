@@ -10,11 +10,14 @@ from logstore.disposal import (
     DROP_GRACE_MS,
     Fate,
     InTable,
+    LogObject,
     Span,
     confirmed_start,
     fate_of,
+    first_entry_kept,
     may_drop_rows,
     may_drop_table,
+    may_sweep_file,
     restored_log_start,
 )
 from logstore.rows import PartitionRow, TableRow, TopicRow, TopicStatus
@@ -118,3 +121,22 @@ def test_log_start_is_not_above_what_any_tier_holds(
     assert restored_log_start(0, 9, segments, table) == start
     assert restored_log_start(8, 9, segments, table) == max(8, start)
     assert restored_log_start(99, 9, segments, table) == 9
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+@pytest.mark.parametrize("stored_ms", [99, 100, 101])
+def test_a_file_is_swept_if_no_promised_version_names_it_and_it_is_old(
+    is_named: bool, stored_ms: int
+) -> None:
+    ruling = may_sweep_file(is_named=is_named, stored_ms=stored_ms, kept_since_ms=100)
+    assert ruling.may == (not is_named and stored_ms < 100)
+
+
+@given(st.lists(st.builds(LogObject, OFFSETS, OFFSETS, st.booleans())), OFFSETS)
+def test_entries_go_below_an_old_checkpoint_and_below_everything_young(
+    objects: list[LogObject], since_ms: int
+) -> None:
+    kept = first_entry_kept(objects, since_ms)
+    assert all(one.version >= kept for one in objects if one.stored_ms >= since_ms)
+    bases = {one.version for one in objects if one.is_checkpoint and one.stored_ms < since_ms}
+    assert kept == 0 or kept in bases or kept < max(bases)

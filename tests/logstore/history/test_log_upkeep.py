@@ -173,6 +173,21 @@ def test_a_longer_promise_is_kept(table: Clocked) -> None:
     assert table.sweep() == 1
 
 
+def test_a_committer_with_a_clock_that_is_behind_ends_no_promise(table: Clocked) -> None:
+    table.move(nameless=False)
+    table.pass_ms(20 * DAY_MS)
+    table.clock.now -= 19 * DAY_MS
+    table.drop_all_files()
+    table.clock.now += 19 * DAY_MS
+
+    assert table.sweep() == 0
+    table.pass_ms(6 * DAY_MS)
+    assert table.sweep() == 0
+    table.move()
+    table.pass_ms(2 * DAY_MS)
+    assert table.sweep() == 1
+
+
 def test_a_promise_that_cannot_be_read_keeps_every_file(table: Clocked) -> None:
     table.set_property(DELETED_FILES, "interval 1 fortnight")
     table.move(nameless=False)
