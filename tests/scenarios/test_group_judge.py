@@ -2,11 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from tests.scenarios.harness.group_journal import Deed, of_java
-from tests.scenarios.harness.group_judge import Absence, GroupVerdict, judge
+from tests.scenarios.harness.group_journal import Deed, MemberJournal, of_java, read_member
+from tests.scenarios.harness.group_judge import (
+    Absence,
+    GroupVerdict,
+    judge,
+    owners_at_the_end,
+)
 from tests.scenarios.harness.group_watch import Fetched, Generation, Recorded
 
 ENDS = {0: 4, 1: 2}
@@ -127,6 +133,33 @@ def test_a_frozen_member_has_again_what_it_can_commit() -> None:
 
     assert judged(absences=[frozen]).anomalies == {"unowned": 1}
     assert not judged((*DEEDS, late), absences=[frozen]).anomalies
+
+
+def test_a_group_between_two_assignments_is_not_at_rest() -> None:
+    """One member has given up what it owned, to join again; the other has not heard of it yet."""
+    rejoins = Deed("b", 6.0, "revoked", [[0]])
+    joined = Deed("b", 6.5, "assigned", [[0]])
+
+    assert owners_at_the_end(DEEDS, (), ENDS) == {0: {"b"}, 1: {"a"}}
+    assert owners_at_the_end((*DEEDS, rejoins), (), ENDS) == {0: set(), 1: {"a"}}
+    assert owners_at_the_end((*DEEDS, rejoins, joined), (), ENDS) == {0: {"b"}, 1: {"a"}}
+
+
+def test_how_long_it_took_until_all_was_owned() -> None:
+    rejoins = Deed("b", 6.0, "revoked", [[0]])
+    joined = Deed("b", 6.5, "assigned", [[0]])
+
+    assert judged((*DEEDS, rejoins, joined)).owned_again_s == 1.5
+    assert judged((*DEEDS, rejoins)).owned_again_s == float("inf")
+
+
+def test_a_line_that_is_being_written_is_left_out(tmp_path: Path) -> None:
+    journal = tmp_path / "a.journal"
+    MemberJournal(journal).note("assigned", [[0]])
+    with journal.open("a") as file:
+        file.write('{"at": 1.0, "di')
+
+    assert [deed.did for deed in read_member("a", journal)] == ["assigned"]
 
 
 def test_a_member_of_java_tells_the_same_in_its_own_words() -> None:

@@ -8,17 +8,20 @@ hole         a member passed over records, or read some again, within one assign
 owners       a partition had two owners in a generation, or two whose commits were accepted
 generation   a number was given twice, or went down
 missing      a record was delivered to nobody
-unowned      partitions without an owner at the end
+unowned      partitions without an owner, or with two, at the end
+restless     the group did not come to rest before the deadline
 """
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.scenarios.harness.group_journal import Deed
 from tests.scenarios.harness.group_watch import Fetched, Generation, Recorded
 
+Owners = dict[int, set[str]]
+"""Members by partition."""
 EXAMPLES_MAX = 5
 AWOKEN_S = 15.0
 """After it was frozen, a member may be told late of an assignment that is over."""
@@ -44,7 +47,7 @@ class GroupVerdict:
     generations: int = 0
     longest_unowned_s: float = 0.0
     owned_again_s: float = 0.0
-    """From the beginning of calm until every partition had an owner."""
+    """From the beginning of calm until every partition had an owner; infinite: not at the end."""
 
     def found(self, kind: str, text: str) -> None:
         self.anomalies[kind] += 1
@@ -261,37 +264,55 @@ def _judge_ownership(
     calm_s: float,
     verdict: GroupVerdict,
 ) -> None:
-    """From when everything was owned for the first time: how long it was not.
-
-    A frozen member has nothing until it is told of it, or can commit again: a new coordinator gives
-    everybody a whole session.
-    """
-    owners: dict[int, set[str]] = {partition: set() for partition in ends}
-    dids = "assigned", "revoked", "committed"
-    happened = [(deed.at_s, deed) for deed in deeds if deed.did in dids]
-    frozen = {one.member: one.end_s for one in absences if one.end_s < float("inf")}
-    steps: list[tuple[float, Deed | Absence]] = [*happened, *((a.begin_s, a) for a in absences)]
+    """From when everything was owned for the first time: how long it was not."""
+    owners: Owners = {partition: set() for partition in ends}
     unowned_s: float | None = None
     was_owned, last_s = False, calm_s
-    for at_s, step in sorted(steps, key=lambda step: step[0]):
-        if isinstance(step, Absence):
-            for names in owners.values():
-                names.discard(step.member)
-        elif step.did != "committed" or at_s > frozen.get(step.member, float("inf")):
-            _change_owner(owners, step)
+    for at_s in _each_change(deeds, absences, owners):
         is_owned = all(owners.values())
         if is_owned and unowned_s is not None and was_owned:
             verdict.longest_unowned_s = max(verdict.longest_unowned_s, at_s - unowned_s)
             last_s = max(calm_s, at_s)
         unowned_s = None if is_owned else (at_s if unowned_s is None else unowned_s)
         was_owned = was_owned or is_owned
-    verdict.owned_again_s = last_s - calm_s
+    verdict.owned_again_s = last_s - calm_s if unowned_s is None else float("inf")
     for partition, names in owners.items():
         if len(names) != 1:
             verdict.found("unowned", f"{partition=} owners={sorted(names)}")
 
 
-def _change_owner(owners: Mapping[int, set[str]], deed: Deed) -> None:
+def owners_at_the_end(
+    deeds: Iterable[Deed], absences: Sequence[Absence], partitions: Iterable[int]
+) -> Owners:
+    """The members that own each partition after the last deed, by what the members were told."""
+    owners: Owners = {partition: set() for partition in partitions}
+    for _ in _each_change(deeds, absences, owners):
+        pass
+    return owners
+
+
+def _each_change(
+    deeds: Iterable[Deed], absences: Sequence[Absence], owners: Owners
+) -> Iterator[float]:
+    """Applies one deed or absence after the other to `owners`; yields the time of each.
+
+    A frozen member has nothing until it is told of it, or can commit again: a new coordinator gives
+    everybody a whole session.
+    """
+    dids = "assigned", "revoked", "committed"
+    happened = [(deed.at_s, deed) for deed in deeds if deed.did in dids]
+    frozen = {one.member: one.end_s for one in absences if one.end_s < float("inf")}
+    steps: list[tuple[float, Deed | Absence]] = [*happened, *((a.begin_s, a) for a in absences)]
+    for at_s, step in sorted(steps, key=lambda step: step[0]):
+        if isinstance(step, Absence):
+            for names in owners.values():
+                names.discard(step.member)
+        elif step.did != "committed" or at_s > frozen.get(step.member, float("inf")):
+            _change_owner(owners, step)
+        yield at_s
+
+
+def _change_owner(owners: Owners, deed: Deed) -> None:
     for partition, *_ in deed.parts:
         if deed.did == "revoked":
             owners[partition].discard(deed.member)

@@ -81,7 +81,6 @@ def librdkafka(
     consumer.subscribe([options.topic], on_assign=assigned, on_revoke=revoked, on_lost=revoked)
     say("ready")
     while not is_over():
-        offsets.clear()
         for number in range(BATCH):
             message = consumer.poll(0 if number else POLL_S)
             if message is None:
@@ -100,6 +99,7 @@ def librdkafka(
             journal.note("committed", parts)
         except KafkaException:
             journal.note("refused", parts)
+        offsets.clear()  # they are in the journal; `revoked` notes what is not
     consumer.close()
 
 

@@ -27,13 +27,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from broker.groups.placement import OFFSETS_TOPIC, partition_of
 from tests.scenarios.harness.brokers import START_S, create_topic
 from tests.scenarios.harness.fleet import Fleet, directory_place, fleet
 from tests.scenarios.harness.group_journal import Deed, of_java, read_member
-from tests.scenarios.harness.group_judge import Absence, GroupVerdict, judge
+from tests.scenarios.harness.group_judge import Absence, GroupVerdict, judge, owners_at_the_end
 from tests.scenarios.harness.group_watch import GroupWatch
 from tests.scenarios.harness.process import Process
 
@@ -119,7 +120,7 @@ class GroupSeries:
             load.wait_for(r"^done .* failed=0$", deadline_s=CALM_S)
             ends = self._ends(brokers)
             self._await_end(watch, ends)
-            deeds = self._deeds()
+            deeds, unrest = self._await_rest(brokers)
             for name in self.alive:
                 self.processes[name].send(signal.SIGTERM)
             for name in self.alive:
@@ -128,6 +129,8 @@ class GroupSeries:
             brokers.stop_all()
             self._keep_lines(brokers)
         verdict = judge(deeds, watch.fetched, watch.records, ends, self.absences, calm_s)
+        if unrest:
+            verdict.found("restless", unrest)
         recovered = [
             next(one.answered_s for one in watch.fetched if one.asked_s > at_s) - at_s
             for at_s in self.deaths_s
@@ -185,7 +188,8 @@ class GroupSeries:
             case "kill":
                 name = self._take_one()
                 self.processes[name].kill()
-                self.absences.append(Absence(name, at_s))
+                self.processes[name].wait()
+                self.absences.append(Absence(name, time.monotonic()))
                 self._add(stack, brokers, 1)
             case "leave":
                 name = self._take_one()
@@ -259,6 +263,37 @@ class GroupSeries:
             if time.monotonic() > deadline_s:
                 break
             time.sleep(0.2)
+
+    def _await_rest(self, brokers: Fleet) -> tuple[list[Deed], str]:
+        """What members did until their group came to rest, and why it did not: empty if it did.
+
+        At rest: the coordinator calls the group stable, with all members that live, and those say
+        that each partition has one owner. A member that came last joins seconds after it said that
+        it is ready, and the others give up what they own before they join again.
+        """
+        admin = AdminClient({"bootstrap.servers": brokers.bootstrap, "log_level": 0})
+        deadline_s = time.monotonic() + CALM_S
+        while True:
+            unrest = _unrest(admin, len(self.alive))
+            deeds = self._deeds()
+            owners = owners_at_the_end(deeds, self.absences, range(self.partitions))
+            odd = {at: sorted(names) for at, names in owners.items() if len(names) != 1}
+            if not unrest and odd:
+                unrest = f"owners of partitions: {odd}"
+            if not unrest or time.monotonic() > deadline_s:
+                return deeds, unrest
+            time.sleep(0.2)
+
+
+def _unrest(admin: AdminClient, members: int) -> str:
+    """Why the coordinator does not call the group stable with so many members."""
+    try:
+        told = admin.describe_consumer_groups([GROUP])[GROUP].result(START_S)
+    except KafkaException as error:
+        return f"the group is not described: {error}"
+    if told.state == ConsumerGroupState.STABLE and len(told.members) == members:
+        return ""
+    return f"the group is {told.state.name} with members={len(told.members)} of {members}"
 
 
 def plan(count: int, chance: random.Random, *, kill_coordinators: bool) -> list[str]:
