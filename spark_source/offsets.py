@@ -188,7 +188,12 @@ def settle(
 
     New partitions begin at their start. Raises `Refused` where records were lost to this query,
     or without `fail_on_data_loss` goes on with what is left. `option` is where it came from.
+
+    Raises `Refused` whatever `fail_on_data_loss` says where the log ends below `position`. No log
+    loses its end: the registry is older than the log. A query that went back to that end would read
+    the same offsets twice after `logstore restore`, or skip those that its batch ends with.
     """
+    _check_ends(position, extents)
     losses = list(_losses(position, extents))
     if losses and fail_on_data_loss:
         raise _lost(losses, f" (option {option} asks for them)" if option else "")
@@ -199,9 +204,30 @@ def settle(
         following = {}
         for number, extent in topic.partitions.items():
             offset = read.get(number, extent.start)
-            following[number] = min(max(offset, extent.start), extent.end)
+            following[number] = max(offset, extent.start)
         settled[name] = TopicPosition(topic.topic_id, following)
     return settled
+
+
+def _check_ends(position: Position, extents: Extents) -> None:
+    """Raises `Refused` where a partition, in the same life of its topic, ends below `position`."""
+    shorter = [
+        f"topic={name} id={topic.topic_id.hex()} partition={number} offset={offset} "
+        f"there=[{extent.start}, {extent.end})"
+        for name, topic in sorted(position.items())
+        if (now := extents.get(name)) is not None and now.topic_id == topic.topic_id
+        for number, offset in sorted(topic.next.items())
+        if (extent := now.partitions.get(number)) is not None and offset > extent.end
+    ]
+    if shorter:
+        more = len(shorter) - LOSSES_TOLD
+        raise Refused(
+            f"the log ends below offsets of this query: {'; '.join(shorter[:LOSSES_TOLD])}"
+            f"{f'; and {more} more' if more > 0 else ''}; the registry is older than the log: stop "
+            "the brokers, run: logstore restore, then start this query again. failOnDataLoss does "
+            "not apply: the same offsets would be read twice. If the records above the end are "
+            "lost for good, start a new query with startingOffsets and another checkpointLocation"
+        )
 
 
 def _lost(losses: Sequence[str], asked: str = "") -> Refused:
@@ -238,7 +264,7 @@ def _lost_offsets(name: str, topic: TopicPosition, now: TopicExtent) -> list[str
                 f"partition is gone, or is no longer assigned: topic={name} partition={number} "
                 f"offset={offset}"
             )
-        elif not extent.start <= offset <= extent.end:
+        elif offset < extent.start:
             losses.append(
                 f"offset is not in the log: topic={name} partition={number} "
                 f"offset={offset} there=[{extent.start}, {extent.end})"

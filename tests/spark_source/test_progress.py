@@ -309,6 +309,39 @@ def test_a_topic_that_a_lost_registry_lacks_is_not_left_out(tmp_path: Path, lost
     assert restored.latest(end, is_limited=True) == end
 
 
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_an_older_registry_takes_no_query_back(tmp_path: Path, fails: str) -> None:
+    """The registry is a copy from before a takeover. The log ends at the older chain's seal there."""
+    directory = tmp_path / "log"
+    with LogOnDisk(directory) as log:
+        log.create_topic("orders", 1)
+        log.append("orders", 0, batch(5))
+        start = progress_of(log, startingOffsets="earliest").initial()
+    (place,) = rows_of(directory, "partition/")
+    older = row_of(directory, *place)
+    with LogOnDisk(directory) as log:
+        log.append("orders", 0, batch(3))
+        end = progress_of(log, startingOffsets="earliest").latest(start, is_limited=True)
+    newer = row_of(directory, *place)
+    drop_row(directory, *place)
+    add_row(directory, *place, older)
+
+    restarted = progress_of(log, failOnDataLoss=fails)
+    for ask in (
+        lambda: restarted.latest(end, is_limited=True),
+        lambda: restarted.latest(end, is_limited=False),
+        lambda: restarted.between(start, end),
+    ):
+        with pytest.raises(Refused, match=r"partition=0 offset=8 there=\[0, 5\).*logstore restore"):
+            ask()
+
+    drop_row(directory, *place)
+    add_row(directory, *place, newer)
+    restored = progress_of(log, failOnDataLoss=fails)
+    assert len(read(log, restored.between(start, end))) == 8
+    assert restored.latest(end, is_limited=True) == end
+
+
 def test_a_topic_that_is_no_longer_subscribed_is_left_out(log: LogOnDisk) -> None:
     log.create_topic("orders", 1)
     log.create_topic("returns", 1)
