@@ -311,7 +311,7 @@ def test_a_topic_that_a_lost_registry_lacks_is_not_left_out(tmp_path: Path, lost
 
 @pytest.mark.parametrize("fails", ["true", "false"])
 def test_an_older_registry_takes_no_query_back(tmp_path: Path, fails: str) -> None:
-    """The registry is a copy from before a takeover. The log ends at the older chain's seal there."""
+    """The registry is a copy from before a takeover: there the log ends at the older seal."""
     directory = tmp_path / "log"
     with LogOnDisk(directory) as log:
         log.create_topic("orders", 1)
