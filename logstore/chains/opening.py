@@ -15,19 +15,23 @@ A seal at seq 1 and a checkpoint there are those of a takeover: the maker died b
 and the raise, and its chain, which holds nothing, was taken over by that row.
 
 A chain row that is there already for a freshly drawn epoch means the same as that last case.
+
+An opening is stamped with the believed time (`logstore.believed_time`). A chain's time goes on from
+there, and producers expire by it: a wall clock that is a day ahead would make the first checkpoint
+forget every producer whose state was inherited. It is asked for while the cluster row is read.
 """
 
 from dataclasses import dataclass
 
 from logstore.chains.keys import checkpoints_prefix, seq_of
 from logstore.chains.put import Stored, Taken, put_once
-from logstore.chains.walk import list_patiently
-from logstore.errors import ConditionFailed, Fenced, Refused
+from logstore.chains.walk import believed_patiently, list_patiently
+from logstore.errors import ConditionFailed, Fenced, LogstoreError, Refused
 from logstore.registry.store import Condition, RowAbsent
 from logstore.rows import CHAIN, CLUSTER, ChainRow, ChainStatus, ClusterRow, chain_sk
 from logstore.segments.builder import FrozenSegment, bare_header, freeze_bare
 from logstore.segments.format import NO_NONCE, SegmentKind
-from logstore.steps import DrawNonce, GetRow, NowMs, PutRow, Steps, UpdateRow, Wait
+from logstore.steps import DrawNonce, GetRow, PutRow, Steps, Together, UpdateRow, Wait
 
 DRAWS_MAX = 1000
 OLD_REGISTRY = (
@@ -46,20 +50,32 @@ class Opened:
 
 def open_chain(cluster_id: bytes, broker: int, *, lease_s: float) -> Steps[Opened]:
     """Raises `Refused` when the registry is older than the log."""
+    cluster = yield from _first_look(cluster_id)
     for _ in range(DRAWS_MAX):
-        cluster = yield from read_cluster(cluster_id)
         epoch = cluster.next_epoch
         opening = yield from _bare(SegmentKind.OPENING, cluster_id, broker, epoch, 0, NO_NONCE)
         put = yield from put_once(epoch, opening)
         if isinstance(put, Stored):
             yield from _put_chain_row(epoch, broker)
-            if not (yield from _raise_row(epoch)):
-                continue  # we were so slow that somebody buried our opening
-            return Opened(epoch, opening)
-        yield Wait(lease_s)
-        if (yield from read_cluster(cluster_id)).next_epoch == epoch:
-            yield from _bury(cluster_id, broker, epoch, put)
+            if (yield from _raise_row(epoch)):
+                return Opened(epoch, opening)
+            # We were so slow that another broker has buried our opening.
+        else:
+            yield Wait(lease_s)
+            if (yield from read_cluster(cluster_id)).next_epoch == epoch:
+                yield from _bury(cluster_id, broker, epoch, put)
+        cluster = yield from read_cluster(cluster_id)
     raise Refused(f"could not draw a broker epoch: attempts={DRAWS_MAX}")
+
+
+def _first_look(cluster_id: bytes) -> Steps[ClusterRow]:
+    """The cluster row; the believed time is known afterwards. Raises as both do."""
+    results = yield Together([read_cluster(cluster_id), believed_patiently()])
+    for result in results:
+        if isinstance(result, LogstoreError):
+            raise result
+    cluster: ClusterRow = results[0]
+    return cluster
 
 
 def read_cluster(cluster_id: bytes) -> Steps[ClusterRow]:
@@ -138,7 +154,7 @@ def _bare(
     previous: bytes,
 ) -> Steps[FrozenSegment]:
     nonce: bytes = yield DrawNonce()
-    now_ms: int = yield NowMs()
+    now_ms = yield from believed_patiently()
     return freeze_bare(
         bare_header(
             kind,

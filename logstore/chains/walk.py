@@ -18,7 +18,14 @@ from logstore.chains.checkpoint import (
 from logstore.chains.keys import checkpoint_key, segment_key
 from logstore.chains.replay import ChainState
 from logstore.chains.take import decode_payload, join_pieces
-from logstore.errors import Corrupt, LogstoreError, NotFound, OutcomeUnknown, Retryable
+from logstore.errors import (
+    AlreadyExists,
+    Corrupt,
+    LogstoreError,
+    NotFound,
+    OutcomeUnknown,
+    Retryable,
+)
 from logstore.records.crc32c import crc32c
 from logstore.segments.format import (
     EntryKind,
@@ -28,7 +35,7 @@ from logstore.segments.format import (
     decode_front,
     decode_header,
 )
-from logstore.steps import BackOff, GetRange, ListKeys, Steps, Together, sliced
+from logstore.steps import BackOff, BelievedMs, GetRange, ListKeys, Steps, Together, sliced
 
 FRONT_GUESS_BYTES = 64 * 1024
 ATTEMPTS_MAX = 30
@@ -91,6 +98,23 @@ def list_patiently(prefix: str) -> Steps[Sequence[str]]:
             keys: Sequence[str] = yield ListKeys(prefix)
             return keys
         except (Retryable, OutcomeUnknown):
+            if attempt == ATTEMPTS_MAX:
+                raise
+            yield BackOff(attempt)
+    raise AssertionError("unreachable")
+
+
+def believed_patiently() -> Steps[int]:
+    """The time in milliseconds since 1970, by more than one clock; rides out the same.
+
+    Three requests if this process has not asked the store yet (`logstore.believed_time`).
+    """
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            now_ms: int = yield BelievedMs()
+            return now_ms
+        except (AlreadyExists, NotFound, Retryable, OutcomeUnknown):
+            # The first two: the object that is stamped was put twice, or deleted by its sweeper.
             if attempt == ATTEMPTS_MAX:
                 raise
             yield BackOff(attempt)
