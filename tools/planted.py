@@ -1,15 +1,9 @@
 """Plants known bugs and demands that a test goes red for each: are the safety tests any good?
 
-A planted bug is a file tests/planted/NAME.patch: a header, an empty line, a unified diff of a few
-lines of production code.
-
-    name: ack-before-commit            the file's own name
-    rule: 1, commit                    the safety rule that it breaks
-    red: tests/…/test_x.py::test_y     what must go red: files or tests, separated by spaces
-    seeds: 200                         for simulations: how many seeds it may take (optional)
+Planted bugs are files tests/planted/NAME.toml; `tools/planted_bug.py` draws one.
 
 Each bug gets a copy of the tree. There the tests named must pass (once, for bugs that name the
-same), the patch must apply as it stands, and then a test must fail: an error while collecting or
+same), each edit must find its place, and then a test must fail: an error while collecting or
 setting up proves nothing.
 """
 
@@ -29,25 +23,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.planted_bug import PlantedBug, Unproven, planted
+from tools.planted_diff import plant, read_bugs
 from tools.tree import tree_files
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = "tests/planted"
 RUN_TIMEOUT_S = 900
-
-
-class Unproven(Exception):
-    """The planted bug proves nothing; the text says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlantedBug:
-    path: Path
-    name: str
-    rule: str
-    red: tuple[str, ...]
-    seeds: int | None
-    packages: tuple[str, ...]  # what it changes, by top package
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +39,6 @@ class Proof:
     why_not: str  # empty if proven
     seeds_to_detection: int | None
     seconds: float
-
-
-def read_bugs(folder: Path) -> list[PlantedBug]:
-    return [read_bug(path) for path in sorted(folder.glob("*.patch"))]
-
-
-def read_bug(path: Path) -> PlantedBug:
-    head, _, diff = path.read_text().partition("\n\n")
-    fields = dict(re.findall(r"^(\w+):[ \t]*(.*\S)", head, re.MULTILINE))
-    missing = [key for key in ("name", "rule", "red") if key not in fields]
-    if missing:
-        raise Unproven(f"{path.name}: the header lacks {', '.join(missing)}")
-    if fields["name"] != path.stem:
-        raise Unproven(f"{path.name}: the header calls it {fields['name']}")
-    changed = re.findall(r"^\+\+\+ b/(\S+)", diff, re.MULTILINE)
-    if not changed or any(name.startswith("tests/") for name in changed):
-        raise Unproven(f"{path.name}: a planted bug changes production code, and only that")
-    packages = tuple(sorted({name.split("/")[0] for name in changed}))
-    seeds = int(fields["seeds"]) if "seeds" in fields else None
-    return PlantedBug(
-        path, fields["name"], fields["rule"], tuple(fields["red"].split()), seeds, packages
-    )
 
 
 def prove(bug: PlantedBug, root: Path = ROOT, known_green: Path | None = None) -> Proof:
@@ -94,7 +54,7 @@ def prove(bug: PlantedBug, root: Path = ROOT, known_green: Path | None = None) -
             copy_tree(root, copy)
             check_imports_come_from(copy, bug.packages)
             expect_green_once(bug, copy, known_green or Path(scratch))
-            apply(bug, copy)
+            plant(bug, copy)
             red_by, seeds = expect_red(bug, copy)
         except Unproven as reason:
             why_not = str(reason)
@@ -132,15 +92,6 @@ def expect_green(bug: PlantedBug, copy: Path) -> None:
         raise Unproven(f"without the bug the tests do not pass: {last_line(answer)}")
 
 
-def apply(bug: PlantedBug, copy: Path) -> None:
-    command = ["git", "apply", "--whitespace=nowarn", str(bug.path.resolve())]
-    # No repository above may decide what the paths in the patch are relative to.
-    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(copy.parent)}
-    answer = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
-    if answer.returncode:
-        raise Unproven(f"the patch no longer applies, plant the bug again: {last_line(answer)}")
-
-
 def expect_red(bug: PlantedBug, copy: Path) -> tuple[str, int | None]:
     """The test that failed first, and after how many seeds if it says so."""
     answer = run_tests(bug, copy)
@@ -171,7 +122,7 @@ def run(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
         "PYTHONPATH": str(copy),
-        "PYTHONDONTWRITEBYTECODE": "1",  # a patch within a second of a cached .pyc would be missed
+        "PYTHONDONTWRITEBYTECODE": "1",  # an edit within a second of a cached .pyc would be missed
         "CI": "true",  # the same examples each time
     }
     command = [sys.executable, *arguments]
@@ -194,6 +145,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument("--list", action="store_true", help="name the bugs, plant none")
     parser.add_argument("--only", metavar="NAME", action="append", help="this bug; may be repeated")
     parser.add_argument("--jobs", type=int, default=2, help="bugs at a time")
+    parser.add_argument("--check", action="store_true", help="only see that each finds its place")
     options = parser.parse_args(arguments)
     try:
         bugs = read_bugs(root / FOLDER)
@@ -205,6 +157,8 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     if options.list:
         print_table([("bug", "rule", "red"), *((b.name, b.rule, " ".join(b.red)) for b in chosen)])
         return 0
+    if options.check:
+        return show_misplaced(chosen, root)
     with (
         tempfile.TemporaryDirectory(prefix="planted-green-") as notes,
         ThreadPoolExecutor(options.jobs) as pool,
@@ -214,6 +168,27 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     noticed = sum(not proof.why_not for proof in proofs)
     print(f"{noticed} of {len(proofs)} planted bugs were noticed")
     return 0 if noticed == len(proofs) else 1
+
+
+def show_misplaced(bugs: Sequence[PlantedBug], root: Path) -> int:
+    complaints = misplaced(bugs, root)
+    print(
+        "\n".join([*complaints, f"{len(bugs) - len(complaints)} of {len(bugs)} find their place"])
+    )
+    return 1 if complaints else 0
+
+
+def misplaced(bugs: Sequence[PlantedBug], root: Path = ROOT) -> list[str]:
+    """What is wrong with those whose edits or tests are not there any more, a line each."""
+    complaints = []
+    for bug in bugs:
+        try:
+            planted(bug, root)
+            if absent := [name for name in bug.red if not (root / name.split("::")[0]).exists()]:
+                raise Unproven(f"{bug.name}: there is no {', '.join(absent)}")
+        except Unproven as reason:
+            complaints.append(str(reason))
+    return complaints
 
 
 def _row(proof: Proof) -> tuple[str, ...]:

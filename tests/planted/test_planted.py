@@ -4,7 +4,14 @@ import os
 
 import pytest
 
-from tools.planted import FOLDER, ROOT, RUN_TIMEOUT_S, PlantedBug, prove, read_bugs
+from tools.planted import FOLDER, ROOT, RUN_TIMEOUT_S, misplaced, prove
+from tools.planted_bug import PlantedBug
+from tools.planted_diff import read_bugs
+
+
+def test_every_planted_bug_finds_its_place() -> None:
+    in_edits = [bug for bug in read_bugs(ROOT / FOLDER) if bug.path.suffix == ".toml"]
+    assert misplaced(in_edits) == []
 
 
 @pytest.mark.slow

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.planted import Unproven, main, prove, read_bug
+from tools.planted import main, prove
+from tools.planted_bug import read_bug
 
 ADD = '"""Sums."""\n\n\ndef add(a: int, b: int) -> int:\n    return a + b\n'
 TEST_ADD = """from adding.add import add
@@ -17,12 +18,11 @@ def test_sums():
     print("seeds to detection: 7")
     assert add(2, 3) == 5
 """
-DIFF = """--- a/adding/add.py
-+++ b/adding/add.py
-@@ -4,2 +4,2 @@
- def add(a: int, b: int) -> int:
--    return a + b
-+    return {}
+EDIT = """
+[[edit]]
+module = "adding.add"
+old = "return a + b"
+new = "return {}"
 """
 
 
@@ -41,8 +41,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def plant(root: Path, body: str, *, red: str = "tests/test_add.py", name: str = "bug") -> Path:
-    path = root / f"tests/planted/{name}.patch"
-    path.write_text(f"name: {name}\nrule: 0, sums\nred: {red}\n\n{DIFF.format(body)}")
+    path = root / f"tests/planted/{name}.toml"
+    path.write_text(f'rule = "0, sums"\nred = ["{red}"]\n{EDIT.format(body)}')
     return path
 
 
@@ -59,16 +59,19 @@ def test_a_bug_that_no_test_notices_is_unproven(root: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_patch_that_breaks_the_import_is_unproven(root: Path) -> None:
-    assert "the run did" in prove(read_bug(plant(root, "(")), root).why_not
+def test_a_bug_that_breaks_the_import_is_unproven(root: Path) -> None:
+    path = plant(root, "")
+    path.write_text(path.read_text().replace("return a + b", "int:").replace("return ", "absent:"))
+
+    assert "the run did" in prove(read_bug(path), root).why_not
 
 
 @pytest.mark.slow
-def test_a_patch_whose_context_has_changed_is_unproven(root: Path) -> None:
+def test_a_bug_whose_place_is_gone_is_unproven(root: Path) -> None:
     bug = read_bug(plant(root, "a - b"))
-    (root / "adding/add.py").write_text(ADD.replace("int)", "int, /)"))
+    (root / "adding/add.py").write_text(ADD.replace("a + b", "b + a"))
 
-    assert "no longer applies" in prove(bug, root).why_not
+    assert "plant the bug again" in prove(bug, root).why_not
 
 
 @pytest.mark.slow
@@ -84,26 +87,6 @@ def test_a_test_that_is_not_there_proves_nothing(root: Path) -> None:
     bug = read_bug(plant(root, "a - b", red="tests/test_add.py::test_gone"))
 
     assert "without the bug" in prove(bug, root).why_not
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("name: bug\nred: tests/test_add.py\n\n" + DIFF, "lacks rule"),
-        ("name: other\nrule: 1\nred: tests/test_add.py\n\n" + DIFF, "calls it other"),
-        ("name: bug\nrule: 1\nred: tests/test_add.py\n\n", "production code"),
-        (
-            "name: bug\nrule: 1\nred: x\n\n" + DIFF.replace("adding/add.py", "tests/test_add.py"),
-            "production code",
-        ),
-    ],
-)
-def test_a_patch_with_a_wrong_header_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
-    path = tmp_path / "bug.patch"
-    path.write_text(text)
-
-    with pytest.raises(Unproven, match=complaint):
-        read_bug(path)
 
 
 @pytest.mark.slow
@@ -124,3 +107,19 @@ def test_the_command_refuses_a_name_that_is_not_there(root: Path) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["--only", "absent"], root)
     assert stopped.value.code == 2
+
+
+def test_the_command_says_which_bugs_no_longer_find_their_place(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(root, "a - b", name="placed")
+    plant(root, "a - b", name="untested", red="tests/test_gone.py::test_sums")
+    moved = plant(root, "a - b", name="moved")
+    moved.write_text(moved.read_text().replace("adding.add", "adding.sums"))
+
+    assert main(["--check", "--only", "placed"], root) == 0
+    assert main(["--check"], root) == 1
+    printed = capsys.readouterr().out
+    assert "untested: there is no tests/test_gone.py" in printed
+    assert "moved: there is no module adding.sums" in printed
+    assert "1 of 3 find their place" in printed
