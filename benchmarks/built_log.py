@@ -18,7 +18,6 @@ from logstore.chains.replay import ChainState
 from logstore.chains.state import PartitionState, encode_state
 from logstore.chains.writer import ChainLimits
 from logstore.clock import SystemClock
-from logstore.open import OpenLog, open_log
 from logstore.rows import (
     CHAIN,
     TOPIC,
@@ -34,6 +33,7 @@ from logstore.rows import (
 )
 from logstore.segments.format import Entry, EntryKind, Header, Index, SegmentKind
 from logstore.steps import Create, PutRow, Steps
+from logstore.wiring import OpenLog, open_log
 
 TOPIC_NAME = "orders"
 TOPIC_ID = bytes(range(16))

@@ -31,8 +31,8 @@ from logstore.config.broker import BrokerSettings
 from logstore.errors import Fenced, LogstoreError, OutcomeUnknown, Retryable
 from logstore.log.asked_tables import AskedTables
 from logstore.log.log import Log, LogSettings, Self
-from logstore.open import OpenLog
 from logstore.rows import Address, BrokerStatus
+from logstore.wiring import OpenLog
 
 OK, FAILED = 0, 1
 STOP_TIMEOUT_S = 30.0

@@ -34,7 +34,7 @@ from logstore.host_lock import HostLock
 from logstore.log.asked_tables import TablesInThreads
 from logstore.log.history import HistorySettings
 from logstore.log.log import FlushSettings, LogSettings
-from logstore.open import OpenLog, open_log
+from logstore.wiring import OpenLog, open_log
 
 if TYPE_CHECKING:
     from broker.http.door import Door

@@ -11,7 +11,7 @@ from dataclasses import replace
 from logstore.clock import Clock
 from logstore.errors import AlreadyExists, OutcomeUnknown, Retryable
 from logstore.objects.store import Buffer, ObjectInfo, ObjectStore
-from logstore.open import OpenLog
+from logstore.wiring import OpenLog
 
 TOLD_AFTER_S = 1.0
 AGAIN_S = 60.0

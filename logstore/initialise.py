@@ -22,7 +22,6 @@ from logstore.errors import Invalid, Refused
 from logstore.location import DirectoryLocation, parse_location
 from logstore.objects.store import BlockingObjectStore
 from logstore.objects.threaded import ThreadedStore
-from logstore.open import identity_in
 from logstore.perform import Performer
 from logstore.probe import Report, probe
 from logstore.probe.objects import PROBE
@@ -31,6 +30,7 @@ from logstore.registry.reads import PatientReads
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.store import BlockingRowStore, Row, RowStore
 from logstore.rows import CLUSTER, ClusterRow
+from logstore.wiring import identity_in
 
 IDENTITY_THREADS = 2
 PROBE_ROW = ("probe", "result")

@@ -31,7 +31,6 @@ from logstore.metadata import (
     read_topics,
 )
 from logstore.objects.store import BlockingObjectStore
-from logstore.open import ReadableLog
 from logstore.perform import back_off_seconds
 from logstore.pieces import Cut, Piece, TopicPartition
 from logstore.records.lookup import first_record_at_or_after
@@ -52,6 +51,7 @@ from logstore.segments.format import (
     decode_header,
 )
 from logstore.steps import Steps
+from logstore.wiring import ReadableLog
 from logstore.witnesses import TopicFate, read_fates
 
 __all__ = [

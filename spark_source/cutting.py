@@ -6,7 +6,7 @@ tasks than that has segments fetched by several. Pure.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from spark_source.offsets import Range
+from logstore.reading.extents import Range
 
 
 def cut_ranges(ranges: Iterable[Range], records_max: int) -> list[list[Range]]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from logstore.clock import Clock
 from logstore.errors import Invalid, LogstoreError, Retryable
-from logstore.open import open_readable
 from logstore.reader import LogReader
 from logstore.wire.client import Connection
 from logstore.wire.errors import ErrorCode
@@ -21,6 +20,7 @@ from logstore.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from logstore.wiring import open_readable
 from spark_source.offsets import Position
 
 logger = logging.getLogger(__name__)

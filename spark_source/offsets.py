@@ -17,30 +17,16 @@ or a time may lead elsewhere. A partition that is new has no place in the batch'
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from logstore.errors import Invalid, Refused
+from logstore.reading.extents import Extent, Extents, Range, TopicExtent
 from spark_source.choices import EARLIEST, LATEST, OffsetChoice
 
 VERSION = 1
 LOSSES_TOLD = 5  # in one error; a lost topic may have thousands of partitions
 
 Json = dict[str, Any]
-
-
-class Extent(NamedTuple):
-    """What can be read of a partition now: offsets [start, end)."""
-
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class TopicExtent:
-    """One life of a topic as the log has it now."""
-
-    topic_id: bytes
-    partitions: Mapping[int, Extent]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +37,7 @@ class TopicPosition:
     next: Mapping[int, int]
 
 
-Extents = Mapping[str, TopicExtent]
 Position = Mapping[str, TopicPosition]
-
-
-class Range(NamedTuple):
-    """Offsets [start, end) of one partition, not empty."""
-
-    topic: str
-    topic_id: bytes
-    partition: int
-    start: int
-    end: int
 
 
 def position_to_json(position: Position, first: Position | None = None) -> Json:

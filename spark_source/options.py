@@ -14,6 +14,7 @@ from enum import Enum
 from logstore.errors import Invalid
 from logstore.location import parse_location
 from logstore.objects.s3_options import S3Options
+from logstore.reading.tasks import Storage
 from spark_source.choices import (
     EARLIEST,
     LATEST,
@@ -93,7 +94,6 @@ _UNIT_MS = {
     "d": 86_400_000,
 }
 
-Storage = tuple[tuple[str, str], ...]
 STORAGE_PREFIX = "storage."
 
 

@@ -25,7 +25,8 @@ from itertools import groupby
 from operator import attrgetter
 
 from logstore.pieces import Cut, Piece
-from spark_source.history import Grain, TableRange, grains, joined, table_bytes
+from logstore.reading.table_ranges import Grain, TableRange, grains, joined, table_bytes
+from logstore.reading.tasks import Places, ReadTask, Run
 
 MiB = 1024 * 1024
 TASK_BYTES = 256 * MiB
@@ -42,35 +43,6 @@ SegmentSizes = Callable[[int, int, int], Sequence[int]]
 
 OffsetsAt = Callable[[Sequence[Cut]], Sequence[int]]
 """Per cut, the first offset of its piece in segment `seq` or a later one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Segments [first seq, last seq] of a chain and the pieces to take from them.
-
-    All offsets of these pieces lie in these segments, or did when the run was planned.
-    """
-
-    chain: int
-    first_seq: int
-    last_seq: int
-    pieces: tuple[Piece, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where wanted offsets lie: `history` in tables, `pieces` in segments."""
-
-    history: Sequence[TableRange]
-    pieces: Sequence[Piece]
-
-
-@dataclass(frozen=True, slots=True)
-class ReadTask:
-    """What one Spark task reads, in order: first what tables hold."""
-
-    runs: tuple[Run, ...]
-    history: tuple[TableRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,14 @@ from typing import NamedTuple, TypeVar
 
 from logstore.errors import Corrupt, Invalid, NotFound, Refused
 from logstore.reader import Trimmed
+from logstore.reading.extents import Extents, Range
+from logstore.reading.survey import Survey
+from logstore.reading.tasks import ReadTask
 from spark_source.choices import EARLIEST, Choice, OffsetChoice, TimeChoice
 from spark_source.cutting import cut_ranges, records_per_task
 from spark_source.offsets import (
-    Extents,
     Json,
     Position,
-    Range,
     begin_of_batch,
     begun,
     check_begun,
@@ -41,8 +42,7 @@ from spark_source.offsets import (
 )
 from spark_source.options import ReadOptions
 from spark_source.pace import Pace, backlog, limit_offsets, scale
-from spark_source.planning import ReadTask, object_bytes, plan_tasks
-from spark_source.survey import Survey
+from spark_source.planning import object_bytes, plan_tasks
 from spark_source.vanished import check_fates, vanished
 
 LONG_POLL_S = 0.5

@@ -35,9 +35,9 @@ from spark_source.schema import check_columns, schema_ddl
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from logstore.reading.tasks import ReadTask
     from spark_source.background_commits import BackgroundCommits
     from spark_source.offsets import Json
-    from spark_source.planning import ReadTask
     from spark_source.progress import Progress
 
 logger = logging.getLogger(__name__)
@@ -160,8 +160,8 @@ def _columns_of(schema: StructType) -> tuple[str, ...]:
 
 
 def _progress(options: ReadOptions) -> Progress:
+    from logstore.reading.survey import Survey
     from spark_source.progress import Progress
-    from spark_source.survey import Survey
 
     return Progress(
         options, Survey(options.url, options.topics, dict(options.storage)), _core_count()
@@ -202,12 +202,14 @@ def _partitions(
 
 
 def _read(partition: InputPartition, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    from spark_source.missing import Resolver
-    from spark_source.rows import open_once, read_rows
+    from logstore.reading.missing import Resolver
+    from logstore.reading.task_rows import open_once, read_rows
+    from spark_source.worker_memory import settle
 
     # Spark makes one empty partition of an empty list.
     if not isinstance(partition, TaskPartition):
         return iter(())
+    settle()
     return read_rows(
         open_once(partition.url, partition.storage),
         partition.value,

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 
 from logstore.disposal import Fate
 from logstore.errors import Refused
+from logstore.reading.extents import Extents
 from logstore.witnesses import TopicFate
 from spark_source.choices import TopicChoice
-from spark_source.offsets import Extents, Position
+from spark_source.offsets import Position
 
 
 def vanished(position: Position, extents: Extents, topics: TopicChoice) -> dict[bytes, str]:

@@ -21,11 +21,11 @@ from logstore.clock import SystemClock
 from logstore.errors import LogstoreError
 from logstore.log.log import Log, LogSettings
 from logstore.log.start import Self
-from logstore.open import open_log
 from logstore.records import native
 from logstore.records.batch import Codec, check_batch
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
+from logstore.wiring import open_log
 from spark_source.compaction.compactor import Compactor
 from spark_source.compaction.local import LocalCarrier
 from spark_source.compaction.session import RunOptions

@@ -40,7 +40,6 @@ from logstore.log.records_deletion import Raise, raise_log_start
 from logstore.log.start import Self
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
-from logstore.open import OpenLog
 from logstore.perform import Performer, outcome_of
 from logstore.records.batch import check_batch
 from logstore.records.encode import encode_batch
@@ -57,6 +56,7 @@ from logstore.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from logstore.wiring import OpenLog
 
 DAYS, PARTITIONS, PRODUCERS_A_MINUTE = 3, 10, 30
 DAY_MINUTES, HOUR_MINUTES, AWAY_EVERY_MINUTES, MINUTE_MS = 1440, 60, 360, 60_000

@@ -21,13 +21,13 @@ from pyspark.serializers import CPickleSerializer
 from benchmarks.built_log import TOPIC_NAME, Shape, build
 from benchmarks.contenders import Contenders
 from benchmarks.options import Options
-from logstore.open import ReadableLog, open_readable
+from logstore.reading.survey import Survey
+from logstore.reading.tasks import ReadTask
+from logstore.wiring import ReadableLog, open_readable
 from spark_source.offsets import Json
 from spark_source.options import Mode, ReadOptions, parse_options
-from spark_source.planning import ReadTask
 from spark_source.progress import Progress
 from spark_source.source import TaskPartition
-from spark_source.survey import Survey
 
 T = TypeVar("T")
 

@@ -24,7 +24,6 @@ from logstore.log.log import Log, LogSettings
 from logstore.log.start import Self
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
-from logstore.open import OpenLog
 from logstore.perform import Performer
 from logstore.records.batch import check_batch
 from logstore.records.encode import encode_batch
@@ -34,6 +33,7 @@ from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.sqlite import SqliteRows
 from logstore.registry.store import RowStore
 from logstore.takeover import Heir, take_over
+from logstore.wiring import OpenLog
 
 OpenRows = Callable[[], AbstractContextManager[RowStore]]
 

@@ -20,7 +20,7 @@ from benchmarks.peers.counted_registry import CountedRegistry
 from benchmarks.peers.counts import write_counts
 from broker.arguments import add_arguments, settings_of
 from broker.serve import ServeSettings, serve
-from logstore.open import OpenLog
+from logstore.wiring import OpenLog
 
 
 def main() -> int:

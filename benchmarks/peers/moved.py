@@ -9,9 +9,9 @@ from pathlib import Path
 from logstore.clock import SystemClock
 from logstore.metadata import read_table_rows
 from logstore.objects.directory import DirectoryStore
-from logstore.open import open_existing, open_tables
 from logstore.pieces import TopicPartition
 from logstore.trimming import Trimmer, every
+from logstore.wiring import open_existing, open_tables
 
 
 def move_all(directory: Path) -> None:

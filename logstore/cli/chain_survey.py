@@ -20,11 +20,11 @@ from logstore.cli.findings import (
 from logstore.cli.output import Advance
 from logstore.errors import LogstoreError, NotFound
 from logstore.objects.store import ObjectInfo
-from logstore.open import ReadableLog
 from logstore.perform import BlockingPerformer
 from logstore.rows import ChainRow, ChainStatus
 from logstore.segments.format import EntryKind, Header, SegmentKind
 from logstore.steps import Steps, Together
+from logstore.wiring import ReadableLog
 
 FRONTS_AT_ONCE = 64
 

@@ -8,9 +8,9 @@ from logstore.cli.chain_survey import ChainSurvey, SegmentLine, survey_chain
 from logstore.cli.findings import Finding
 from logstore.cli.output import progress
 from logstore.errors import NotFound
-from logstore.open import ReadableLog
 from logstore.rows import CHAIN, ChainRow, chain_sk
 from logstore.steps import GetRow, Steps
+from logstore.wiring import ReadableLog
 
 NO_ROW = "no row"
 

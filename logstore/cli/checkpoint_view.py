@@ -8,8 +8,8 @@ from logstore.chains.keys import checkpoint_key
 from logstore.chains.walk import read_checkpoint
 from logstore.cli.findings import Finding
 from logstore.errors import Corrupt, LogstoreError, NotFound
-from logstore.open import ReadableLog
 from logstore.records.crc32c import crc32c
+from logstore.wiring import ReadableLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from logstore.cli.fsck_look import check_log
-    from logstore.open import open_readable
+    from logstore.wiring import open_readable
 
     log = open_readable(options.url, storage_of(options))
     try:

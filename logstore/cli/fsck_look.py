@@ -40,7 +40,6 @@ from logstore.disposal import fate_of, may_drop_rows
 from logstore.errors import Corrupt, LogstoreError
 from logstore.history.names import table_key
 from logstore.objects.store import ObjectInfo
-from logstore.open import ReadableLog
 from logstore.rows import (
     BROKER,
     CHAIN,
@@ -53,6 +52,7 @@ from logstore.rows import (
     partition_pks,
     topic_partition_of,
 )
+from logstore.wiring import ReadableLog
 
 LOOKS = 3
 _RANKS = {what: rank for rank, what in enumerate(What)}

@@ -18,8 +18,8 @@ from logstore.history import names
 from logstore.history.patient import PatientStore
 from logstore.history.snapshot import CommitFacts, DataFile, Snapshot
 from logstore.history.table_log import TableLog
-from logstore.open import ReadableLog
 from logstore.rows import TABLE, PartitionRow, TableRow
+from logstore.wiring import ReadableLog
 
 COMMITS_CHECKED = 100
 """The newest ones, unless every byte is looked at."""

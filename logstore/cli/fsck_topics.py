@@ -25,9 +25,9 @@ from logstore.log.topic_record import (
     record_problem,
     standing,
 )
-from logstore.open import ReadableLog
 from logstore.rows import TopicRow, TopicStatus
 from logstore.steps import Steps, Together
+from logstore.wiring import ReadableLog
 
 
 class Holder(NamedTuple):

@@ -12,8 +12,8 @@ from logstore.cli.storage_arguments import add_url, storage_of
 if TYPE_CHECKING:
     from logstore.log.asked_tables import AskedTables
     from logstore.log.retention_sweep import Swept
-    from logstore.open import OpenLog
     from logstore.trimming import Trimmed
+    from logstore.wiring import OpenLog
 
 GRACE_MINUTES = 60
 
@@ -57,7 +57,7 @@ async def _run(options: argparse.Namespace) -> int:
     from logstore.clock import SystemClock
     from logstore.history.delta import Tables
     from logstore.log.asked_tables import TablesInThreads
-    from logstore.open import open_existing
+    from logstore.wiring import open_existing
 
     storage = storage_of(options)
     log = await open_existing(

@@ -25,8 +25,8 @@ from logstore.log.topic_record import TOPICS
 from logstore.metadata import read_partition_rows, read_topics
 from logstore.objects.prices import Requests, cost_of, cost_of_storage
 from logstore.objects.store import ObjectInfo
-from logstore.open import ReadableLog
 from logstore.rows import BROKER, CHAIN, BrokerRow, ChainRow, PartitionRow, TopicRow
+from logstore.wiring import ReadableLog
 
 FOLDERS = (CLUSTER_KEY, CHAINS, CHECKPOINTS, TOPICS, "staging/", f"{TABLES}/")
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from logstore.errors import Corrupt
 from logstore.metadata import read_topics
-from logstore.open import ReadableLog
 from logstore.registry.store import WRITE_ID, Row
 from logstore.rows import (
     BROKER,
@@ -28,6 +27,7 @@ from logstore.rows import (
     partition_pks,
 )
 from logstore.steps import QueryRows, Steps
+from logstore.wiring import ReadableLog
 
 OTHERS = (
     "probe",

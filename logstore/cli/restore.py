@@ -62,9 +62,9 @@ async def _run(options: argparse.Namespace) -> "Restored":
     from logstore.history.delta import Tables
     from logstore.location import parse_location
     from logstore.log.asked_tables import TablesInThreads
-    from logstore.open import open_existing
     from logstore.restore.run import restore
     from logstore.restore.taking_back import TrashInThreads
+    from logstore.wiring import open_existing
 
     storage = storage_of(options)
     log = await open_existing(

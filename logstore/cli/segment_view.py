@@ -12,7 +12,6 @@ from logstore.cli.findings import (
     size_finding,
 )
 from logstore.errors import LogstoreError, NotFound
-from logstore.open import ReadableLog
 from logstore.records.batch import (
     BadBatch,
     BatchHeader,
@@ -32,6 +31,7 @@ from logstore.segments.format import (
     Index,
     decode_front,
 )
+from logstore.wiring import ReadableLog
 
 FLAGS = {LOG_APPEND_TIME: "log append time", TRANSACTIONAL: "transactional", CONTROL: "control"}
 

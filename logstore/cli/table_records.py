@@ -7,9 +7,9 @@ from logstore.history.patient import PatientStore
 from logstore.history.read import read_rows
 from logstore.history.snapshot import Snapshot
 from logstore.history.table_log import TableLog
-from logstore.open import ReadableLog
 from logstore.pieces import TopicPartition
 from logstore.reader import LogReader
+from logstore.wiring import ReadableLog
 
 
 def table_of(log: ReadableLog, reader: LogReader, topic_id: bytes) -> Snapshot | None:

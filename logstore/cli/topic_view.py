@@ -7,7 +7,6 @@ from logstore.cli.log_survey import TopicLine
 from logstore.cli.table_records import table_batches, table_of
 from logstore.errors import Invalid
 from logstore.history.snapshot import Snapshot
-from logstore.open import ReadableLog
 from logstore.reader import (
     FoundBatch,
     LogReader,
@@ -19,6 +18,7 @@ from logstore.reader import (
 from logstore.records.batch import read_header
 from logstore.records.decode import decode_records
 from logstore.rows import StretchRef
+from logstore.wiring import ReadableLog
 
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 

@@ -40,10 +40,10 @@ from logstore.log.topics import UnknownTopic, create_topic, delete_topic
 from logstore.log.view import News
 from logstore.log.watch import Watch
 from logstore.metadata import read_brokers
-from logstore.open import OpenLog
 from logstore.perform import Performer, outcome_of
 from logstore.rows import BrokerRow, BrokerStatus, Change, PartitionRow
 from logstore.takeover import Inheritance
+from logstore.wiring import OpenLog
 
 __all__ = ["FlushSettings", "Log", "LogSettings", "Self", "Topic"]
 

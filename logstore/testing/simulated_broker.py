@@ -16,10 +16,10 @@ from logstore.location import DirectoryLocation
 from logstore.log.log import Log, LogSettings, Topic
 from logstore.log.start import Self
 from logstore.objects.metered import StoreCounts
-from logstore.open import OpenLog
 from logstore.perform import Performer
 from logstore.rows import BrokerStatus
 from logstore.testing.process_loop import Process
+from logstore.wiring import OpenLog
 
 if TYPE_CHECKING:
     from logstore.history.delta import Tables

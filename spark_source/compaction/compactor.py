@@ -13,8 +13,8 @@ from logstore.errors import LogstoreError
 from logstore.history.delta import Tables
 from logstore.history.snapshot import Snapshot
 from logstore.objects.prices import Requests
-from logstore.open import ReadableLog, open_readable
 from logstore.reader import LogReader
+from logstore.wiring import ReadableLog, open_readable
 from spark_source.compaction.commit import TableLog
 from spark_source.compaction.leased_rows import LEASE_S, Busy, LeasedRows
 from spark_source.compaction.run import run_once

@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Protocol
 
 from logstore.errors import Corrupt
-from logstore.open import open_readable
 from logstore.pieces import Piece, TopicPartition
 from logstore.reader import LogReader, SegmentGone
+from logstore.reading.tasks import Run
 from logstore.rows import PartitionRow
+from logstore.wiring import open_readable
 from spark_source.compaction.task import Resolve
-from spark_source.planning import Run
 
 
 class Rows(Protocol):

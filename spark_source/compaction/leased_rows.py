@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from logstore.clock import Clock, SystemClock
 from logstore.errors import LogstoreError, Refused, Retryable
 from logstore.leases.lease import Lease
-from logstore.open import OpenLog, open_existing
 from logstore.rows import COMPACTOR, NOBODY, LeaseRow
 from logstore.steps import Steps
+from logstore.wiring import OpenLog, open_existing
 
 T = TypeVar("T")
 

@@ -21,7 +21,8 @@ from logstore.errors import Corrupt
 from logstore.history.snapshot import DataFile
 from logstore.objects.prices import Requests
 from logstore.pieces import Piece
-from spark_source.planning import OffsetsAt, Places, ReadTask, Run, SegmentSizes, plan_tasks
+from logstore.reading.tasks import Places, ReadTask, Run
+from spark_source.planning import OffsetsAt, SegmentSizes, plan_tasks
 
 MiB = 1024 * 1024
 TASK_BYTES = 256 * MiB

@@ -20,9 +20,9 @@ from logstore.history.snapshot import DataFile
 from logstore.history.write import TableWriter
 from logstore.objects.store import BlockingObjectStore
 from logstore.reader import FoundBatch, Piece, SegmentGone, read_batches
+from logstore.reading.tasks import Run
 from spark_source.compaction.decoding import BYTES_MAX, ROWS_MAX, decoded
 from spark_source.compaction.plan import MergeTask, MoveTask, Task, TaskResult
-from spark_source.planning import Run
 
 WRITERS = 8
 """Partitions at a time: a put takes 10 to 50 ms of waiting, a small file 3 ms of work."""

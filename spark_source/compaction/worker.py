@@ -11,10 +11,10 @@ from dataclasses import replace
 from logstore import errors
 from logstore.errors import LogstoreError, Retryable
 from logstore.objects.metered import MeteredBlockingStore, StoreCounts
+from logstore.reading.task_rows import open_once
 from spark_source.compaction.gone import resolver
 from spark_source.compaction.plan import TaskResult, task_of
 from spark_source.compaction.task import run_task
-from spark_source.rows import open_once
 
 
 def carry_out(url: str, storage: Mapping[str, str], text: str) -> str:

@@ -28,7 +28,6 @@ from logstore.log.log import FlushSettings, Log, LogSettings, Self, Topic
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
 from logstore.objects.store import Buffer
-from logstore.open import OpenLog, open_tables
 from logstore.perform import Performer
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
@@ -51,6 +50,7 @@ from logstore.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from logstore.wiring import OpenLog, open_tables
 
 T = TypeVar("T")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from logstore.clock import SystemClock
-from logstore.open import open_log
 from logstore.registry.store import RowExists
 from logstore.rows import BROKER
 from logstore.wire.client import Connection
 from logstore.wire.messages.metadata import MetadataRequest, MetadataResponse
+from logstore.wiring import open_log
 from tests.scenarios.harness.process import Process
 
 pytestmark = pytest.mark.slow

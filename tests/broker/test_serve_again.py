@@ -12,9 +12,9 @@ import pytest
 
 from broker.serve import ServeSettings, serve
 from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Retryable
-from logstore.open import OpenLog
 from logstore.registry.store import Registry, Row, Term
 from logstore.rows import BROKER, CHAIN, CLUSTER, LEASE, ChainStatus
+from logstore.wiring import OpenLog
 
 pytestmark = pytest.mark.slow
 

@@ -8,11 +8,11 @@ from logstore.believed_time import BELIEVED, STAMPS, TIME
 from logstore.clock import SystemClock
 from logstore.objects.s3 import S3Store
 from logstore.objects.s3_options import S3Options
-from logstore.open import open_log
 from logstore.perform import Performer
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.steps import believed_ms
+from logstore.wiring import open_log
 from tests.servers.buckets import new_location
 from tests.servers.locked_moto import aws_environment, locked_moto
 

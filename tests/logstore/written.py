@@ -19,7 +19,6 @@ from logstore.log.log import Log, LogSettings
 from logstore.log.start import Self
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
-from logstore.open import OpenLog, ReadableLog
 from logstore.perform import BlockingPerformer, Performer
 from logstore.reader import LogReader, Piece, TopicPartition, read_batches
 from logstore.records.batch import check_batch
@@ -30,6 +29,7 @@ from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.store import Row
 from logstore.testing.virtual_loop import VirtualClock
+from logstore.wiring import OpenLog, ReadableLog
 
 T = TypeVar("T")
 

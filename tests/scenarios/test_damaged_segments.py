@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from logstore.chains.keys import segment_key
-from logstore.open import open_readable
 from logstore.reader import LogReader
 from logstore.segments.format import HEADER_BYTES, decode_header
+from logstore.wiring import open_readable
 from tests.scenarios.harness.brokers import bootstrap_of, refusal, start_broker, stop
 from tests.scenarios.harness.data import read, write
 

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from logstore.errors import Corrupt, LogstoreError, NotFound
-from logstore.open import ReadableLog
 from logstore.perform import Performer
 from logstore.pieces import Piece, TopicPartition
 from logstore.reader import LogReader, PartitionView, SegmentGone, read_batches
 from logstore.rows import PartitionRow
 from logstore.testing.audit import records_of_batches
 from logstore.testing.history import Partition
+from logstore.wiring import ReadableLog
 from tests.simulation.kafka import Client
 from tests.simulation.world import World
 

@@ -23,10 +23,10 @@ from logstore.log.asked_tables import AskedTables, InTables
 from logstore.log.log import Log, LogSettings
 from logstore.objects.metered import StoreCounts
 from logstore.objects.store import BlockingObjectStore
-from logstore.open import OpenLog
 from logstore.perform import Performer
 from logstore.testing.process_loop import Process
 from logstore.testing.simulated_network import Name, SimulatedNetwork
+from logstore.wiring import OpenLog
 
 T = TypeVar("T")
 

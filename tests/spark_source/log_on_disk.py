@@ -15,9 +15,9 @@ from logstore.errors import LogstoreError
 from logstore.log.log import Log, LogSettings
 from logstore.log.start import Self
 from logstore.metadata import read_partition_row
-from logstore.open import open_log
 from logstore.records.arrow import decode_to_arrow
 from logstore.records.batch import check_batch, read_header
+from logstore.wiring import open_log
 
 T = TypeVar("T")
 

@@ -20,7 +20,6 @@ from logstore.history.read import read_rows
 from logstore.history.snapshot import DataFile, Snapshot, TableCommit
 from logstore.history.write import TableWriter
 from logstore.location import parse_location
-from logstore.open import ReadableLog, identity_in, open_objects, open_readable
 from logstore.reader import LogReader, PartitionView, TopicPartition, read_batches
 from logstore.records.arrow import decode_to_arrow
 from logstore.registry.store import BlockingRowStore
@@ -35,6 +34,7 @@ from logstore.rows import (
     partition_pk,
     partition_sk,
 )
+from logstore.wiring import ReadableLog, identity_in, open_objects, open_readable
 
 FILE_BYTES_MAX = 16 * 1024
 ROW_GROUP_BYTES = 4 * 1024

@@ -3,13 +3,13 @@
 import pytest
 
 from logstore.errors import Denied
-from logstore.open import open_objects
 from logstore.pieces import Piece
+from logstore.reading.survey import Survey
+from logstore.reading.task_rows import read_rows
+from logstore.reading.tasks import ReadTask, Run
+from logstore.wiring import open_objects
 from spark_source.options import Mode, parse_options
-from spark_source.planning import ReadTask, Run
 from spark_source.progress import Progress
-from spark_source.rows import read_rows
-from spark_source.survey import Survey
 from tests.servers.locked_moto import aws_environment
 from tests.servers.saying import saying_server
 from tests.spark_source.stepped_time import SteppedTime

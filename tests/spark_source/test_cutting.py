@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logstore.reading.extents import Range
 from spark_source.cutting import cut_ranges, records_per_task
-from spark_source.offsets import Range
 
 A = b"a" * 16
 

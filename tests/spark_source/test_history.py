@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.history.snapshot import DataFile, Snapshot
-from spark_source.history import (
+from logstore.reading.table_ranges import (
     FILE_BYTES,
     GRAIN_BYTES,
     TableRange,
@@ -15,7 +15,8 @@ from spark_source.history import (
     table_bytes,
     table_range,
 )
-from spark_source.planning import TASK_BYTES, Places, plan_tasks
+from logstore.reading.tasks import Places
+from spark_source.planning import TASK_BYTES, plan_tasks
 
 TOPIC = bytes(16)
 MiB = 1 << 20

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from logstore.errors import Corrupt, Refused
-from logstore.open import open_objects
 from logstore.reader import SegmentGone
+from logstore.reading.missing import Resolver
+from logstore.reading.survey import Survey
+from logstore.reading.task_rows import read_rows
+from logstore.reading.tasks import ReadTask
 from logstore.records.encode import encode_batch, records_of
-from spark_source.missing import Resolver
+from logstore.wiring import open_objects
 from spark_source.options import Mode, parse_options
-from spark_source.planning import ReadTask
 from spark_source.progress import Progress
-from spark_source.rows import read_rows
-from spark_source.survey import Survey
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.places import raise_log_start
 

@@ -10,13 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import Invalid, Refused
+from logstore.reading.extents import Extent, Extents, Range, TopicExtent
 from spark_source.choices import EARLIEST, LATEST, OffsetChoice
 from spark_source.offsets import (
-    Extent,
-    Extents,
     Position,
-    Range,
-    TopicExtent,
     TopicPosition,
     chosen,
     covers,

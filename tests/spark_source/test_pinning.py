@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from logstore.errors import Corrupt, Invalid, Retryable
 from logstore.history.snapshot import Snapshot
-from spark_source.offsets import Extent, Extents, TopicExtent
+from logstore.reading.extents import Extent, Extents, TopicExtent
 from spark_source.pinning import Pinned, pin, pinned
 
 TOPIC = b"t" * 16

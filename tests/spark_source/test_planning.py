@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.pieces import Cut, Piece
+from logstore.reading.tasks import Places, ReadTask
 from spark_source.planning import (
     REQUEST_BYTES,
     TASK_BYTES,
     TASK_BYTES_MIN,
     MiB,
-    Places,
-    ReadTask,
     object_bytes,
     plan_tasks,
     task_count,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from logstore.errors import Invalid, Refused
+from logstore.reading.survey import REGISTRY_INTERVAL_S
 from spark_source.options import Mode
-from spark_source.survey import REGISTRY_INTERVAL_S
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.places import raise_log_start
 from tests.spark_source.progressing import batch, next_of, progress_of, read, timed

@@ -10,19 +10,19 @@ import pytest
 
 from logstore.chains.keys import segment_key
 from logstore.errors import Corrupt, Refused
-from logstore.open import open_objects
+from logstore.reading.survey import Survey
+from logstore.reading.task_rows import BYTES_MAX, ROWS_MAX, read_rows
+from logstore.reading.tasks import ReadTask
 from logstore.records.batch import CODECS, HEADER_BYTES, Codec
 from logstore.records.compression import compress
 from logstore.records.crc32c import crc32c
 from logstore.records.encode import encode_batch, records_of
 from logstore.records.markers import encode_marker
 from logstore.records.record import Record
+from logstore.wiring import open_objects
 from spark_source.options import Mode, parse_options
-from spark_source.planning import ReadTask
 from spark_source.progress import Progress
-from spark_source.rows import BYTES_MAX, ROWS_MAX, read_rows
 from spark_source.schema import KAFKA_COLUMNS
-from spark_source.survey import Survey
 from tests.spark_source.log_on_disk import LogOnDisk
 
 TIME_MS = 1_700_000_000_123

@@ -4,7 +4,7 @@ import pytest
 
 from logstore.errors import Corrupt
 from logstore.history.snapshot import Snapshot
-from spark_source.tables import Snapshots
+from logstore.reading.snapshots import Snapshots
 
 TOPIC = b"t" * 16
 

@@ -11,17 +11,17 @@ import pytest
 
 from logstore.errors import Corrupt, NotFound, Refused
 from logstore.history.names import table_key
-from logstore.open import open_objects
+from logstore.reading.missing import Resolver
+from logstore.reading.survey import Survey
+from logstore.reading.task_rows import read_rows
+from logstore.reading.tasks import ReadTask
 from logstore.records.crc32c import crc32c
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
-from spark_source.missing import Resolver
+from logstore.wiring import open_objects
 from spark_source.options import Mode, parse_options
-from spark_source.planning import ReadTask
 from spark_source.progress import Plan, Progress
-from spark_source.rows import read_rows
 from spark_source.schema import TYPES
-from spark_source.survey import Survey
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.moved import Mover
 from tests.spark_source.places import raise_log_start

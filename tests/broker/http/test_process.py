@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from logstore.clock import SystemClock
-from logstore.open import open_log
 from logstore.registry.store import RowExists
 from logstore.rows import BROKER, BrokerStatus
+from logstore.wiring import open_log
 from tests.broker.http.pages import ask, scrape
 from tests.scenarios.harness.process import Process
 

@@ -21,7 +21,6 @@ from logstore.log.start import Self
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.metered import StoreCounts
 from logstore.objects.store import Buffer, ObjectInfo
-from logstore.open import OpenLog
 from logstore.perform import Performer
 from logstore.records.batch import Codec, read_header
 from logstore.records.encode import encode_batch
@@ -30,6 +29,7 @@ from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.sqlite import SqliteRows
 from logstore.registry.store import Row, Term
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
+from logstore.wiring import OpenLog
 
 
 class InlineStore:

@@ -18,13 +18,13 @@ from logstore.initialise import PROBE_ROW, Initialised, Surroundings, initialise
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.s3_options import S3Location
 from logstore.objects.store import BlockingObjectStore
-from logstore.open import open_objects, open_readable
 from logstore.probe import objects as objects_probe
 from logstore.registry.dynamodb import BlockingDynamoRows
 from logstore.registry.dynamodb_client import DynamoClient
 from logstore.registry.dynamodb_table import ensure_table
 from logstore.registry.dynamodb_url import TableUrl
 from logstore.rows import CLUSTER, ClusterRow
+from logstore.wiring import open_objects, open_readable
 from tests.logstore.cli.conftest import Command
 from tests.servers.buckets import new_bucket, new_location, s3_client
 from tests.servers.locked_moto import REGION, aws_environment, locked_moto

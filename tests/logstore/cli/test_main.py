@@ -66,7 +66,7 @@ def test_help_names_every_command_and_imports_nothing_heavy() -> None:
 
     assert "inspect" in answer.stdout
     assert "topics" in answer.stdout
-    assert not imported & {"asyncio", "pyarrow", "sqlite3", "rich", "logstore.open", "pyspark"}
+    assert not imported & {"asyncio", "pyarrow", "sqlite3", "rich", "logstore.wiring", "pyspark"}
 
 
 def test_the_version_is_that_of_the_distribution(logstore: Logstore) -> None:

@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from logstore.open import open_readable
 from logstore.reader import LogReader, Piece, TopicPartition, read_batches
 from logstore.records.batch import SEQUENCE_MAX, check_batch
 from logstore.records.decode import decode_records
+from logstore.wiring import open_readable
 from tests.scenarios.harness.values import decode_value, read_journal
 from tests.scenarios.harness.verdict import StoredRecord, judge
 

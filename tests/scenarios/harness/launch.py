@@ -15,7 +15,7 @@ from pathlib import Path
 
 from broker.arguments import add_arguments, settings_of
 from broker.serve import serve
-from logstore.open import OpenLog
+from logstore.wiring import OpenLog
 from tests.scenarios.harness.counts import leave_counts
 from tests.scenarios.harness.death import Fate, MortalRegistry, MortalStore, Step
 

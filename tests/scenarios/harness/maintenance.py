@@ -30,8 +30,8 @@ from logstore.history.names import TABLES
 from logstore.log.asked_tables import TablesInThreads
 from logstore.log.held_by_tables import HeldByTables
 from logstore.metadata import read_table_rows
-from logstore.open import open_existing
 from logstore.trimming import Trimmer
+from logstore.wiring import open_existing
 
 GRACE_MS = 3_000
 

@@ -6,16 +6,16 @@ between their segments move to the table and are trimmed. `gone` counts how ofte
 
 from collections.abc import Callable, Iterable, Mapping
 
-from logstore.open import open_objects
 from logstore.pieces import Piece
 from logstore.reader import SegmentGone
-from spark_source.history import TableRange
-from spark_source.missing import Resolver, Rest
+from logstore.reading.missing import Resolver, Rest
+from logstore.reading.survey import Survey
+from logstore.reading.table_ranges import TableRange
+from logstore.reading.task_rows import read_rows
+from logstore.reading.tasks import Run
+from logstore.wiring import open_objects
 from spark_source.options import Mode, parse_options
-from spark_source.planning import Run
 from spark_source.progress import Progress
-from spark_source.rows import read_rows
-from spark_source.survey import Survey
 from tests.scenarios.harness.digests import Digest
 
 TASKS = 12

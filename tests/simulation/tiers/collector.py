@@ -12,12 +12,12 @@ from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
 from logstore.location import DirectoryLocation
 from logstore.log.asked_tables import TablesInThreads
 from logstore.objects.metered import StoreCounts
-from logstore.open import OpenLog
 from logstore.rows import CLUSTER, ClusterRow
 from logstore.segments.format import HEADER_BYTES, SegmentKind, decode_header
 from logstore.testing.blocking_ports import BlockingObjects
 from logstore.testing.process_loop import Process
 from logstore.testing.simulated_rows import at_once
+from logstore.wiring import OpenLog
 from tests.simulation.tiers.tables import URL, open_tables
 from tests.simulation.tiers.world import OUTSIDE, TierWorld
 

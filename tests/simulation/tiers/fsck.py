@@ -10,13 +10,13 @@ from logstore.errors import LogstoreError
 from logstore.location import DirectoryLocation
 from logstore.objects.memory import MemoryObjects
 from logstore.objects.metered import StoreCounts
-from logstore.open import ReadableLog, identity_in, open_readable
 from logstore.perform import BlockingPerformer
 from logstore.registry.memory import MemoryRows
 from logstore.registry.reads import PatientReads
 from logstore.registry.store import Row
 from logstore.testing.process_loop import Process, run_blocking
 from logstore.testing.simulated_rows import at_once
+from logstore.wiring import ReadableLog, identity_in, open_readable
 from tests.simulation.tiers.tables import URL
 from tests.simulation.tiers.world import TierWorld
 

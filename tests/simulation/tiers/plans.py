@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from logstore.reading.tasks import ReadTask
 from logstore.testing.history import Partition
-from spark_source.planning import ReadTask
 from tests.simulation.tiers.world import TierWorld
 
 Row = tuple[Partition, int, bytes]

@@ -8,14 +8,14 @@ from functools import partial
 from typing import TypeVar
 
 from logstore.errors import Corrupt, LogstoreError, Refused
+from logstore.reading.missing import Resolver
+from logstore.reading.survey import Survey
+from logstore.reading.task_rows import open_once, read_rows
+from logstore.reading.tasks import ReadTask
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import Process, run_blocking
-from spark_source.missing import Resolver
 from spark_source.options import Mode, ReadOptions, parse_options
-from spark_source.planning import ReadTask
 from spark_source.progress import Plan, Progress
-from spark_source.rows import open_once, read_rows
-from spark_source.survey import Survey
 from tests.simulation.tiers.plans import Planned, Row, judge, ranges_of
 from tests.simulation.tiers.tables import URL
 from tests.simulation.tiers.world import TierWorld

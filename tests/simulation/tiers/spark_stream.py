@@ -8,12 +8,12 @@ query is stopped while the registry is lost or old, as one that goes on is refus
 from functools import partial
 
 from logstore.errors import Corrupt, LogstoreError, Refused
+from logstore.reading.survey import Survey
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import Process
 from spark_source.offsets import Json
 from spark_source.options import Mode, ReadOptions, parse_options
 from spark_source.progress import Progress
-from spark_source.survey import Survey
 from tests.simulation.kafka import MAIN
 from tests.simulation.tiers.plans import Planned, Row, judge
 from tests.simulation.tiers.spark_batch import Spark

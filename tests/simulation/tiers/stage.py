@@ -1,8 +1,8 @@
 """Where blocking code of the product runs in a simulated world: its stores, time and threads.
 
-What opens a log by its URL (`logstore.open`, tables, Spark's executors) gets the world's stores in
-place of back ends. Thread pools carry out each call where it is made, in order; a sleep is one of
-virtual time; random numbers come from the world's. So a seed plays the same twice.
+What opens a log by its URL (`logstore.wiring`, tables, Spark's executors) gets the world's stores
+in place of back ends. Thread pools carry out each call where it is made, in order; a sleep is one
+of virtual time; random numbers come from the world's. So a seed plays the same twice.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ import logstore.clock
 import logstore.history.delta
 import logstore.log.table
 import logstore.objects.from_threads
-import logstore.open
+import logstore.wiring
 import spark_source.compaction
 import spark_source.compaction.compactor
 from logstore.errors import OutcomeUnknown
+from logstore.reading.task_rows import open_once
 from logstore.testing.blocking import TurnLock, wait_for
 from logstore.testing.blocking_ports import BlockingObjects
 from logstore.testing.simulated_rows import SimulatedRows
 from logstore.testing.virtual_loop import VirtualClock
-from spark_source.rows import open_once
 from tests.simulation.tiers.leased_rows import SimulatedLeasedRows
 from tests.simulation.tiers.world import OUTSIDE, TierWorld
 
@@ -75,7 +75,7 @@ def staged(world: TierWorld) -> Iterator[None]:
             handler = _Alarms(world)
             logging.getLogger(name).addHandler(handler)
             stack.callback(logging.getLogger(name).removeHandler, handler)
-        replace(logstore.open, "Backends", backends)
+        replace(logstore.wiring, "Backends", backends)
         replace(logstore.history.delta, "Backends", backends)
         replace(logstore.clock, "time", _Time)
         replace(logstore.log.table, "threading", SimpleNamespace(Lock=TurnLock))

@@ -8,15 +8,15 @@ from deltalake import DeltaTable
 from logstore.errors import NotFound, Retryable
 from logstore.history.names import table_key
 from logstore.history.snapshot import CommitFacts, Snapshot
-from logstore.open import open_readable
 from logstore.pieces import TopicPartition
 from logstore.reader import LogReader
+from logstore.reading.survey import Survey
+from logstore.reading.task_rows import open_once, read_rows
+from logstore.wiring import open_readable
 from spark_source.compaction.edits import edited_ends
 from spark_source.compaction.session import RunOptions
 from spark_source.options import Mode, parse_options
 from spark_source.progress import Progress
-from spark_source.rows import open_once, read_rows
-from spark_source.survey import Survey
 from tests.spark_source.compaction.world import World
 
 ID = bytes(16)

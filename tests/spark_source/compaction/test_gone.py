@@ -7,9 +7,9 @@ import pytest
 from logstore.errors import Corrupt
 from logstore.pieces import Piece, TopicPartition
 from logstore.reader import SegmentGone
+from logstore.reading.tasks import Run
 from logstore.rows import PartitionRow, StretchRef
 from spark_source.compaction.gone import rest_of
-from spark_source.planning import Run
 
 ID = bytes(16)
 PIECE = Piece(ID, 0, 0, 1, 1, 10, 0, 1000)  # a hundred offsets a segment

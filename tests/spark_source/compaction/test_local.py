@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from logstore.reading.tasks import Run
 from spark_source.compaction.local import LocalCarrier
 from spark_source.compaction.plan import MoveTask, result_of
 from spark_source.compaction.session import RunOptions
-from spark_source.planning import Run
 from tests.spark_source.compaction.world import World
 
 

@@ -12,15 +12,15 @@ import pytest
 
 from logstore.errors import Refused
 from logstore.objects.directory import DirectoryStore
-from logstore.open import open_readable
 from logstore.pieces import Piece, TopicPartition
 from logstore.reader import LogReader, SegmentGone
+from logstore.reading.tasks import Run
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
+from logstore.wiring import open_readable
 from spark_source.compaction.gone import resolver
 from spark_source.compaction.plan import MoveTask, plan_moves
 from spark_source.compaction.task import run_task
-from spark_source.planning import Run
 from tests.spark_source.compaction.world import TIME_MS, World
 from tests.spark_source.places import raise_log_start
 

@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 from logstore.history.delta import Tables
 from logstore.history.names import table_key
 from logstore.history.snapshot import Snapshot
-from logstore.open import open_readable
 from logstore.reader import LogReader
 from logstore.records.crc32c import crc32c
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.rows import COMPACTION, CompactionRow, TableRow
+from logstore.wiring import open_readable
 from spark_source.compaction.commit import TableLog
 from spark_source.compaction.compactor import Compactor
 from spark_source.compaction.leased_rows import LeasedRows

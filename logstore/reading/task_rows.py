@@ -1,8 +1,8 @@
-"""Rows of a task: what tables hold, then segments, as Arrow batches of Spark's schema.
+"""Rows of a task: what tables hold, then segments, as Arrow batches of the columns asked for.
 
 Batches of one partition are gathered until decoding them together pays, and small results are put
 together, so that a segment of a thousand partitions does not become a thousand tiny Arrow batches.
-Runs in executors and touches nothing but objects.
+Touches nothing but objects: Spark's executors run it as it is.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import Corrupt, Refused
 from logstore.objects.store import BlockingObjectStore
-from logstore.open import open_objects
 from logstore.reader import FoundBatch, Piece, SegmentGone, read_batches
+from logstore.reading.missing import Missing
+from logstore.reading.range_rows import table_rows
+from logstore.reading.table_ranges import TableRange
+from logstore.reading.tasks import ReadTask, Run, Storage
 from logstore.records.arrow import decode_to_arrow
 from logstore.records.batch import CorruptBatch, read_header
-from spark_source.history import TableRange
-from spark_source.history_rows import table_rows
-from spark_source.missing import Missing
-from spark_source.options import Storage
-from spark_source.planning import ReadTask, Run
-from spark_source.worker_memory import settle
+from logstore.wiring import open_objects
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +35,7 @@ GATHERED_BYTES_MAX = 32 * MiB
 """Stored bytes kept until they are decoded; bounds a task's memory, with a few segments more."""
 
 PIECES_TOLD = 5  # in one error
-WHAT_TO_DO = "see what the log holds with: logstore inspect; go on above it by startingOffsets"
+WHAT_TO_DO = "see what the log holds with: logstore inspect; begin above it to read the rest"
 
 PLACE = ("topic", "partition")
 _Stretch = tuple[bytes, int, int]
@@ -55,7 +53,6 @@ def read_rows(
 
     `missing` is asked when an object is gone; without it that is an error.
     """
-    settle()
     yield from _joined(_TaskRows(store, topics, columns, missing).of(task))
 
 

@@ -2,8 +2,8 @@
 
 Safety rule 6: an absent segment is neither a tail nor an end. Its offsets have moved to the topic's
 table, or they, or the topic, went by retention, or nothing of this task lay in it, or it should be
-there. A data file of a table that is gone was merged into others. Runs in executors, which know the
-log's URL and nothing else.
+there. A data file of a table that is gone was merged into others. Spark's executors run it, which
+know the log's URL and nothing else.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,14 +13,16 @@ from typing import Protocol
 
 from logstore.errors import Corrupt, Refused
 from logstore.history.snapshot import Snapshot
-from logstore.open import open_readable
 from logstore.pieces import Piece, TopicPartition
 from logstore.reader import LogReader, SegmentGone
+from logstore.reading.snapshots import OpenTables, Snapshots, open_tables
+from logstore.reading.table_ranges import TableRange, table_range
+from logstore.reading.tasks import Run, Storage
 from logstore.rows import PartitionRow
-from spark_source.history import TableRange, table_range
-from spark_source.options import Storage
-from spark_source.planning import Run
-from spark_source.tables import OpenTables, Snapshots, open_tables
+from logstore.wiring import open_readable
+
+REMEDY = "to go on with what is left, set failOnDataLoss to false"
+"""What Spark's users can do about records that are gone; other readers have other ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class NewestTables(Protocol):
 class Resolver:
     """`Missing` for one task; opens registry and tables only when they are needed.
 
-    `topics` are names by id.
+    `topics` are names by id. `remedy` ends the error about records that are gone.
     """
 
     def __init__(
@@ -73,12 +75,14 @@ class Resolver:
         topics: Mapping[bytes, str],
         *,
         fail_on_data_loss: bool,
+        remedy: str = REMEDY,
         open_tables: OpenTables = open_tables,
     ) -> None:
         self._url = url
         self._storage = dict(storage)
         self._topics = topics
         self._fail_on_data_loss = fail_on_data_loss
+        self._remedy = remedy
         self._snapshots = Snapshots(lambda: open_tables(url, self._storage))
 
     def segment(self, run: Run, gone: SegmentGone, reached: Mapping[Piece, int]) -> Rest:
@@ -95,7 +99,11 @@ class Resolver:
         try:
             rows = LogReader(log)
             yield Search(
-                rows, self._snapshots, self._topics, fail_on_data_loss=self._fail_on_data_loss
+                rows,
+                self._snapshots,
+                self._topics,
+                fail_on_data_loss=self._fail_on_data_loss,
+                remedy=self._remedy,
             )
         finally:
             log.close()
@@ -111,11 +119,13 @@ class Search:
         topics: Mapping[bytes, str],
         *,
         fail_on_data_loss: bool,
+        remedy: str = REMEDY,
     ) -> None:
         self._rows = rows
         self._tables = tables
         self._topics = topics
         self._fail_on_data_loss = fail_on_data_loss
+        self._remedy = remedy
         self._snapshots: dict[bytes, Snapshot | None] = {}
 
     def segment(self, run: Run, gone: SegmentGone, reached: Mapping[Piece, int]) -> Rest:
@@ -163,8 +173,7 @@ class Search:
             why = "topic was deleted" if row is None else f"log start is {log_start} now"
             raise Refused(
                 f"records of this query are gone: topic={self._topics[key.topic_id]} "
-                f"partition={key.partition} offset={start}: {why}; to go on with what is left, "
-                "set failOnDataLoss to false"
+                f"partition={key.partition} offset={start}: {why}; {self._remedy}"
             )
         return max(start, log_start)
 

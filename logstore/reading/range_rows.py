@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from logstore.errors import Corrupt, NotFound
 from logstore.history.read import read_rows
 from logstore.objects.store import BlockingObjectStore
-from spark_source.history import TableRange
+from logstore.reading.table_ranges import TableRange
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""What a driver knows of the log it reads: topics, extents, where ranges lie. Retries for it.
+"""What a planner knows of the log it reads: topics, extents, where ranges lie. Retries for it.
 
 Made in the process that asks and never pickled. An error that leaves here ends the query, so what
 may pass is asked again first. While nothing is written it asks ever more rarely, up to a second
@@ -9,23 +9,22 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from logstore.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.errors import Denied, OutcomeUnknown, Retryable
 from logstore.history.snapshot import Snapshot
-from logstore.open import ReadableLog, open_readable
 from logstore.perform import back_off_seconds
 from logstore.pieces import Cut
 from logstore.reader import LogReader, PartitionView, Piece, TopicPartition, Trimmed
+from logstore.reading.extents import Extent, Extents, Range, TopicExtent
+from logstore.reading.range_rows import offset_for_time
+from logstore.reading.snapshots import OpenTables, Snapshots, open_tables
+from logstore.reading.table_ranges import TableRange, table_range
+from logstore.reading.tasks import Places
 from logstore.rows import TableRow, TopicRow
+from logstore.wiring import ReadableLog, open_readable
 from logstore.witnesses import TopicFate
-from spark_source.choices import TopicChoice
-from spark_source.history import TableRange, table_range
-from spark_source.history_rows import offset_for_time
-from spark_source.offsets import Extent, Extents, Range, TopicExtent
-from spark_source.planning import Places
-from spark_source.tables import OpenTables, Snapshots, open_tables
 
 T = TypeVar("T")
 
@@ -40,13 +39,25 @@ REGISTRY_INTERVAL_S = 5.0
 POLL_FIRST_S, POLL_MAX_S, POLL_GROWTH = 0.01, 1.0, 1.25
 
 
+class TopicFilter(Protocol):
+    """Which topics, and which of their partitions, a reader wants."""
+
+    def of(self, existing: Iterable[str]) -> list[str]:
+        """Those of the existing topics that are wanted."""
+        ...
+
+    def means_partition(self, topic: str, partition: int) -> bool:
+        """Of a topic that is wanted."""
+        ...
+
+
 class Survey:
     """Topics of one log. Not for several threads at once."""
 
     def __init__(
         self,
         url: str,
-        topics: TopicChoice,
+        topics: TopicFilter,
         storage: Mapping[str, str] | None = None,
         *,
         clock: Clock | None = None,

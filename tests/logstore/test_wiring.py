@@ -16,9 +16,9 @@ from logstore.errors import Invalid, LogstoreError, Refused
 from logstore.initialise import Surroundings, initialise
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.s3_options import S3Location
-from logstore.open import OpenLog, open_log, open_objects, open_readable
 from logstore.registry.store import RowAbsent
 from logstore.rows import CLUSTER
+from logstore.wiring import OpenLog, open_log, open_objects, open_readable
 from tests.servers.buckets import new_location, s3_client
 from tests.servers.locked_moto import aws_environment, locked_moto
 from tests.servers.tables import new_table_url
