@@ -156,7 +156,9 @@ class SparkStream(Spark):
         for partition, offset, _ in sorted(rows):
             expected = self._next.get(partition, 0)
             expected = min(offset, history.first_kept(partition, expected))
-            is_dropped = expected < offset <= history.start_asked(partition)
+            # Below what was asked to be deleted nothing need be there; above it, rows of edits.
+            kept = max(expected, history.start_asked(partition))
+            is_dropped = expected < offset <= history.first_kept(partition, kept)
             may_skip = not self._options.fail_on_data_loss or partition not in self._next
             if offset != expected and not (is_dropped and (may_skip or self.world.disasters)):
                 self.world.violate(
