@@ -26,9 +26,6 @@ from spark_source.offsets import Position
 logger = logging.getLogger(__name__)
 
 OFFSET_COMMIT, FIND_COORDINATOR = 8, 10
-BATCHED_FROM = 4
-"""The version of FindCoordinator that asks for several keys at once."""
-
 GROUP = 0
 TIMEOUT_S = 3.0
 BROKERS_ASKED_MAX = 3
@@ -112,10 +109,8 @@ class GroupCommits:
 
     def _ask_for_coordinator(self, address: Address) -> Address:
         with Connection.open(*address, self._timeout_s) as connection:
-            version = connection.version(FIND_COORDINATOR)
             request = FindCoordinatorRequest(self._group, GROUP, [self._group])
-            response = connection.call(FIND_COORDINATOR, request, version)
-        found = response.coordinators[0] if version >= BATCHED_FROM else response
+            (found,) = connection.call(FIND_COORDINATOR, request).coordinators
         if found.error_code:
             raise Retryable(
                 f"no coordinator: group={self._group} error={error_name(found.error_code)}"

@@ -4,11 +4,15 @@
 
 Needs the `test` extra. The output is committed; a test regenerates it and compares. To speak one
 more API, add a line to `APIS` and run this.
+
+The committed files hold what a broker needs (decode requests and encode responses in every version)
+and what our own client needs (encode requests and decode responses in the versions it sends).
+`rest` generates the other half of the codec; `tools/full_wire.py` compiles it for tests.
 """
 
 import argparse
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,40 +26,42 @@ class Api(NamedTuple):
     key: int
     module: str
     versions: range
+    """Served by our broker."""
+    sent: tuple[int, ...] = ()
+    """Sent by our own client. Append a newer version; a released one stays for older brokers."""
 
 
-APIS = [  # key, kio's module, versions that Apache Kafka 4.1 speaks
-    Api(0, "produce", range(3, 14)),
-    Api(1, "fetch", range(4, 19)),
-    Api(2, "list_offsets", range(1, 11)),
-    Api(3, "metadata", range(14)),
-    Api(8, "offset_commit", range(2, 10)),
-    Api(9, "offset_fetch", range(1, 10)),
-    Api(10, "find_coordinator", range(7)),
+APIS = [  # key, kio's module, versions that Apache Kafka 4.1 speaks, versions our client sends
+    Api(0, "produce", range(3, 14), (11,)),
+    Api(1, "fetch", range(4, 19), (12,)),
+    Api(2, "list_offsets", range(1, 11), (10,)),
+    Api(3, "metadata", range(14), (13,)),
+    Api(8, "offset_commit", range(2, 10), (9,)),
+    Api(9, "offset_fetch", range(1, 10), (9,)),
+    Api(10, "find_coordinator", range(7), (6,)),
     Api(11, "join_group", range(10)),
     Api(12, "heartbeat", range(5)),
     Api(13, "leave_group", range(6)),
     Api(14, "sync_group", range(6)),
-    Api(15, "describe_groups", range(7)),
-    Api(16, "list_groups", range(6)),
-    Api(18, "api_versions", range(5)),
-    Api(19, "create_topics", range(2, 8)),
-    Api(20, "delete_topics", range(1, 7)),
+    Api(15, "describe_groups", range(7), (6,)),
+    Api(16, "list_groups", range(6), (5,)),
+    Api(18, "api_versions", range(5), (0, 4)),
+    Api(19, "create_topics", range(2, 8), (7,)),
+    Api(20, "delete_topics", range(1, 7), (6,)),
     Api(21, "delete_records", range(3)),
-    Api(22, "init_producer_id", range(6)),
+    Api(22, "init_producer_id", range(6), (5,)),
     Api(23, "offset_for_leader_epoch", range(2, 5)),
     Api(32, "describe_configs", range(1, 5)),
-    Api(37, "create_partitions", range(4)),
-    Api(42, "delete_groups", range(3)),
-    Api(43, "elect_leaders", range(3)),
-    Api(44, "incremental_alter_configs", range(2)),
-    Api(45, "alter_partition_reassignments", range(2)),
+    Api(37, "create_partitions", range(4), (3,)),
+    Api(42, "delete_groups", range(3), (2,)),
+    Api(43, "elect_leaders", range(3), (2,)),
+    Api(44, "incremental_alter_configs", range(2), (1,)),
+    Api(45, "alter_partition_reassignments", range(2), (1,)),
     Api(46, "list_partition_reassignments", range(1)),
     Api(47, "offset_delete", range(1)),
     Api(60, "describe_cluster", range(3)),
     Api(75, "describe_topic_partitions", range(1)),
 ]
-HEADERS = {"request_header": range(1, 3), "response_header": range(2)}
 
 DIRECTORY = Path(__file__).parent.parent / "logstore" / "wire" / "messages"
 
@@ -72,6 +78,7 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 '''
 _PRIMITIVES = "logstore.wire.primitives"
+_MESSAGES = "logstore.wire.messages"
 
 
 def main() -> None:
@@ -88,46 +95,76 @@ def generate() -> dict[str, str]:
     files = {}
     flexible = {}
     for api in APIS:
-        request = read_message(api.module, "request", api.versions)
-        taken = frozenset(shape.name for shape in request.shapes)
-        response = read_message(api.module, "response", api.versions, taken)
-        flexible[api.key] = flexible_from(request)
-        files[f"{api.module}.py"] = _module(f"Kafka's {_title(api.module)}", [request, response])
-    for module, versions in HEADERS.items():
-        header = read_message(module, "header", versions)
-        files[f"{module}.py"] = _module(f"Kafka's {_title(module)}", [header])
+        messages = _read(api)
+        flexible[api.key] = flexible_from(messages[0])
+        tables = {
+            "DECODE_REQUEST": api.versions,
+            "ENCODE_REQUEST": api.sent,
+            "DECODE_RESPONSE": api.sent,
+            "ENCODE_RESPONSE": api.versions,
+        }
+        files[f"{api.module}.py"] = _module(api, messages, tables, _classes(messages))
     files["index.py"] = _index(flexible)
     return files
 
 
-def _module(title: str, messages: list[Message]) -> str:
+def rest(api: Api) -> str:
+    """Text of a module with what the committed one leaves out; it uses the committed classes."""
+    messages = _read(api)
+    versions = [version for version in api.versions if version not in api.sent]
+    tables = {"ENCODE_REQUEST": versions, "DECODE_RESPONSE": versions}
+    return _module(api, messages, tables, [])
+
+
+def _read(api: Api) -> list[Message]:
+    request = read_message(api.module, "request", api.versions)
+    taken = frozenset(shape.name for shape in request.shapes)
+    return [request, read_message(api.module, "response", api.versions, taken)]
+
+
+def _module(
+    api: Api, messages: list[Message], tables: Mapping[str, Sequence[int]], classes: list[str]
+) -> str:
+    """`tables`: the versions of each table; `classes`: empty if the committed ones are used."""
     functions = Functions()
-    shapes = [shape for message in messages for shape in message.shapes]
-    by_name = {shape.name: shape for shape in shapes}
-    tables = []
-    for message in messages:
-        views = any(root.holds_records for root in message.roots.values())
-        decoders = Decoders(functions, by_name, views)
-        encoders = Encoders(functions, split_records=message.role == "response")
-        roots = message.roots.items()
-        decode = {version: decoders.root(root, version) for version, root in roots}
-        encode = {version: encoders.root(root, version) for version, root in roots}
-        name = next(iter(message.roots.values())).name
-        tables += [
-            _table(f"DECODE_{message.role.upper()}", f"Decode[{name}]", decode),
-            _table(f"ENCODE_{message.role.upper()}", f"Encode[{name}]", encode),
-        ]
-    split = {name for m in messages if m.role == "response" for name in (s.name for s in m.shapes)}
-    classes = [_class(shape, shape.name in split) for shape in shapes]
+    shapes = {shape.name: shape for message in messages for shape in message.shapes}
+    ends = [
+        _table(name, versions, message, functions, shapes)
+        for message in messages
+        for name, versions in tables.items()
+        if name.endswith(message.role.upper())
+    ]
     structs = "\n".join(f"{name} = {text}" for name, text in sorted(functions.structs.items()))
     body = "\n\n\n".join([*classes, *functions.text])
-    tail = "\n\n".join(tables)
-    imports = _imports(body + structs + tail)
+    tail = "\n\n".join(ends)
+    text = body + structs + tail
+    imports = _imports(text, () if classes else shapes, f"{_MESSAGES}.{api.module}")
+    title = f"Kafka's {_title(api.module)}"
     return f"{_HEADER.format(title=title)}\n{imports}\n\n{structs}\n\n\n{body}\n\n\n{tail}\n"
 
 
-def _imports(text: str) -> str:
-    """Import just the names that `text` uses."""
+def _table(
+    name: str,
+    versions: Sequence[int],
+    message: Message,
+    functions: Functions,
+    shapes: dict[str, Shape],
+) -> str:
+    writer: Decoders | Encoders
+    if name.startswith("DECODE"):
+        views = any(root.holds_records for root in message.roots.values())
+        writer = Decoders(functions, shapes, views)
+    else:
+        writer = Encoders(functions, split_records=message.role == "response")
+    made = {version: writer.root(message.roots[version], version) for version in versions}
+    root = next(iter(message.roots.values())).name
+    rows = [f"    {version}: {function}," for version, function in made.items()]
+    kind = name.partition("_")[0].capitalize()
+    return "\n".join([f"{name}: dict[int, {kind}[{root}]] = {{", *rows, "}"])
+
+
+def _imports(text: str, classes: Iterable[str], module: str) -> str:
+    """Import just the names that `text` uses: of `classes`, which are in `module`, and others."""
 
     def used(names: Iterable[str]) -> list[str]:
         return [name for name in names if re.search(rf"\b{name}\b", text)]
@@ -138,9 +175,17 @@ def _imports(text: str) -> str:
     lines = ["from struct import Struct"] if used(["Struct"]) else []
     lines += ["from typing import Any"] if used(["Any"]) else []
     lines += ["", f"from {_PRIMITIVES} import (", *(f"    {name}," for name in names), ")"]
+    if taken := used(classes):
+        lines += [f"from {module} import (", *(f"    {name}," for name in taken), ")"]
     if used(["new"]):
         lines += ["", "new = object.__new__"]
     return "\n".join(lines)
+
+
+def _classes(messages: list[Message]) -> list[str]:
+    split = {shape.name for m in messages if m.role == "response" for shape in m.shapes}
+    shapes = [shape for message in messages for shape in message.shapes]
+    return [_class(shape, shape.name in split) for shape in shapes]
 
 
 def _class(shape: Shape, split_records: bool) -> str:
@@ -183,18 +228,13 @@ def _annotation(field: Field, split_records: bool) -> str:
     return f"{inner} | None" if field.nullable or absent else inner
 
 
-def _table(name: str, annotation: str, functions: dict[int, str]) -> str:
-    rows = [f"    {version}: {function}," for version, function in functions.items()]
-    return "\n".join([f"{name}: dict[int, {annotation}] = {{", *rows, "}"])
-
-
 def _index(flexible: dict[int, int | None]) -> str:
     lines = [_HEADER.format(title="Kafka's API keys we have messages for"), "APIS = ("]
-    lines.append("    # key, module, name, first version, last version, first flexible version")
+    lines.append("    # key, module, name, versions served: first, last, flexible; versions sent")
     for api in APIS:
         row = (api.key, api.module, _title(api.module), api.versions[0], api.versions[-1])
         cells = ", ".join(literal(cell) for cell in row)
-        lines.append(f"    ({cells}, {flexible[api.key]}),")
+        lines.append(f"    ({cells}, {flexible[api.key]}, {api.sent}),")
     return "\n".join([*lines, ")", ""])
 
 

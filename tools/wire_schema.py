@@ -83,7 +83,7 @@ class Shape:
 @dataclasses.dataclass(frozen=True, slots=True)
 class Message:
     role: str
-    """request, response or header."""
+    """request or response."""
     roots: dict[int, Layout]
     shapes: list[Shape]
     """Inner structs first."""
@@ -112,10 +112,9 @@ def flexible_from(message: Message) -> int | None:
 
 def _read_root(module: str, role: str, version: int) -> Layout:
     source = importlib.import_module(f"kio.schema.{module}.v{version}.{role}")
-    ending = {"request": "Request", "response": "Response", "header": "Header"}[role]
-    wanted = module.replace("_", "") + ("" if role == "header" else role)
+    wanted = module.replace("_", "") + role
     for name, value in vars(source).items():
-        if value.__class__ is type and name.endswith(ending) and name.lower() == wanted:
+        if value.__class__ is type and name.endswith(role.capitalize()) and name.lower() == wanted:
             return _read_layout(value)
     raise LookupError(f"no {role} in {source.__name__}")
 
@@ -135,15 +134,13 @@ def _read_field(entity: type, field: "dataclasses.Field[object]", flexible: bool
     kafka_type: str = field.metadata.get("kafka_type", "struct")
     kind = WIRE_CODE.get(kafka_type, kafka_type)
     tag: int | None = field.metadata.get("tag")
-    # Apache keeps client_id a legacy string in the flexible header: RequestHeader.json says why.
-    legacy = entity.__name__ == "RequestHeader" and field.name == "client_id"
     return Field(
         name=field.name + ("_ms" if kafka_type in _MILLISECOND_TYPES else ""),
         kind=kind,
         array=array,
         nullable=nullable and (array or kind in ("string", "bytes", "records", "struct")),
         tag=tag,
-        compact=flexible and not legacy,
+        compact=flexible,
         layout=_read_layout(inner) if kafka_type == "struct" else None,
         default=_default(field, kind, array, nullable, kafka_type),
     )

@@ -48,8 +48,7 @@ from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.store import Row, Term
 from logstore.trimming import Trimmer, only
-from logstore.wire.apis import APIS, encode_request_frame
-from logstore.wire.client import Connection
+from logstore.wire.apis import encode_request_frame
 from logstore.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from logstore.wire.messages.produce import (
     PartitionProduceData,
@@ -57,6 +56,7 @@ from logstore.wire.messages.produce import (
     TopicProduceData,
 )
 from logstore.wiring import OpenLog
+from tools.full_wire import APIS, Connection
 
 DAYS, PARTITIONS, PRODUCERS_A_MINUTE = 3, 10, 30
 DAY_MINUTES, HOUR_MINUTES, AWAY_EVERY_MINUTES, MINUTE_MS = 1440, 60, 360, 60_000

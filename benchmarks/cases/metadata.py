@@ -15,8 +15,9 @@ from benchmarks.cpu import cpu_ms
 from benchmarks.load import new_topic
 from benchmarks.options import Options
 from benchmarks.peers.server import Server
-from logstore.wire.apis import APIS, encode_request_frame
+from logstore.wire.apis import encode_request_frame
 from logstore.wire.messages.metadata import MetadataRequest
+from tools.full_wire import APIS
 
 PARTITIONS, TOPICS = 10_000, 10
 VERSION, ASKED = 12, 200

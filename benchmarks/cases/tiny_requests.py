@@ -15,12 +15,13 @@ from benchmarks.options import Options
 from benchmarks.peers.server import Server
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
-from logstore.wire.apis import APIS, encode_request_frame
+from logstore.wire.apis import encode_request_frame
 from logstore.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
 )
+from tools.full_wire import APIS
 
 CONNECTIONS, DEPTH, REQUESTS = 16, 100, 300_000
 VERSION = 9

@@ -21,11 +21,14 @@ their default, encoding leaves them out. A tagged struct that is absent is None.
 On hot paths build messages by position, or set attributes: Python pays four times as much for a
 class called with keywords.
 
-`index` says what can be encoded and decoded; what a broker advertises is the broker's decision.
+`index` says what can be encoded and decoded: requests are decoded and responses encoded in every
+version from `version_min` to `version_max`, requests are encoded and responses decoded in
+`versions_sent` alone, those of our own client. What a broker advertises is the broker's decision.
 Message modules are imported when first used.
 """
 
 import importlib
+from collections.abc import Mapping, Sequence
 from struct import Struct, error
 from typing import Any, Final
 
@@ -60,6 +63,7 @@ class Api:
         "name",
         "version_max",
         "version_min",
+        "versions_sent",
     )
 
     def __init__(
@@ -70,6 +74,7 @@ class Api:
         version_min: int,
         version_max: int,
         flexible_from: int | None,
+        versions_sent: Sequence[int],
     ) -> None:
         self.key = key
         self.module = module
@@ -77,17 +82,25 @@ class Api:
         self.version_min = version_min
         self.version_max = version_max
         self.flexible_from = flexible_from
-        self._decode_request = _Versions(module, "DECODE_REQUEST")
-        self._encode_request = _Versions(module, "ENCODE_REQUEST")
-        self._decode_response = _Versions(module, "DECODE_RESPONSE")
-        self._encode_response = _Versions(module, "ENCODE_RESPONSE")
-
-    def has(self, version: int) -> bool:
-        return self.version_min <= version <= self.version_max
+        self.versions_sent = versions_sent
+        self._decode_request = _Versions(self, "DECODE_REQUEST")
+        self._encode_request = _Versions(self, "ENCODE_REQUEST")
+        self._decode_response = _Versions(self, "DECODE_RESPONSE")
+        self._encode_response = _Versions(self, "ENCODE_RESPONSE")
 
     def is_flexible(self, version: int) -> bool:
         """Also for versions beyond ours: ApiVersions must answer those."""
         return self.flexible_from is not None and version >= self.flexible_from
+
+    def newest_sent(self, low: int, high: int) -> int | None:
+        """The newest version of our client within `low` to `high`, both included."""
+        return max((v for v in self.versions_sent if low <= v <= high), default=None)
+
+    def table(self, name: str) -> Mapping[int, Any]:
+        """The functions of one direction by version; `name` is DECODE_REQUEST, ENCODE_REQUEST, …"""
+        module = importlib.import_module(f"logstore.wire.messages.{self.module}")
+        table: dict[int, Any] = getattr(module, name)
+        return table
 
     def decode_request(
         self, version: int, buf: Buffer, at: int = 0, count_max: int = ARRAY_COUNT_MAX
@@ -95,22 +108,21 @@ class Api:
         """The request that starts at byte `at`; bytes after it are ignored, as Kafka does.
 
         `count_max` bounds every single array. Raises `DecodeError` for anything malformed,
-        `Invalid` for a version that `has` denies.
+        `Invalid` for a version outside `version_min` to `version_max`.
         """
         return self._decode_request[version](buf, at, len(buf), count_max)[0]
 
     def decode_response(
         self, version: int, buf: Buffer, at: int = 0, count_max: int = ARRAY_COUNT_MAX
     ) -> Any:
-        """As `decode_request`, but trailing bytes are an error: they betray a broker's mistake."""
+        """As `decode_request`, but trailing bytes are an error: they betray a broker's mistake.
+
+        Raises `Invalid` for a version that is not in `versions_sent`.
+        """
         response, stop = self._decode_response[version](buf, at, len(buf), count_max)
         if stop != len(buf):
             raise DecodeError(f"{self.name} v{version} response ends at byte={stop} of {len(buf)}")
         return response
-
-    def encode_request(self, version: int, request: Any, parts: list[Buffer]) -> None:
-        """Append the buffers of `request` to `parts`."""
-        _encode(self._encode_request[version], request, bytearray(), parts)
 
     def encode_response(self, version: int, response: Any, parts: list[Buffer]) -> None:
         """Append the buffers of `response` to `parts`: small fields gathered, large records as is.
@@ -121,19 +133,19 @@ class Api:
 
 
 class _Versions(dict[int, Any]):
-    """One table of a message module by version, empty until its module is first needed."""
+    """One table of an API by version, empty until it is first needed."""
 
-    def __init__(self, module: str, table: str) -> None:
+    def __init__(self, api: Api, table: str) -> None:
         super().__init__()
-        self._module = module
+        self._api = api
         self._table = table
 
     def __missing__(self, version: int) -> Any:
-        module = importlib.import_module(f"logstore.wire.messages.{self._module}")
-        self.update(getattr(module, self._table))
+        self.update(self._api.table(self._table))
         found = self.get(version)
         if found is None:
-            raise Invalid(f"no such version: api={self._module} version={version}")
+            what = self._table.lower().replace("_", " ")
+            raise Invalid(f"cannot {what}: no such version: api={self._api.name} version={version}")
         return found
 
 
@@ -172,7 +184,10 @@ def decode_request_header(frame: memoryview) -> tuple[int, int, int, str | None,
 def encode_request_frame(
     correlation_id: int, api: Api, version: int, client_id: str | None, request: Any
 ) -> list[Buffer]:
-    """A whole request, size included, for a client to send."""
+    """A whole request, size included, for a client to send; `version` is in `api.versions_sent`.
+
+    Raises `Invalid` for another version, and for a value that the version cannot carry.
+    """
     name = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(name)
     out = bytearray(4)

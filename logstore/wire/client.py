@@ -10,9 +10,9 @@ wire closes the connection: an answer that comes late would be taken for the nex
 """
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from logstore.clock import Clock, SystemClock
 from logstore.errors import Invalid, LogstoreError, OutcomeUnknown, Retryable
@@ -38,6 +38,9 @@ _CLIENT_VERSION = "0.1.0"
 
 class Connection:
     """A connection to one broker. `timeout_s` bounds each call as a whole. Not thread-safe."""
+
+    apis: ClassVar[Mapping[int, Api]] = APIS
+    """What it can send: `versions_sent` of each."""
 
     def __init__(
         self,
@@ -85,13 +88,13 @@ class Connection:
 
     def negotiate(self) -> dict[int, tuple[int, int]]:
         """Ask for the broker's versions, falling back once as KIP-511 says; kept in `versions`."""
-        api = APIS[API_VERSIONS_KEY]
+        api = self._api(API_VERSIONS_KEY)
         request = ApiVersionsRequest(_CLIENT_SOFTWARE, _CLIENT_VERSION)
         response = self._exchange(api, api.version_max, request)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            told = {item.api_key: item for item in response.api_keys}.get(API_VERSIONS_KEY)
-            version = min(api.version_max, told.max_version) if told else 0
-            response = self._exchange(api, version, request)
+            served = {item.api_key: item for item in response.api_keys}.get(API_VERSIONS_KEY)
+            version = api.newest_sent(0, served.max_version) if served else 0
+            response = self._exchange(api, version or 0, request)
         if response.error_code:
             raise Invalid(f"broker refuses ApiVersions: error={_error_name(response.error_code)}")
         self.versions = {
@@ -101,27 +104,26 @@ class Connection:
 
     def version(self, key: int) -> int:
         """The newest version of `key` that both sides speak; raises `Invalid` if there is none."""
-        api = _api(key)
+        api = self._api(key)
         low, high = (self.versions or self.negotiate()).get(key, (0, -1))
-        best = min(high, api.version_max)
-        if best < max(low, api.version_min):
+        newest = api.newest_sent(low, high)
+        if newest is None:
             raise Invalid(
                 f"no common version of {api.name}: broker={low}-{high} "
-                f"ours={api.version_min}-{api.version_max}"
+                f"ours={','.join(map(str, api.versions_sent)) or 'none'}"
             )
-        return best
+        return newest
 
     def call(self, key: int, request: Any, version: int | None = None) -> Any:
         """Send `request` and wait for its response; without `version`, the newest common one."""
-        return self._exchange(_api(key), self.version(key) if version is None else version, request)
+        chosen = self.version(key) if version is None else version
+        return self._exchange(self._api(key), chosen, request)
 
-    def send_raw(self, data: bytes) -> None:
-        """Send bytes as they are, frame size included if there is to be one."""
-        self._send([data], self._deadline())
-
-    def read_frame(self) -> memoryview:
-        """The next frame, without its size. Raises `OutcomeUnknown` if none comes in time."""
-        return self._read_frame(self._deadline())
+    def _api(self, key: int) -> Api:
+        api = self.apis.get(key)
+        if api is None:
+            raise Invalid(f"no messages for api_key={key}")
+        return api
 
     def _exchange(self, api: Api, version: int, request: Any) -> Any:
         self._correlation_id = (self._correlation_id + 1) % _CORRELATION_IDS
@@ -193,13 +195,6 @@ class Connection:
 
 
 _UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
-
-
-def _api(key: int) -> Api:
-    api = APIS.get(key)
-    if api is None:
-        raise Invalid(f"no messages for api_key={key}")
-    return api
 
 
 def _error_name(code: int) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from broker.authorizer import AllowAll
-from logstore.wire.client import Connection
 from tests.broker.running import Running, running_broker
+from tools.full_wire import Connection
 
 
 @pytest.fixture(scope="module")

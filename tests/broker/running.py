@@ -51,6 +51,7 @@ from logstore.wire.messages.produce import (
     TopicProduceData,
 )
 from logstore.wiring import OpenLog, open_tables
+from tools import full_wire
 
 T = TypeVar("T")
 
@@ -263,8 +264,8 @@ class Running:
         self._loop.call_soon_threadsafe(look)
         done.result(2 * DEADLINE_S)
 
-    def connect(self) -> Connection:
-        return Connection.open("127.0.0.1", self.listener.port, DEADLINE_S)
+    def connect(self) -> full_wire.Connection:
+        return full_wire.Connection.open("127.0.0.1", self.listener.port, DEADLINE_S)
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, done in the broker's thread."""

@@ -3,11 +3,11 @@
 import pytest
 
 from broker.handlers.table import HANDLERS
-from logstore.wire.apis import APIS, decode_response_header, encode_request_frame
-from logstore.wire.client import Connection
+from logstore.wire.apis import decode_response_header, encode_request_frame
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.broker.running import API_VERSIONS, PRODUCE
+from tools.full_wire import APIS, Connection
 
 
 @pytest.mark.parametrize("version", range(5))

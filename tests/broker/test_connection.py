@@ -9,8 +9,7 @@ import pytest
 
 from broker.slow_readers import UNSENT_BYTES_MAX
 from logstore.errors import LogstoreError, OutcomeUnknown
-from logstore.wire.apis import APIS, decode_response_header, encode_request_frame
-from logstore.wire.client import Connection
+from logstore.wire.apis import decode_response_header, encode_request_frame
 from logstore.wire.messages.api_versions import ApiVersionsRequest
 from logstore.wire.messages.fetch import FetchResponse
 from logstore.wire.messages.metadata import MetadataRequest
@@ -28,6 +27,7 @@ from tests.broker.running import (
     produce_request,
     running_broker,
 )
+from tools.full_wire import APIS, Connection
 
 VERSION = {PRODUCE: 9, FETCH: 12, METADATA: 9, API_VERSIONS: 3}
 

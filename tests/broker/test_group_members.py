@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from broker.groups.group import Member
-from logstore.wire.client import Connection
+from logstore.wire.apis import encode_request_frame
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_groups import DescribeGroupsRequest
 from logstore.wire.messages.join_group import JoinGroupResponse
@@ -29,6 +29,7 @@ from tests.broker.group_calls import (
     sync,
 )
 from tests.broker.running import METADATA, Running, batch_of, produce, running_broker
+from tools.full_wire import APIS, Connection
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +165,6 @@ def test_a_member_whose_connection_breaks_is_not_waited_for_for_ever(running: Ru
 
 
 def _frame_of_join(group: str) -> bytes:
-    from logstore.wire.apis import APIS, encode_request_frame
 
     frame = encode_request_frame(1, APIS[JOIN_GROUP], 3, "raw", join_request(group))
     return b"".join(bytes(part) for part in frame)

@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from broker.groups.coordinator import Coordinator
-from logstore.wire.apis import APIS, decode_response_header, encode_request_frame
-from logstore.wire.client import Connection
+from logstore.wire.apis import decode_response_header, encode_request_frame
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.delete_groups import DeleteGroupsRequest
 from logstore.wire.messages.offset_commit import (
@@ -42,6 +41,7 @@ from tests.broker.group_calls import (
     sync,
 )
 from tests.broker.running import Running
+from tools.full_wire import APIS, Connection
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,7 @@ from logstore.errors import OutcomeUnknown
 from logstore.records.batch import HEADER, check_crc, read_header
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
-from logstore.wire.apis import APIS, decode_response_header, encode_request_frame
-from logstore.wire.client import Connection
+from logstore.wire.apis import decode_response_header, encode_request_frame
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.produce import (
     PartitionProduceData,
@@ -25,6 +24,7 @@ from tests.broker.running import (
     produce_request,
     running_broker,
 )
+from tools.full_wire import APIS, Connection
 
 HOUR_MS = 3_600_000
 

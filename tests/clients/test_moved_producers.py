@@ -16,7 +16,6 @@ from confluent_kafka.cimpl import NewTopic
 
 from logstore.records.batch import check_batch
 from logstore.records.decode import decode_records
-from logstore.wire.client import Connection
 from logstore.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -25,6 +24,7 @@ from logstore.wire.messages.alter_partition_reassignments import (
 from logstore.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from logstore.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.clients.two_brokers import known_everywhere, two_brokers
+from tools.full_wire import Connection
 
 pytestmark = pytest.mark.clients
 

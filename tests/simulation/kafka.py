@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from logstore.log.log import Log
 from logstore.testing.history import Partition
 from logstore.testing.simulated_network import Name, SimulatedTransport
-from logstore.wire.apis import APIS, Api, decode_response_header, encode_request_frame
+from logstore.wire.apis import Api, decode_response_header, encode_request_frame
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.metadata import MetadataRequest
+from tools.full_wire import APIS
 
 if TYPE_CHECKING:
     from tests.simulation.served import ServedBroker

@@ -18,7 +18,6 @@ from logstore.wire.messages.offset_commit import (
 )
 
 API_VERSIONS, FIND_COORDINATOR, OFFSET_COMMIT = 18, 10, 8
-BATCHED_FROM = 4
 
 
 class ScriptedBroker:
@@ -36,18 +35,18 @@ class ScriptedBroker:
         self.finds = 0
         self.commits: list[OffsetCommitRequest] = []
 
-    def answer(self, key: int, version: int, request: Any) -> Any:
+    def answer(self, key: int, request: Any) -> Any:
         self.was_asked.set()
         self.speaks.wait()
         if key == API_VERSIONS:
             keys = [
-                ApiVersion(API_VERSIONS, 0, 3),
+                ApiVersion(API_VERSIONS, 0, 4),
                 ApiVersion(FIND_COORDINATOR, 0, self.find_version_max),
-                ApiVersion(OFFSET_COMMIT, 2, 8),
+                ApiVersion(OFFSET_COMMIT, 2, 9),
             ]
             return ApiVersionsResponse(0, keys)
         if key == FIND_COORDINATOR:
-            return self._find(version, request.coordinator_keys)
+            return self._find(request.coordinator_keys)
         self.commits.append(request)
         topics = [
             OffsetCommitResponseTopic(
@@ -61,12 +60,10 @@ class ScriptedBroker:
         ]
         return OffsetCommitResponse(0, topics)
 
-    def _find(self, version: int, keys: list[str]) -> FindCoordinatorResponse:
+    def _find(self, keys: list[str]) -> FindCoordinatorResponse:
         self.finds += 1
-        if version >= BATCHED_FROM:
-            found = [Coordinator(key, 1, *self.address, self.find_error, None) for key in keys]
-            return FindCoordinatorResponse(0, coordinators=found)
-        return FindCoordinatorResponse(0, self.find_error, None, 1, *self.address)
+        found = [Coordinator(key, 1, *self.address, self.find_error, None) for key in keys]
+        return FindCoordinatorResponse(0, coordinators=found)
 
 
 @contextmanager
@@ -78,7 +75,7 @@ def scripted_broker(*, find_version_max: int = 6) -> Iterator[ScriptedBroker]:
                 key, version, correlation_id, _, at = decode_request_header(frame)
                 api = APIS[key]
                 request = api.decode_request(version, frame, at)
-                answer = broker.answer(key, version, request)
+                answer = broker.answer(key, request)
                 for buffer in encode_frame(correlation_id, api, version, answer):
                     self.wfile.write(buffer)
 

@@ -44,15 +44,23 @@ def committed(broker: ScriptedBroker) -> list[dict[tuple[str, int], int]]:
     ]
 
 
-@pytest.mark.parametrize("find_version_max", [2, 6])
-def test_next_offsets_are_committed_as_one_who_is_no_member(find_version_max: int) -> None:
-    with scripted_broker(find_version_max=find_version_max) as broker:
-        commits([broker.address]).tell(position(orders=[5, 7], returns=[0]))
+def test_next_offsets_are_committed_as_one_who_is_no_member(broker: ScriptedBroker) -> None:
+    commits([broker.address]).tell(position(orders=[5, 7], returns=[0]))
 
-        (request,) = broker.commits
-        assert (request.group_id, request.member_id) == ("lag", "")
-        assert request.generation_id_or_member_epoch == -1
-        assert committed(broker) == [{("orders", 0): 5, ("orders", 1): 7, ("returns", 0): 0}]
+    (request,) = broker.commits
+    assert (request.group_id, request.member_id) == ("lag", "")
+    assert request.generation_id_or_member_epoch == -1
+    assert committed(broker) == [{("orders", 0): 5, ("orders", 1): 7, ("returns", 0): 0}]
+
+
+def test_a_broker_too_old_for_our_client_is_named_in_the_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with scripted_broker(find_version_max=5) as broker, caplog.at_level(logging.WARNING):
+        commits([broker.address]).tell(position(orders=[5]))
+
+    (warning,) = caplog.messages
+    assert "no common version of FindCoordinator: broker=0-5 ours=6" in warning
 
 
 def test_the_same_position_is_told_once_and_the_coordinator_is_asked_for_once(

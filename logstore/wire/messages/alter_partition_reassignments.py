@@ -231,7 +231,7 @@ def _decode_alter_partition_reassignments_request_v1(data: Buffer, at: int, end:
     return o, at
 
 
-def _encode_reassignable_partition_list_v0(items: list[ReassignablePartition], out: bytearray) -> None:
+def _encode_reassignable_partition_list_v1(items: list[ReassignablePartition], out: bytearray) -> None:
     v: Any
     for o in items:
         v = o.replicas
@@ -242,7 +242,7 @@ def _encode_reassignable_partition_list_v0(items: list[ReassignablePartition], o
         out.append(0)
 
 
-def _encode_reassignable_topic_list_v0(items: list[ReassignableTopic], out: bytearray) -> None:
+def _encode_reassignable_topic_list_v1(items: list[ReassignableTopic], out: bytearray) -> None:
     v: Any
     for o in items:
         v = o.name
@@ -260,19 +260,8 @@ def _encode_reassignable_topic_list_v0(items: list[ReassignableTopic], out: byte
         else:
             out += encode_varint(n)
         if v:
-            _encode_reassignable_partition_list_v0(v, out)
+            _encode_reassignable_partition_list_v1(v, out)
         out.append(0)
-
-
-def _encode_alter_partition_reassignments_request_v0(o: AlterPartitionReassignmentsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    out += _pack_ic(o.timeout_ms, n) if n < 128 else _pack_i(o.timeout_ms) + encode_varint(n)
-    if v:
-        _encode_reassignable_topic_list_v0(v, out)
-    out.append(0)
-    return out
 
 
 def _encode_alter_partition_reassignments_request_v1(o: AlterPartitionReassignmentsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
@@ -281,12 +270,12 @@ def _encode_alter_partition_reassignments_request_v1(o: AlterPartitionReassignme
     n = len(v) + 1
     out += _pack_ioc(o.timeout_ms, o.allow_replication_factor_change, n) if n < 128 else _pack_io(o.timeout_ms, o.allow_replication_factor_change) + encode_varint(n)
     if v:
-        _encode_reassignable_topic_list_v0(v, out)
+        _encode_reassignable_topic_list_v1(v, out)
     out.append(0)
     return out
 
 
-def _decode_reassignable_partition_response_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ReassignablePartitionResponse], int]:
+def _decode_reassignable_partition_response_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ReassignablePartitionResponse], int]:
     if not 0 <= count <= count_max or count * 8 > end - at:
         raise bad_count("ReassignablePartitionResponse", at, count, count_max, end - at)
     items: list[ReassignablePartitionResponse] = []
@@ -315,7 +304,7 @@ def _decode_reassignable_partition_response_list_v0(buf: bytes, at: int, end: in
     return items, at
 
 
-def _decode_reassignable_topic_response_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ReassignableTopicResponse], int]:
+def _decode_reassignable_topic_response_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ReassignableTopicResponse], int]:
     if not 0 <= count <= count_max or count * 3 > end - at:
         raise bad_count("ReassignableTopicResponse", at, count, count_max, end - at)
     items: list[ReassignableTopicResponse] = []
@@ -338,7 +327,7 @@ def _decode_reassignable_topic_response_list_v0(buf: bytes, at: int, end: int, c
             if n == 1:
                 o.partitions = []
             else:
-                o.partitions, at = _decode_reassignable_partition_response_list_v0(buf, at, end, count_max, n - 1)
+                o.partitions, at = _decode_reassignable_partition_response_list_v1(buf, at, end, count_max, n - 1)
             n = buf[at]
             at += 1
             if n:
@@ -347,40 +336,6 @@ def _decode_reassignable_topic_response_list_v0(buf: bytes, at: int, end: int, c
     except UNREADABLE as failure:
         raise unreadable(failure, at, o) from None
     return items, at
-
-
-def _decode_alter_partition_reassignments_response_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[AlterPartitionReassignmentsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(AlterPartitionReassignmentsResponse)
-    try:
-        o.allow_replication_factor_change = True
-        o.throttle_time_ms, o.error_code, n = _unpack_ihc(buf, at)
-        at += 7
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        if n == 0:
-            o.error_message = None
-        else:
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.error_message = buf[at:stop].decode()
-            at = stop
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.responses = []
-        else:
-            o.responses, at = _decode_reassignable_topic_response_list_v0(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
 
 
 def _decode_alter_partition_reassignments_response_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[AlterPartitionReassignmentsResponse, int]:
@@ -406,7 +361,7 @@ def _decode_alter_partition_reassignments_response_v1(data: Buffer, at: int, end
         if n == 1:
             o.responses = []
         else:
-            o.responses, at = _decode_reassignable_topic_response_list_v0(buf, at, end, count_max, n - 1)
+            o.responses, at = _decode_reassignable_topic_response_list_v1(buf, at, end, count_max, n - 1)
         n = buf[at]
         at += 1
         if n:
@@ -499,12 +454,10 @@ DECODE_REQUEST: dict[int, Decode[AlterPartitionReassignmentsRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[AlterPartitionReassignmentsRequest]] = {
-    0: _encode_alter_partition_reassignments_request_v0,
     1: _encode_alter_partition_reassignments_request_v1,
 }
 
 DECODE_RESPONSE: dict[int, Decode[AlterPartitionReassignmentsResponse]] = {
-    0: _decode_alter_partition_reassignments_response_v0,
     1: _decode_alter_partition_reassignments_response_v1,
 }
 

@@ -46,7 +46,6 @@ _unpack_hhc = Struct(">hhB").unpack_from
 _unpack_hhh = Struct(">hhh").unpack_from
 _unpack_hhhc = Struct(">hhhB").unpack_from
 _unpack_hi = Struct(">hi").unpack_from
-_unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
 _unpack_o = Struct(">?").unpack_from
 _unpack_q = Struct(">q").unpack_from
@@ -175,7 +174,7 @@ def _encode_api_versions_request_v0(o: ApiVersionsRequest, out: bytearray, parts
     return out
 
 
-def _encode_api_versions_request_v3(o: ApiVersionsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
+def _encode_api_versions_request_v4(o: ApiVersionsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
     v: Any
     v = o.client_software_name
     v = v.encode()
@@ -232,28 +231,7 @@ def _decode_api_versions_response_v0(data: Buffer, at: int, end: int, count_max:
     return o, at
 
 
-def _decode_api_versions_response_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[ApiVersionsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ApiVersionsResponse)
-    try:
-        o.supported_features = []
-        o.finalized_features_epoch = -1
-        o.finalized_features = []
-        o.zk_migration_ready = False
-        o.error_code, n = _unpack_hi(buf, at)
-        at += 6
-        if n == 0:
-            o.api_keys = []
-        else:
-            o.api_keys, at = _decode_api_version_list_v0(buf, at, end, count_max, n)
-        o.throttle_time_ms, = _unpack_i(buf, at)
-        at += 4
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_api_version_list_v3(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ApiVersion], int]:
+def _decode_api_version_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ApiVersion], int]:
     if not 0 <= count <= count_max or count * 7 > end - at:
         raise bad_count("ApiVersion", at, count, count_max, end - at)
     items: list[ApiVersion] = []
@@ -270,7 +248,7 @@ def _decode_api_version_list_v3(buf: bytes, at: int, end: int, count_max: int, c
     return items, at
 
 
-def _decode_supported_feature_key_list_v3(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[SupportedFeatureKey], int]:
+def _decode_supported_feature_key_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[SupportedFeatureKey], int]:
     if not 0 <= count <= count_max or count * 6 > end - at:
         raise bad_count("SupportedFeatureKey", at, count, count_max, end - at)
     items: list[SupportedFeatureKey] = []
@@ -296,7 +274,7 @@ def _decode_supported_feature_key_list_v3(buf: bytes, at: int, end: int, count_m
     return items, at
 
 
-def _decode_finalized_feature_key_list_v3(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[FinalizedFeatureKey], int]:
+def _decode_finalized_feature_key_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[FinalizedFeatureKey], int]:
     if not 0 <= count <= count_max or count * 6 > end - at:
         raise bad_count("FinalizedFeatureKey", at, count, count_max, end - at)
     items: list[FinalizedFeatureKey] = []
@@ -322,7 +300,7 @@ def _decode_finalized_feature_key_list_v3(buf: bytes, at: int, end: int, count_m
     return items, at
 
 
-def _decode_api_versions_response_tags_v3(o: ApiVersionsResponse, buf: bytes, at: int, end: int, count_max: int) -> int:
+def _decode_api_versions_response_tags_v4(o: ApiVersionsResponse, buf: bytes, at: int, end: int, count_max: int) -> int:
     try:
         count, at = decode_varint(buf, at)
         for _ in range(count):
@@ -335,7 +313,7 @@ def _decode_api_versions_response_tags_v3(o: ApiVersionsResponse, buf: bytes, at
                 if n == 1:
                     o.supported_features = []
                 else:
-                    o.supported_features, at = _decode_supported_feature_key_list_v3(buf, at, end, count_max, n - 1)
+                    o.supported_features, at = _decode_supported_feature_key_list_v4(buf, at, end, count_max, n - 1)
             elif tag == 1:
                 o.finalized_features_epoch, = _unpack_q(buf, at)
                 at += 8
@@ -347,7 +325,7 @@ def _decode_api_versions_response_tags_v3(o: ApiVersionsResponse, buf: bytes, at
                 if n == 1:
                     o.finalized_features = []
                 else:
-                    o.finalized_features, at = _decode_finalized_feature_key_list_v3(buf, at, end, count_max, n - 1)
+                    o.finalized_features, at = _decode_finalized_feature_key_list_v4(buf, at, end, count_max, n - 1)
             elif tag == 3:
                 o.zk_migration_ready, = _unpack_o(buf, at)
                 at += 1
@@ -360,7 +338,7 @@ def _decode_api_versions_response_tags_v3(o: ApiVersionsResponse, buf: bytes, at
     return at
 
 
-def _decode_api_versions_response_v3(data: Buffer, at: int, end: int, count_max: int) -> tuple[ApiVersionsResponse, int]:
+def _decode_api_versions_response_v4(data: Buffer, at: int, end: int, count_max: int) -> tuple[ApiVersionsResponse, int]:
     buf = data if type(data) is bytes else bytes(data)
     o = new(ApiVersionsResponse)
     try:
@@ -375,11 +353,11 @@ def _decode_api_versions_response_v3(data: Buffer, at: int, end: int, count_max:
         if n == 1:
             o.api_keys = []
         else:
-            o.api_keys, at = _decode_api_version_list_v3(buf, at, end, count_max, n - 1)
+            o.api_keys, at = _decode_api_version_list_v4(buf, at, end, count_max, n - 1)
         o.throttle_time_ms, n = _unpack_ic(buf, at)
         at += 5
         if n:
-            at = _decode_api_versions_response_tags_v3(o, buf, at - 1, end, count_max)
+            at = _decode_api_versions_response_tags_v4(o, buf, at - 1, end, count_max)
     except UNREADABLE as failure:
         raise unreadable(failure, at, o) from None
     return o, at
@@ -513,18 +491,12 @@ DECODE_REQUEST: dict[int, Decode[ApiVersionsRequest]] = {
 
 ENCODE_REQUEST: dict[int, Encode[ApiVersionsRequest]] = {
     0: _encode_api_versions_request_v0,
-    1: _encode_api_versions_request_v0,
-    2: _encode_api_versions_request_v0,
-    3: _encode_api_versions_request_v3,
-    4: _encode_api_versions_request_v3,
+    4: _encode_api_versions_request_v4,
 }
 
 DECODE_RESPONSE: dict[int, Decode[ApiVersionsResponse]] = {
     0: _decode_api_versions_response_v0,
-    1: _decode_api_versions_response_v1,
-    2: _decode_api_versions_response_v1,
-    3: _decode_api_versions_response_v3,
-    4: _decode_api_versions_response_v3,
+    4: _decode_api_versions_response_v4,
 }
 
 ENCODE_RESPONSE: dict[int, Encode[ApiVersionsResponse]] = {

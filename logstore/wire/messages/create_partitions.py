@@ -39,11 +39,9 @@ _pack_hh = Struct(">hh").pack
 _pack_i = Struct(">i").pack
 _pack_ic = Struct(">iB").pack
 _pack_ii = Struct(">ii").pack
-_pack_io = Struct(">i?").pack
 _pack_iox = Struct(">i?x").pack
 _unpack_h = Struct(">h").unpack_from
 _unpack_hc = Struct(">hB").unpack_from
-_unpack_hh = Struct(">hh").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
 _unpack_ii = Struct(">ii").unpack_from
@@ -257,43 +255,7 @@ def _decode_create_partitions_request_v2(data: Buffer, at: int, end: int, count_
     return o, at
 
 
-def _encode_create_partitions_assignment_list_v0(items: list[CreatePartitionsAssignment], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.broker_ids
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
-
-
-def _encode_create_partitions_topic_list_v0(items: list[CreatePartitionsTopic], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.assignments
-        n = -1 if v is None else len(v)
-        out += _pack_ii(o.count, n)
-        if v:
-            _encode_create_partitions_assignment_list_v0(v, out)
-
-
-def _encode_create_partitions_request_v0(o: CreatePartitionsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_create_partitions_topic_list_v0(v, out)
-    out += _pack_io(o.timeout_ms, o.validate_only)
-    return out
-
-
-def _encode_create_partitions_assignment_list_v2(items: list[CreatePartitionsAssignment], out: bytearray) -> None:
+def _encode_create_partitions_assignment_list_v3(items: list[CreatePartitionsAssignment], out: bytearray) -> None:
     v: Any
     for o in items:
         v = o.broker_ids
@@ -307,7 +269,7 @@ def _encode_create_partitions_assignment_list_v2(items: list[CreatePartitionsAss
         out.append(0)
 
 
-def _encode_create_partitions_topic_list_v2(items: list[CreatePartitionsTopic], out: bytearray) -> None:
+def _encode_create_partitions_topic_list_v3(items: list[CreatePartitionsTopic], out: bytearray) -> None:
     v: Any
     for o in items:
         v = o.name
@@ -322,11 +284,11 @@ def _encode_create_partitions_topic_list_v2(items: list[CreatePartitionsTopic], 
         n = 0 if v is None else len(v) + 1
         out += _pack_ic(o.count, n) if n < 128 else _pack_i(o.count) + encode_varint(n)
         if v:
-            _encode_create_partitions_assignment_list_v2(v, out)
+            _encode_create_partitions_assignment_list_v3(v, out)
         out.append(0)
 
 
-def _encode_create_partitions_request_v2(o: CreatePartitionsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
+def _encode_create_partitions_request_v3(o: CreatePartitionsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
     v: Any
     v = o.topics
     n = len(v) + 1
@@ -335,57 +297,12 @@ def _encode_create_partitions_request_v2(o: CreatePartitionsRequest, out: bytear
     else:
         out += encode_varint(n)
     if v:
-        _encode_create_partitions_topic_list_v2(v, out)
+        _encode_create_partitions_topic_list_v3(v, out)
     out += _pack_iox(o.timeout_ms, o.validate_only)
     return out
 
 
-def _decode_create_partitions_topic_result_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatePartitionsTopicResult], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("CreatePartitionsTopicResult", at, count, count_max, end - at)
-    items: list[CreatePartitionsTopicResult] = []
-    try:
-        for _ in range(count):
-            o = new(CreatePartitionsTopicResult)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.error_code, n = _unpack_hh(buf, at)
-            at += 4
-            if n == -1:
-                o.error_message = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_create_partitions_response_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[CreatePartitionsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(CreatePartitionsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.results = []
-        else:
-            o.results, at = _decode_create_partitions_topic_result_list_v0(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_create_partitions_topic_result_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatePartitionsTopicResult], int]:
+def _decode_create_partitions_topic_result_list_v3(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatePartitionsTopicResult], int]:
     if not 0 <= count <= count_max or count * 5 > end - at:
         raise bad_count("CreatePartitionsTopicResult", at, count, count_max, end - at)
     items: list[CreatePartitionsTopicResult] = []
@@ -423,7 +340,7 @@ def _decode_create_partitions_topic_result_list_v2(buf: bytes, at: int, end: int
     return items, at
 
 
-def _decode_create_partitions_response_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[CreatePartitionsResponse, int]:
+def _decode_create_partitions_response_v3(data: Buffer, at: int, end: int, count_max: int) -> tuple[CreatePartitionsResponse, int]:
     buf = data if type(data) is bytes else bytes(data)
     o = new(CreatePartitionsResponse)
     try:
@@ -434,7 +351,7 @@ def _decode_create_partitions_response_v2(data: Buffer, at: int, end: int, count
         if n == 1:
             o.results = []
         else:
-            o.results, at = _decode_create_partitions_topic_result_list_v2(buf, at, end, count_max, n - 1)
+            o.results, at = _decode_create_partitions_topic_result_list_v3(buf, at, end, count_max, n - 1)
         n = buf[at]
         at += 1
         if n:
@@ -511,17 +428,11 @@ DECODE_REQUEST: dict[int, Decode[CreatePartitionsRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[CreatePartitionsRequest]] = {
-    0: _encode_create_partitions_request_v0,
-    1: _encode_create_partitions_request_v0,
-    2: _encode_create_partitions_request_v2,
-    3: _encode_create_partitions_request_v2,
+    3: _encode_create_partitions_request_v3,
 }
 
 DECODE_RESPONSE: dict[int, Decode[CreatePartitionsResponse]] = {
-    0: _decode_create_partitions_response_v0,
-    1: _decode_create_partitions_response_v0,
-    2: _decode_create_partitions_response_v2,
-    3: _decode_create_partitions_response_v2,
+    3: _decode_create_partitions_response_v3,
 }
 
 ENCODE_RESPONSE: dict[int, Encode[CreatePartitionsResponse]] = {

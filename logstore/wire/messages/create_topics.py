@@ -43,16 +43,12 @@ _pack_i = Struct(">i").pack
 _pack_ic = Struct(">iB").pack
 _pack_ih = Struct(">ih").pack
 _pack_ihc = Struct(">ihB").pack
-_pack_ihi = Struct(">ihi").pack
 _pack_ii = Struct(">ii").pack
-_pack_io = Struct(">i?").pack
 _pack_iox = Struct(">i?x").pack
 _pack_obox = Struct(">?b?x").pack
 _pack_uh = Struct(">16sh").pack
 _pack_uhc = Struct(">16shB").pack
 _unpack_h = Struct(">h").unpack_from
-_unpack_hc = Struct(">hB").unpack_from
-_unpack_hh = Struct(">hh").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
 _unpack_ihc = Struct(">ihB").unpack_from
@@ -392,65 +388,7 @@ def _decode_create_topics_request_v5(data: Buffer, at: int, end: int, count_max:
     return o, at
 
 
-def _encode_creatable_replica_assignment_list_v2(items: list[CreatableReplicaAssignment], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.broker_ids
-        n = len(v)
-        out += _pack_ii(o.partition_index, n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
-
-
-def _encode_creatable_topic_config_list_v2(items: list[CreatableTopicConfig], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.value
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_h(n)
-        if v:
-            out += v
-
-
-def _encode_creatable_topic_list_v2(items: list[CreatableTopic], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.assignments
-        n = len(v)
-        out += _pack_ihi(o.num_partitions, o.replication_factor, n)
-        if v:
-            _encode_creatable_replica_assignment_list_v2(v, out)
-        v = o.configs
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_creatable_topic_config_list_v2(v, out)
-
-
-def _encode_create_topics_request_v2(o: CreateTopicsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_creatable_topic_list_v2(v, out)
-    out += _pack_io(o.timeout_ms, o.validate_only)
-    return out
-
-
-def _encode_creatable_replica_assignment_list_v5(items: list[CreatableReplicaAssignment], out: bytearray) -> None:
+def _encode_creatable_replica_assignment_list_v7(items: list[CreatableReplicaAssignment], out: bytearray) -> None:
     v: Any
     for o in items:
         v = o.broker_ids
@@ -461,7 +399,7 @@ def _encode_creatable_replica_assignment_list_v5(items: list[CreatableReplicaAss
         out.append(0)
 
 
-def _encode_creatable_topic_config_list_v5(items: list[CreatableTopicConfig], out: bytearray) -> None:
+def _encode_creatable_topic_config_list_v7(items: list[CreatableTopicConfig], out: bytearray) -> None:
     v: Any
     for o in items:
         v = o.name
@@ -485,7 +423,7 @@ def _encode_creatable_topic_config_list_v5(items: list[CreatableTopicConfig], ou
         out.append(0)
 
 
-def _encode_creatable_topic_list_v5(items: list[CreatableTopic], out: bytearray) -> None:
+def _encode_creatable_topic_list_v7(items: list[CreatableTopic], out: bytearray) -> None:
     v: Any
     for o in items:
         v = o.name
@@ -500,7 +438,7 @@ def _encode_creatable_topic_list_v5(items: list[CreatableTopic], out: bytearray)
         n = len(v) + 1
         out += _pack_ihc(o.num_partitions, o.replication_factor, n) if n < 128 else _pack_ih(o.num_partitions, o.replication_factor) + encode_varint(n)
         if v:
-            _encode_creatable_replica_assignment_list_v5(v, out)
+            _encode_creatable_replica_assignment_list_v7(v, out)
         v = o.configs
         n = len(v) + 1
         if n < 128:
@@ -508,11 +446,11 @@ def _encode_creatable_topic_list_v5(items: list[CreatableTopic], out: bytearray)
         else:
             out += encode_varint(n)
         if v:
-            _encode_creatable_topic_config_list_v5(v, out)
+            _encode_creatable_topic_config_list_v7(v, out)
         out.append(0)
 
 
-def _encode_create_topics_request_v5(o: CreateTopicsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
+def _encode_create_topics_request_v7(o: CreateTopicsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
     v: Any
     v = o.topics
     n = len(v) + 1
@@ -521,62 +459,12 @@ def _encode_create_topics_request_v5(o: CreateTopicsRequest, out: bytearray, par
     else:
         out += encode_varint(n)
     if v:
-        _encode_creatable_topic_list_v5(v, out)
+        _encode_creatable_topic_list_v7(v, out)
     out += _pack_iox(o.timeout_ms, o.validate_only)
     return out
 
 
-def _decode_creatable_topic_result_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatableTopicResult], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("CreatableTopicResult", at, count, count_max, end - at)
-    items: list[CreatableTopicResult] = []
-    try:
-        for _ in range(count):
-            o = new(CreatableTopicResult)
-            o.topic_id = ZERO_UUID
-            o.num_partitions = -1
-            o.replication_factor = -1
-            o.configs = None
-            o.topic_config_error_code = 0
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.error_code, n = _unpack_hh(buf, at)
-            at += 4
-            if n == -1:
-                o.error_message = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_create_topics_response_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[CreateTopicsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(CreateTopicsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_creatable_topic_result_list_v2(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_creatable_topic_configs_list_v5(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatableTopicConfigs], int]:
+def _decode_creatable_topic_configs_list_v7(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatableTopicConfigs], int]:
     if not 0 <= count <= count_max or count * 6 > end - at:
         raise bad_count("CreatableTopicConfigs", at, count, count_max, end - at)
     items: list[CreatableTopicConfigs] = []
@@ -614,7 +502,7 @@ def _decode_creatable_topic_configs_list_v5(buf: bytes, at: int, end: int, count
     return items, at
 
 
-def _decode_creatable_topic_result_tags_v5(o: CreatableTopicResult, buf: bytes, at: int, end: int, count_max: int) -> int:
+def _decode_creatable_topic_result_tags_v7(o: CreatableTopicResult, buf: bytes, at: int, end: int, count_max: int) -> int:
     try:
         count, at = decode_varint(buf, at)
         for _ in range(count):
@@ -629,78 +517,6 @@ def _decode_creatable_topic_result_tags_v5(o: CreatableTopicResult, buf: bytes, 
     except UNREADABLE as failure:
         raise unreadable(failure, at, o) from None
     return at
-
-
-def _decode_creatable_topic_result_list_v5(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatableTopicResult], int]:
-    if not 0 <= count <= count_max or count * 12 > end - at:
-        raise bad_count("CreatableTopicResult", at, count, count_max, end - at)
-    items: list[CreatableTopicResult] = []
-    try:
-        for _ in range(count):
-            o = new(CreatableTopicResult)
-            o.topic_id = ZERO_UUID
-            o.topic_config_error_code = 0
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.error_code, n = _unpack_hc(buf, at)
-            at += 3
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.error_message = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            o.num_partitions, o.replication_factor, n = _unpack_ihc(buf, at)
-            at += 7
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 0:
-                o.configs = None
-            else:
-                if n == 1:
-                    o.configs = []
-                else:
-                    o.configs, at = _decode_creatable_topic_configs_list_v5(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = _decode_creatable_topic_result_tags_v5(o, buf, at - 1, end, count_max)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_create_topics_response_v5(data: Buffer, at: int, end: int, count_max: int) -> tuple[CreateTopicsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(CreateTopicsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_creatable_topic_result_list_v5(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
 
 
 def _decode_creatable_topic_result_list_v7(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatableTopicResult], int]:
@@ -742,11 +558,11 @@ def _decode_creatable_topic_result_list_v7(buf: bytes, at: int, end: int, count_
                 if n == 1:
                     o.configs = []
                 else:
-                    o.configs, at = _decode_creatable_topic_configs_list_v5(buf, at, end, count_max, n - 1)
+                    o.configs, at = _decode_creatable_topic_configs_list_v7(buf, at, end, count_max, n - 1)
             n = buf[at]
             at += 1
             if n:
-                at = _decode_creatable_topic_result_tags_v5(o, buf, at - 1, end, count_max)
+                at = _decode_creatable_topic_result_tags_v7(o, buf, at - 1, end, count_max)
             items.append(o)
     except UNREADABLE as failure:
         raise unreadable(failure, at, o) from None
@@ -928,20 +744,10 @@ DECODE_REQUEST: dict[int, Decode[CreateTopicsRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[CreateTopicsRequest]] = {
-    2: _encode_create_topics_request_v2,
-    3: _encode_create_topics_request_v2,
-    4: _encode_create_topics_request_v2,
-    5: _encode_create_topics_request_v5,
-    6: _encode_create_topics_request_v5,
-    7: _encode_create_topics_request_v5,
+    7: _encode_create_topics_request_v7,
 }
 
 DECODE_RESPONSE: dict[int, Decode[CreateTopicsResponse]] = {
-    2: _decode_create_topics_response_v2,
-    3: _decode_create_topics_response_v2,
-    4: _decode_create_topics_response_v2,
-    5: _decode_create_topics_response_v5,
-    6: _decode_create_topics_response_v5,
     7: _decode_create_topics_response_v7,
 }
 

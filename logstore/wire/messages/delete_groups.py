@@ -25,7 +25,6 @@ from logstore.wire.primitives import (
     decode_string_length,
     decode_varint,
     encode_compact_string_array,
-    encode_string_array,
     encode_string_length,
     encode_varint,
     skip_tags,
@@ -39,11 +38,9 @@ _pack_hx = Struct(">hx").pack
 _pack_i = Struct(">i").pack
 _pack_ic = Struct(">iB").pack
 _pack_ii = Struct(">ii").pack
-_unpack_h = Struct(">h").unpack_from
 _unpack_hc = Struct(">hB").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
-_unpack_ii = Struct(">ii").unpack_from
 
 
 class DeleteGroupsRequest(Message):
@@ -110,16 +107,6 @@ def _decode_delete_groups_request_v2(data: Buffer, at: int, end: int, count_max:
     return o, at
 
 
-def _encode_delete_groups_request_v0(o: DeleteGroupsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups_names
-    n = len(v)
-    out += _pack_i(n)
-    if v:
-        out += encode_string_array(v)
-    return out
-
-
 def _encode_delete_groups_request_v2(o: DeleteGroupsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
     v: Any
     v = o.groups_names
@@ -132,43 +119,6 @@ def _encode_delete_groups_request_v2(o: DeleteGroupsRequest, out: bytearray, par
         out += encode_compact_string_array(v)
     out.append(0)
     return out
-
-
-def _decode_deletable_group_result_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeletableGroupResult], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("DeletableGroupResult", at, count, count_max, end - at)
-    items: list[DeletableGroupResult] = []
-    try:
-        for _ in range(count):
-            o = new(DeletableGroupResult)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_id = buf[at:stop].decode()
-            at = stop
-            o.error_code, = _unpack_h(buf, at)
-            at += 2
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_delete_groups_response_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[DeleteGroupsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DeleteGroupsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.results = []
-        else:
-            o.results, at = _decode_deletable_group_result_list_v0(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
 
 
 def _decode_deletable_group_result_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeletableGroupResult], int]:
@@ -271,14 +221,10 @@ DECODE_REQUEST: dict[int, Decode[DeleteGroupsRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[DeleteGroupsRequest]] = {
-    0: _encode_delete_groups_request_v0,
-    1: _encode_delete_groups_request_v0,
     2: _encode_delete_groups_request_v2,
 }
 
 DECODE_RESPONSE: dict[int, Decode[DeleteGroupsResponse]] = {
-    0: _decode_delete_groups_response_v0,
-    1: _decode_delete_groups_response_v0,
     2: _decode_delete_groups_response_v2,
 }
 

@@ -34,19 +34,13 @@ _pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
 _pack_ic = Struct(">iB").pack
 _pack_ii = Struct(">ii").pack
-_pack_iq = Struct(">iq").pack
 _pack_iqh = Struct(">iqh").pack
 _pack_iqhx = Struct(">iqhx").pack
-_pack_iqx = Struct(">iqx").pack
-_pack_ix = Struct(">ix").pack
 _unpack_h = Struct(">h").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
-_unpack_ii = Struct(">ii").unpack_from
 _unpack_iq = Struct(">iq").unpack_from
 _unpack_iqc = Struct(">iqB").unpack_from
-_unpack_iqh = Struct(">iqh").unpack_from
-_unpack_iqhc = Struct(">iqhB").unpack_from
 
 
 class DeleteRecordsPartition(Message):
@@ -253,208 +247,6 @@ def _decode_delete_records_request_v2(data: Buffer, at: int, end: int, count_max
     return o, at
 
 
-def _encode_delete_records_partition_list_v0(items: list[DeleteRecordsPartition], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        out += _pack_iq(o.partition_index, o.offset)
-
-
-def _encode_delete_records_topic_list_v0(items: list[DeleteRecordsTopic], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.partitions
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_delete_records_partition_list_v0(v, out)
-
-
-def _encode_delete_records_request_v0(o: DeleteRecordsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_delete_records_topic_list_v0(v, out)
-    out += _pack_i(o.timeout_ms)
-    return out
-
-
-def _encode_delete_records_partition_list_v2(items: list[DeleteRecordsPartition], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        out += _pack_iqx(o.partition_index, o.offset)
-
-
-def _encode_delete_records_topic_list_v2(items: list[DeleteRecordsTopic], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_delete_records_partition_list_v2(v, out)
-        out.append(0)
-
-
-def _encode_delete_records_request_v2(o: DeleteRecordsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_delete_records_topic_list_v2(v, out)
-    out += _pack_ix(o.timeout_ms)
-    return out
-
-
-def _decode_delete_records_partition_result_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeleteRecordsPartitionResult], int]:
-    if not 0 <= count <= count_max or count * 14 > end - at:
-        raise bad_count("DeleteRecordsPartitionResult", at, count, count_max, end - at)
-    items: list[DeleteRecordsPartitionResult] = []
-    try:
-        for _ in range(count):
-            o = new(DeleteRecordsPartitionResult)
-            o.partition_index, o.low_watermark, o.error_code = _unpack_iqh(buf, at)
-            at += 14
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_delete_records_topic_result_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeleteRecordsTopicResult], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("DeleteRecordsTopicResult", at, count, count_max, end - at)
-    items: list[DeleteRecordsTopicResult] = []
-    try:
-        for _ in range(count):
-            o = new(DeleteRecordsTopicResult)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_delete_records_partition_result_list_v0(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_delete_records_response_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[DeleteRecordsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DeleteRecordsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_delete_records_topic_result_list_v0(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_delete_records_partition_result_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeleteRecordsPartitionResult], int]:
-    if not 0 <= count <= count_max or count * 15 > end - at:
-        raise bad_count("DeleteRecordsPartitionResult", at, count, count_max, end - at)
-    items: list[DeleteRecordsPartitionResult] = []
-    try:
-        for _ in range(count):
-            o = new(DeleteRecordsPartitionResult)
-            o.partition_index, o.low_watermark, o.error_code, n = _unpack_iqhc(buf, at)
-            at += 15
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_delete_records_topic_result_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeleteRecordsTopicResult], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("DeleteRecordsTopicResult", at, count, count_max, end - at)
-    items: list[DeleteRecordsTopicResult] = []
-    try:
-        for _ in range(count):
-            o = new(DeleteRecordsTopicResult)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_delete_records_partition_result_list_v2(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_delete_records_response_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[DeleteRecordsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DeleteRecordsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_delete_records_topic_result_list_v2(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
 def _encode_delete_records_partition_result_list_v0(items: list[DeleteRecordsPartitionResult], out: bytearray) -> None:
     v: Any
     for o in items:
@@ -532,15 +324,9 @@ DECODE_REQUEST: dict[int, Decode[DeleteRecordsRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[DeleteRecordsRequest]] = {
-    0: _encode_delete_records_request_v0,
-    1: _encode_delete_records_request_v0,
-    2: _encode_delete_records_request_v2,
 }
 
 DECODE_RESPONSE: dict[int, Decode[DeleteRecordsResponse]] = {
-    0: _decode_delete_records_response_v0,
-    1: _decode_delete_records_response_v0,
-    2: _decode_delete_records_response_v2,
 }
 
 ENCODE_RESPONSE: dict[int, Encode[DeleteRecordsResponse]] = {

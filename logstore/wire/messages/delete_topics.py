@@ -25,8 +25,6 @@ from logstore.wire.primitives import (
     decode_string_array,
     decode_string_length,
     decode_varint,
-    encode_compact_string_array,
-    encode_string_array,
     encode_string_length,
     encode_varint,
     skip_tags,
@@ -45,11 +43,8 @@ _pack_ix = Struct(">ix").pack
 _pack_uh = Struct(">16sh").pack
 _pack_uhc = Struct(">16shB").pack
 _pack_ux = Struct(">16sx").pack
-_unpack_h = Struct(">h").unpack_from
-_unpack_hc = Struct(">hB").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
-_unpack_ii = Struct(">ii").unpack_from
 _unpack_uc = Struct(">16sB").unpack_from
 _unpack_uhc = Struct(">16shB").unpack_from
 
@@ -193,31 +188,6 @@ def _decode_delete_topics_request_v6(data: Buffer, at: int, end: int, count_max:
     return o, at
 
 
-def _encode_delete_topics_request_v1(o: DeleteTopicsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topic_names
-    n = len(v)
-    out += _pack_i(n)
-    if v:
-        out += encode_string_array(v)
-    out += _pack_i(o.timeout_ms)
-    return out
-
-
-def _encode_delete_topics_request_v4(o: DeleteTopicsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topic_names
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        out += encode_compact_string_array(v)
-    out += _pack_ix(o.timeout_ms)
-    return out
-
-
 def _encode_delete_topic_state_list_v6(items: list[DeleteTopicState], out: bytearray) -> None:
     v: Any
     for o in items:
@@ -246,154 +216,6 @@ def _encode_delete_topics_request_v6(o: DeleteTopicsRequest, out: bytearray, par
         _encode_delete_topic_state_list_v6(v, out)
     out += _pack_ix(o.timeout_ms)
     return out
-
-
-def _decode_deletable_topic_result_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeletableTopicResult], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("DeletableTopicResult", at, count, count_max, end - at)
-    items: list[DeletableTopicResult] = []
-    try:
-        for _ in range(count):
-            o = new(DeletableTopicResult)
-            o.topic_id = ZERO_UUID
-            o.error_message = None
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.error_code, = _unpack_h(buf, at)
-            at += 2
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_delete_topics_response_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[DeleteTopicsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DeleteTopicsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.responses = []
-        else:
-            o.responses, at = _decode_deletable_topic_result_list_v1(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_deletable_topic_result_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeletableTopicResult], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("DeletableTopicResult", at, count, count_max, end - at)
-    items: list[DeletableTopicResult] = []
-    try:
-        for _ in range(count):
-            o = new(DeletableTopicResult)
-            o.topic_id = ZERO_UUID
-            o.error_message = None
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.error_code, n = _unpack_hc(buf, at)
-            at += 3
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_delete_topics_response_v4(data: Buffer, at: int, end: int, count_max: int) -> tuple[DeleteTopicsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DeleteTopicsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.responses = []
-        else:
-            o.responses, at = _decode_deletable_topic_result_list_v4(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_deletable_topic_result_list_v5(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeletableTopicResult], int]:
-    if not 0 <= count <= count_max or count * 5 > end - at:
-        raise bad_count("DeletableTopicResult", at, count, count_max, end - at)
-    items: list[DeletableTopicResult] = []
-    try:
-        for _ in range(count):
-            o = new(DeletableTopicResult)
-            o.topic_id = ZERO_UUID
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.error_code, n = _unpack_hc(buf, at)
-            at += 3
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.error_message = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_delete_topics_response_v5(data: Buffer, at: int, end: int, count_max: int) -> tuple[DeleteTopicsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DeleteTopicsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.responses = []
-        else:
-            o.responses, at = _decode_deletable_topic_result_list_v5(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
 
 
 def _decode_deletable_topic_result_list_v6(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeletableTopicResult], int]:
@@ -580,20 +402,10 @@ DECODE_REQUEST: dict[int, Decode[DeleteTopicsRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[DeleteTopicsRequest]] = {
-    1: _encode_delete_topics_request_v1,
-    2: _encode_delete_topics_request_v1,
-    3: _encode_delete_topics_request_v1,
-    4: _encode_delete_topics_request_v4,
-    5: _encode_delete_topics_request_v4,
     6: _encode_delete_topics_request_v6,
 }
 
 DECODE_RESPONSE: dict[int, Decode[DeleteTopicsResponse]] = {
-    1: _decode_delete_topics_response_v1,
-    2: _decode_delete_topics_response_v1,
-    3: _decode_delete_topics_response_v1,
-    4: _decode_delete_topics_response_v4,
-    5: _decode_delete_topics_response_v5,
     6: _decode_delete_topics_response_v6,
 }
 

@@ -18,10 +18,6 @@ from logstore.wire.primitives import (
     Encode,
     Message,
     UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
     encode_string_length,
     encode_varint,
     skip_tags,
@@ -37,12 +33,7 @@ _pack_ic = Struct(">iB").pack
 _pack_ih = Struct(">ih").pack
 _pack_ihc = Struct(">ihB").pack
 _pack_ix = Struct(">ix").pack
-_pack_obox = Struct(">?b?x").pack
-_pack_obx = Struct(">?bx").pack
 _pack_ox = Struct(">?x").pack
-_unpack_bc = Struct(">bB").unpack_from
-_unpack_ic = Struct(">iB").unpack_from
-_unpack_ihc = Struct(">ihB").unpack_from
 _unpack_obc = Struct(">?bB").unpack_from
 _unpack_oboc = Struct(">?b?B").unpack_from
 _unpack_oc = Struct(">?B").unpack_from
@@ -139,228 +130,6 @@ def _decode_describe_cluster_request_v2(data: Buffer, at: int, end: int, count_m
     try:
         o.include_cluster_authorized_operations, o.endpoint_type, o.include_fenced_brokers, n = _unpack_oboc(buf, at)
         at += 4
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _encode_describe_cluster_request_v0(o: DescribeClusterRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    out += _pack_ox(o.include_cluster_authorized_operations)
-    return out
-
-
-def _encode_describe_cluster_request_v1(o: DescribeClusterRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    out += _pack_obx(o.include_cluster_authorized_operations, o.endpoint_type)
-    return out
-
-
-def _encode_describe_cluster_request_v2(o: DescribeClusterRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    out += _pack_obox(o.include_cluster_authorized_operations, o.endpoint_type, o.include_fenced_brokers)
-    return out
-
-
-def _decode_describe_cluster_broker_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribeClusterBroker], int]:
-    if not 0 <= count <= count_max or count * 11 > end - at:
-        raise bad_count("DescribeClusterBroker", at, count, count_max, end - at)
-    items: list[DescribeClusterBroker] = []
-    try:
-        for _ in range(count):
-            o = new(DescribeClusterBroker)
-            o.is_fenced = False
-            o.broker_id, n = _unpack_ic(buf, at)
-            at += 5
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.host = buf[at:stop].decode()
-            at = stop
-            o.port, n = _unpack_ic(buf, at)
-            at += 5
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.rack = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.rack = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_describe_cluster_response_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeClusterResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeClusterResponse)
-    try:
-        o.endpoint_type = 1
-        o.throttle_time_ms, o.error_code, n = _unpack_ihc(buf, at)
-        at += 7
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        if n == 0:
-            o.error_message = None
-        else:
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.error_message = buf[at:stop].decode()
-            at = stop
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        stop = at + n - 1
-        if not at <= stop <= end:
-            raise bad_length(stop - at, end - at)
-        o.cluster_id = buf[at:stop].decode()
-        at = stop
-        o.controller_id, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.brokers = []
-        else:
-            o.brokers, at = _decode_describe_cluster_broker_list_v0(buf, at, end, count_max, n - 1)
-        o.cluster_authorized_operations, n = _unpack_ic(buf, at)
-        at += 5
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_describe_cluster_response_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeClusterResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeClusterResponse)
-    try:
-        o.throttle_time_ms, o.error_code, n = _unpack_ihc(buf, at)
-        at += 7
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        if n == 0:
-            o.error_message = None
-        else:
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.error_message = buf[at:stop].decode()
-            at = stop
-        o.endpoint_type, n = _unpack_bc(buf, at)
-        at += 2
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        stop = at + n - 1
-        if not at <= stop <= end:
-            raise bad_length(stop - at, end - at)
-        o.cluster_id = buf[at:stop].decode()
-        at = stop
-        o.controller_id, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.brokers = []
-        else:
-            o.brokers, at = _decode_describe_cluster_broker_list_v0(buf, at, end, count_max, n - 1)
-        o.cluster_authorized_operations, n = _unpack_ic(buf, at)
-        at += 5
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_describe_cluster_broker_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribeClusterBroker], int]:
-    if not 0 <= count <= count_max or count * 12 > end - at:
-        raise bad_count("DescribeClusterBroker", at, count, count_max, end - at)
-    items: list[DescribeClusterBroker] = []
-    try:
-        for _ in range(count):
-            o = new(DescribeClusterBroker)
-            o.broker_id, n = _unpack_ic(buf, at)
-            at += 5
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.host = buf[at:stop].decode()
-            at = stop
-            o.port, n = _unpack_ic(buf, at)
-            at += 5
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.rack = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.rack = buf[at:stop].decode()
-                at = stop
-            o.is_fenced, n = _unpack_oc(buf, at)
-            at += 2
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_describe_cluster_response_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeClusterResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeClusterResponse)
-    try:
-        o.throttle_time_ms, o.error_code, n = _unpack_ihc(buf, at)
-        at += 7
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        if n == 0:
-            o.error_message = None
-        else:
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.error_message = buf[at:stop].decode()
-            at = stop
-        o.endpoint_type, n = _unpack_bc(buf, at)
-        at += 2
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        stop = at + n - 1
-        if not at <= stop <= end:
-            raise bad_length(stop - at, end - at)
-        o.cluster_id = buf[at:stop].decode()
-        at = stop
-        o.controller_id, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.brokers = []
-        else:
-            o.brokers, at = _decode_describe_cluster_broker_list_v2(buf, at, end, count_max, n - 1)
-        o.cluster_authorized_operations, n = _unpack_ic(buf, at)
-        at += 5
         if n:
             at = skip_tags(buf, at - 1, end)
     except UNREADABLE as failure:
@@ -483,15 +252,9 @@ DECODE_REQUEST: dict[int, Decode[DescribeClusterRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[DescribeClusterRequest]] = {
-    0: _encode_describe_cluster_request_v0,
-    1: _encode_describe_cluster_request_v1,
-    2: _encode_describe_cluster_request_v2,
 }
 
 DECODE_RESPONSE: dict[int, Decode[DescribeClusterResponse]] = {
-    0: _decode_describe_cluster_response_v0,
-    1: _decode_describe_cluster_response_v1,
-    2: _decode_describe_cluster_response_v2,
 }
 
 ENCODE_RESPONSE: dict[int, Encode[DescribeClusterResponse]] = {

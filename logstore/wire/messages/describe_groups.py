@@ -25,7 +25,6 @@ from logstore.wire.primitives import (
     decode_string_length,
     decode_varint,
     encode_compact_string_array,
-    encode_string_array,
     encode_string_length,
     encode_varint,
     skip_tags,
@@ -41,14 +40,10 @@ _pack_i = Struct(">i").pack
 _pack_ic = Struct(">iB").pack
 _pack_ii = Struct(">ii").pack
 _pack_ix = Struct(">ix").pack
-_pack_o = Struct(">?").pack
 _pack_ox = Struct(">?x").pack
-_unpack_h = Struct(">h").unpack_from
 _unpack_hc = Struct(">hB").unpack_from
-_unpack_hh = Struct(">hh").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
-_unpack_ii = Struct(">ii").unpack_from
 _unpack_o = Struct(">?").unpack_from
 _unpack_oc = Struct(">?B").unpack_from
 
@@ -166,28 +161,7 @@ def _decode_describe_groups_request_v5(data: Buffer, at: int, end: int, count_ma
     return o, at
 
 
-def _encode_describe_groups_request_v0(o: DescribeGroupsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups
-    n = len(v)
-    out += _pack_i(n)
-    if v:
-        out += encode_string_array(v)
-    return out
-
-
-def _encode_describe_groups_request_v3(o: DescribeGroupsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups
-    n = len(v)
-    out += _pack_i(n)
-    if v:
-        out += encode_string_array(v)
-    out += _pack_o(o.include_authorized_operations)
-    return out
-
-
-def _encode_describe_groups_request_v5(o: DescribeGroupsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
+def _encode_describe_groups_request_v6(o: DescribeGroupsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
     v: Any
     v = o.groups
     n = len(v) + 1
@@ -201,324 +175,7 @@ def _encode_describe_groups_request_v5(o: DescribeGroupsRequest, out: bytearray,
     return out
 
 
-def _decode_described_group_member_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribedGroupMember], int]:
-    if not 0 <= count <= count_max or count * 14 > end - at:
-        raise bad_count("DescribedGroupMember", at, count, count_max, end - at)
-    items: list[DescribedGroupMember] = []
-    try:
-        for _ in range(count):
-            o = new(DescribedGroupMember)
-            o.group_instance_id = None
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.member_id = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.client_id = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.client_host = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.member_metadata = buf[at:stop]
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.member_assignment = buf[at:stop]
-            at = stop
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_described_group_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribedGroup], int]:
-    if not 0 <= count <= count_max or count * 14 > end - at:
-        raise bad_count("DescribedGroup", at, count, count_max, end - at)
-    items: list[DescribedGroup] = []
-    try:
-        for _ in range(count):
-            o = new(DescribedGroup)
-            o.error_message = None
-            o.authorized_operations = -2147483648
-            o.error_code, n = _unpack_hh(buf, at)
-            at += 4
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_id = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_state = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.protocol_type = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.protocol_data = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.members = []
-            else:
-                o.members, at = _decode_described_group_member_list_v0(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_describe_groups_response_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeGroupsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeGroupsResponse)
-    try:
-        o.throttle_time_ms = 0
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.groups = []
-        else:
-            o.groups, at = _decode_described_group_list_v0(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_describe_groups_response_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeGroupsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeGroupsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.groups = []
-        else:
-            o.groups, at = _decode_described_group_list_v0(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_described_group_list_v3(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribedGroup], int]:
-    if not 0 <= count <= count_max or count * 18 > end - at:
-        raise bad_count("DescribedGroup", at, count, count_max, end - at)
-    items: list[DescribedGroup] = []
-    try:
-        for _ in range(count):
-            o = new(DescribedGroup)
-            o.error_message = None
-            o.error_code, n = _unpack_hh(buf, at)
-            at += 4
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_id = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_state = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.protocol_type = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.protocol_data = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.members = []
-            else:
-                o.members, at = _decode_described_group_member_list_v0(buf, at, end, count_max, n)
-            o.authorized_operations, = _unpack_i(buf, at)
-            at += 4
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_describe_groups_response_v3(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeGroupsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeGroupsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.groups = []
-        else:
-            o.groups, at = _decode_described_group_list_v3(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_described_group_member_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribedGroupMember], int]:
-    if not 0 <= count <= count_max or count * 16 > end - at:
-        raise bad_count("DescribedGroupMember", at, count, count_max, end - at)
-    items: list[DescribedGroupMember] = []
-    try:
-        for _ in range(count):
-            o = new(DescribedGroupMember)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.member_id = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            if n == -1:
-                o.group_instance_id = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.group_instance_id = buf[at:stop].decode()
-                at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.client_id = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.client_host = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.member_metadata = buf[at:stop]
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.member_assignment = buf[at:stop]
-            at = stop
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_described_group_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribedGroup], int]:
-    if not 0 <= count <= count_max or count * 18 > end - at:
-        raise bad_count("DescribedGroup", at, count, count_max, end - at)
-    items: list[DescribedGroup] = []
-    try:
-        for _ in range(count):
-            o = new(DescribedGroup)
-            o.error_message = None
-            o.error_code, n = _unpack_hh(buf, at)
-            at += 4
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_id = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_state = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.protocol_type = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.protocol_data = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.members = []
-            else:
-                o.members, at = _decode_described_group_member_list_v4(buf, at, end, count_max, n)
-            o.authorized_operations, = _unpack_i(buf, at)
-            at += 4
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_describe_groups_response_v4(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeGroupsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeGroupsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.groups = []
-        else:
-            o.groups, at = _decode_described_group_list_v4(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_described_group_member_list_v5(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribedGroupMember], int]:
+def _decode_described_group_member_list_v6(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribedGroupMember], int]:
     if not 0 <= count <= count_max or count * 7 > end - at:
         raise bad_count("DescribedGroupMember", at, count, count_max, end - at)
     items: list[DescribedGroupMember] = []
@@ -592,89 +249,6 @@ def _decode_described_group_member_list_v5(buf: bytes, at: int, end: int, count_
     return items, at
 
 
-def _decode_described_group_list_v5(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribedGroup], int]:
-    if not 0 <= count <= count_max or count * 12 > end - at:
-        raise bad_count("DescribedGroup", at, count, count_max, end - at)
-    items: list[DescribedGroup] = []
-    try:
-        for _ in range(count):
-            o = new(DescribedGroup)
-            o.error_message = None
-            o.error_code, n = _unpack_hc(buf, at)
-            at += 3
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_id = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_state = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.protocol_type = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.protocol_data = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.members = []
-            else:
-                o.members, at = _decode_described_group_member_list_v5(buf, at, end, count_max, n - 1)
-            o.authorized_operations, n = _unpack_ic(buf, at)
-            at += 5
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_describe_groups_response_v5(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeGroupsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeGroupsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.groups = []
-        else:
-            o.groups, at = _decode_described_group_list_v5(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
 def _decode_described_group_list_v6(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribedGroup], int]:
     if not 0 <= count <= count_max or count * 13 > end - at:
         raise bad_count("DescribedGroup", at, count, count_max, end - at)
@@ -737,7 +311,7 @@ def _decode_described_group_list_v6(buf: bytes, at: int, end: int, count_max: in
             if n == 1:
                 o.members = []
             else:
-                o.members, at = _decode_described_group_member_list_v5(buf, at, end, count_max, n - 1)
+                o.members, at = _decode_described_group_member_list_v6(buf, at, end, count_max, n - 1)
             o.authorized_operations, n = _unpack_ic(buf, at)
             at += 5
             if n:
@@ -1147,22 +721,10 @@ DECODE_REQUEST: dict[int, Decode[DescribeGroupsRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[DescribeGroupsRequest]] = {
-    0: _encode_describe_groups_request_v0,
-    1: _encode_describe_groups_request_v0,
-    2: _encode_describe_groups_request_v0,
-    3: _encode_describe_groups_request_v3,
-    4: _encode_describe_groups_request_v3,
-    5: _encode_describe_groups_request_v5,
-    6: _encode_describe_groups_request_v5,
+    6: _encode_describe_groups_request_v6,
 }
 
 DECODE_RESPONSE: dict[int, Decode[DescribeGroupsResponse]] = {
-    0: _decode_describe_groups_response_v0,
-    1: _decode_describe_groups_response_v1,
-    2: _decode_describe_groups_response_v1,
-    3: _decode_describe_groups_response_v3,
-    4: _decode_describe_groups_response_v4,
-    5: _decode_describe_groups_response_v5,
     6: _decode_describe_groups_response_v6,
 }
 

@@ -21,7 +21,6 @@ from logstore.wire.primitives import (
     ZERO_UUID,
     bad_count,
     bad_length,
-    decode_fixed_array,
     decode_string_length,
     decode_varint,
     encode_fixed_array,
@@ -40,17 +39,12 @@ _pack_hc = Struct(">hB").pack
 _pack_hiii = Struct(">hiii").pack
 _pack_hiiic = Struct(">hiiiB").pack
 _pack_i = Struct(">i").pack
-_pack_ib = Struct(">ib").pack
 _pack_ic = Struct(">iB").pack
 _pack_ix = Struct(">ix").pack
 _pack_uo = Struct(">16s?").pack
 _pack_uoc = Struct(">16s?B").pack
-_unpack_b = Struct(">b").unpack_from
-_unpack_hc = Struct(">hB").unpack_from
-_unpack_hiiic = Struct(">hiiiB").unpack_from
 _unpack_ib = Struct(">ib").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
-_unpack_uoc = Struct(">16s?B").unpack_from
 
 
 class TopicRequest(Message):
@@ -235,185 +229,6 @@ def _decode_describe_topic_partitions_request_v0(data: Buffer, at: int, end: int
     return o, at
 
 
-def _encode_topic_request_list_v0(items: list[TopicRequest], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        out.append(0)
-
-
-def _encode_cursor_list_v0(items: list[Cursor], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.topic_name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        out += _pack_ix(o.partition_index)
-
-
-def _encode_describe_topic_partitions_request_v0(o: DescribeTopicPartitionsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_topic_request_list_v0(v, out)
-    v = o.cursor
-    out += _pack_ib(o.response_partition_limit, -1 if v is None else 1)
-    if v is not None:
-        _encode_cursor_list_v0([v], out)
-    out.append(0)
-    return out
-
-
-def _decode_describe_topic_partitions_response_partition_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribeTopicPartitionsResponsePartition], int]:
-    if not 0 <= count <= count_max or count * 20 > end - at:
-        raise bad_count("DescribeTopicPartitionsResponsePartition", at, count, count_max, end - at)
-    items: list[DescribeTopicPartitionsResponsePartition] = []
-    try:
-        for _ in range(count):
-            o = new(DescribeTopicPartitionsResponsePartition)
-            o.error_code, o.partition_index, o.leader_id, o.leader_epoch, n = _unpack_hiiic(buf, at)
-            at += 15
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            o.replica_nodes, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            o.isr_nodes, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 0:
-                o.eligible_leader_replicas = None
-            else:
-                o.eligible_leader_replicas, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 0:
-                o.last_known_elr = None
-            else:
-                o.last_known_elr, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            o.offline_replicas, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_describe_topic_partitions_response_topic_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribeTopicPartitionsResponseTopic], int]:
-    if not 0 <= count <= count_max or count * 26 > end - at:
-        raise bad_count("DescribeTopicPartitionsResponseTopic", at, count, count_max, end - at)
-    items: list[DescribeTopicPartitionsResponseTopic] = []
-    try:
-        for _ in range(count):
-            o = new(DescribeTopicPartitionsResponseTopic)
-            o.error_code, n = _unpack_hc(buf, at)
-            at += 3
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.name = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.name = buf[at:stop].decode()
-                at = stop
-            o.topic_id, o.is_internal, n = _unpack_uoc(buf, at)
-            at += 18
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_describe_topic_partitions_response_partition_list_v0(buf, at, end, count_max, n - 1)
-            o.topic_authorized_operations, n = _unpack_ic(buf, at)
-            at += 5
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_response_cursor_v0(buf: bytes, at: int, end: int, count_max: int) -> tuple[ResponseCursor, int]:
-    o = new(ResponseCursor)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        stop = at + n - 1
-        if not at <= stop <= end:
-            raise bad_length(stop - at, end - at)
-        o.topic_name = buf[at:stop].decode()
-        at = stop
-        o.partition_index, n = _unpack_ic(buf, at)
-        at += 5
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_describe_topic_partitions_response_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeTopicPartitionsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeTopicPartitionsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_describe_topic_partitions_response_topic_list_v0(buf, at, end, count_max, n - 1)
-        n, = _unpack_b(buf, at)
-        at += 1
-        if n < 0:
-            o.next_cursor = None
-        else:
-            o.next_cursor, at = _decode_response_cursor_v0(buf, at, end, count_max)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
 def _encode_describe_topic_partitions_response_partition_list_v0(items: list[DescribeTopicPartitionsResponsePartition], out: bytearray) -> None:
     v: Any
     for o in items:
@@ -509,11 +324,9 @@ DECODE_REQUEST: dict[int, Decode[DescribeTopicPartitionsRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[DescribeTopicPartitionsRequest]] = {
-    0: _encode_describe_topic_partitions_request_v0,
 }
 
 DECODE_RESPONSE: dict[int, Decode[DescribeTopicPartitionsResponse]] = {
-    0: _decode_describe_topic_partitions_response_v0,
 }
 
 ENCODE_RESPONSE: dict[int, Encode[DescribeTopicPartitionsResponse]] = {

@@ -35,7 +35,6 @@ new = object.__new__
 _FIXED_I = Struct(">i")
 _pack_b = Struct(">b").pack
 _pack_bc = Struct(">bB").pack
-_pack_bi = Struct(">bi").pack
 _pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
 _pack_ih = Struct(">ih").pack
@@ -50,9 +49,6 @@ _unpack_h = Struct(">h").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
 _unpack_ihc = Struct(">ihB").unpack_from
-_unpack_ihh = Struct(">ihh").unpack_from
-_unpack_ihi = Struct(">ihi").unpack_from
-_unpack_ii = Struct(">ii").unpack_from
 
 
 class TopicPartitions(Message):
@@ -240,43 +236,6 @@ def _decode_elect_leaders_request_v2(data: Buffer, at: int, end: int, count_max:
     return o, at
 
 
-def _encode_topic_partitions_list_v0(items: list[TopicPartitions], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.topic
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.partitions
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
-
-
-def _encode_elect_leaders_request_v0(o: ElectLeadersRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topic_partitions
-    n = -1 if v is None else len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_topic_partitions_list_v0(v, out)
-    out += _pack_i(o.timeout_ms)
-    return out
-
-
-def _encode_elect_leaders_request_v1(o: ElectLeadersRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topic_partitions
-    n = -1 if v is None else len(v)
-    out += _pack_bi(o.election_type, n)
-    if v:
-        _encode_topic_partitions_list_v0(v, out)
-    out += _pack_i(o.timeout_ms)
-    return out
-
-
 def _encode_topic_partitions_list_v2(items: list[TopicPartitions], out: bytearray) -> None:
     v: Any
     for o in items:
@@ -308,86 +267,6 @@ def _encode_elect_leaders_request_v2(o: ElectLeadersRequest, out: bytearray, par
         _encode_topic_partitions_list_v2(v, out)
     out += _pack_ix(o.timeout_ms)
     return out
-
-
-def _decode_partition_result_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[PartitionResult], int]:
-    if not 0 <= count <= count_max or count * 8 > end - at:
-        raise bad_count("PartitionResult", at, count, count_max, end - at)
-    items: list[PartitionResult] = []
-    try:
-        for _ in range(count):
-            o = new(PartitionResult)
-            o.partition_id, o.error_code, n = _unpack_ihh(buf, at)
-            at += 8
-            if n == -1:
-                o.error_message = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_replica_election_result_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ReplicaElectionResult], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("ReplicaElectionResult", at, count, count_max, end - at)
-    items: list[ReplicaElectionResult] = []
-    try:
-        for _ in range(count):
-            o = new(ReplicaElectionResult)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.topic = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.partition_result = []
-            else:
-                o.partition_result, at = _decode_partition_result_list_v0(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_elect_leaders_response_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[ElectLeadersResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ElectLeadersResponse)
-    try:
-        o.error_code = 0
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.replica_election_results = []
-        else:
-            o.replica_election_results, at = _decode_replica_election_result_list_v0(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_elect_leaders_response_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[ElectLeadersResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ElectLeadersResponse)
-    try:
-        o.throttle_time_ms, o.error_code, n = _unpack_ihi(buf, at)
-        at += 10
-        if n == 0:
-            o.replica_election_results = []
-        else:
-            o.replica_election_results, at = _decode_replica_election_result_list_v0(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
 
 
 def _decode_partition_result_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[PartitionResult], int]:
@@ -574,14 +453,10 @@ DECODE_REQUEST: dict[int, Decode[ElectLeadersRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[ElectLeadersRequest]] = {
-    0: _encode_elect_leaders_request_v0,
-    1: _encode_elect_leaders_request_v1,
     2: _encode_elect_leaders_request_v2,
 }
 
 DECODE_RESPONSE: dict[int, Decode[ElectLeadersResponse]] = {
-    0: _decode_elect_leaders_response_v0,
-    1: _decode_elect_leaders_response_v1,
     2: _decode_elect_leaders_response_v2,
 }
 

@@ -34,8 +34,6 @@ new = object.__new__
 
 _pack_b = Struct(">b").pack
 _pack_bc = Struct(">bB").pack
-_pack_bx = Struct(">bx").pack
-_pack_h = Struct(">h").pack
 _pack_hih = Struct(">hih").pack
 _pack_i = Struct(">i").pack
 _pack_ic = Struct(">iB").pack
@@ -46,12 +44,8 @@ _pack_ix = Struct(">ix").pack
 _unpack_b = Struct(">b").unpack_from
 _unpack_bc = Struct(">bB").unpack_from
 _unpack_h = Struct(">h").unpack_from
-_unpack_hih = Struct(">hih").unpack_from
-_unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
-_unpack_ih = Struct(">ih").unpack_from
 _unpack_ihc = Struct(">ihB").unpack_from
-_unpack_ihh = Struct(">ihh").unpack_from
 
 
 class FindCoordinatorRequest(Message):
@@ -189,42 +183,7 @@ def _decode_find_coordinator_request_v4(data: Buffer, at: int, end: int, count_m
     return o, at
 
 
-def _encode_find_coordinator_request_v0(o: FindCoordinatorRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.key
-    v = v.encode()
-    n = len(v)
-    out += _pack_h(n)
-    out += v
-    return out
-
-
-def _encode_find_coordinator_request_v1(o: FindCoordinatorRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.key
-    v = v.encode()
-    n = len(v)
-    out += _pack_h(n)
-    out += v
-    out += _pack_b(o.key_type)
-    return out
-
-
-def _encode_find_coordinator_request_v3(o: FindCoordinatorRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.key
-    v = v.encode()
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_string_length(n)
-    out += v
-    out += _pack_bx(o.key_type)
-    return out
-
-
-def _encode_find_coordinator_request_v4(o: FindCoordinatorRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
+def _encode_find_coordinator_request_v6(o: FindCoordinatorRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
     v: Any
     v = o.coordinator_keys
     n = len(v) + 1
@@ -235,92 +194,7 @@ def _encode_find_coordinator_request_v4(o: FindCoordinatorRequest, out: bytearra
     return out
 
 
-def _decode_find_coordinator_response_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[FindCoordinatorResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(FindCoordinatorResponse)
-    try:
-        o.throttle_time_ms = 0
-        o.error_message = None
-        o.coordinators = []
-        o.error_code, o.node_id, n = _unpack_hih(buf, at)
-        at += 8
-        stop = at + n
-        if not at <= stop <= end:
-            raise bad_length(stop - at, end - at)
-        o.host = buf[at:stop].decode()
-        at = stop
-        o.port, = _unpack_i(buf, at)
-        at += 4
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_find_coordinator_response_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[FindCoordinatorResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(FindCoordinatorResponse)
-    try:
-        o.coordinators = []
-        o.throttle_time_ms, o.error_code, n = _unpack_ihh(buf, at)
-        at += 8
-        if n == -1:
-            o.error_message = None
-        else:
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.error_message = buf[at:stop].decode()
-            at = stop
-        o.node_id, n = _unpack_ih(buf, at)
-        at += 6
-        stop = at + n
-        if not at <= stop <= end:
-            raise bad_length(stop - at, end - at)
-        o.host = buf[at:stop].decode()
-        at = stop
-        o.port, = _unpack_i(buf, at)
-        at += 4
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_find_coordinator_response_v3(data: Buffer, at: int, end: int, count_max: int) -> tuple[FindCoordinatorResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(FindCoordinatorResponse)
-    try:
-        o.coordinators = []
-        o.throttle_time_ms, o.error_code, n = _unpack_ihc(buf, at)
-        at += 7
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        if n == 0:
-            o.error_message = None
-        else:
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.error_message = buf[at:stop].decode()
-            at = stop
-        o.node_id, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        stop = at + n - 1
-        if not at <= stop <= end:
-            raise bad_length(stop - at, end - at)
-        o.host = buf[at:stop].decode()
-        at = stop
-        o.port, n = _unpack_ic(buf, at)
-        at += 5
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_coordinator_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[Coordinator], int]:
+def _decode_coordinator_list_v6(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[Coordinator], int]:
     if not 0 <= count <= count_max or count * 14 > end - at:
         raise bad_count("Coordinator", at, count, count_max, end - at)
     items: list[Coordinator] = []
@@ -367,7 +241,7 @@ def _decode_coordinator_list_v4(buf: bytes, at: int, end: int, count_max: int, c
     return items, at
 
 
-def _decode_find_coordinator_response_v4(data: Buffer, at: int, end: int, count_max: int) -> tuple[FindCoordinatorResponse, int]:
+def _decode_find_coordinator_response_v6(data: Buffer, at: int, end: int, count_max: int) -> tuple[FindCoordinatorResponse, int]:
     buf = data if type(data) is bytes else bytes(data)
     o = new(FindCoordinatorResponse)
     try:
@@ -383,7 +257,7 @@ def _decode_find_coordinator_response_v4(data: Buffer, at: int, end: int, count_
         if n == 1:
             o.coordinators = []
         else:
-            o.coordinators, at = _decode_coordinator_list_v4(buf, at, end, count_max, n - 1)
+            o.coordinators, at = _decode_coordinator_list_v6(buf, at, end, count_max, n - 1)
         n = buf[at]
         at += 1
         if n:
@@ -488,23 +362,11 @@ DECODE_REQUEST: dict[int, Decode[FindCoordinatorRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[FindCoordinatorRequest]] = {
-    0: _encode_find_coordinator_request_v0,
-    1: _encode_find_coordinator_request_v1,
-    2: _encode_find_coordinator_request_v1,
-    3: _encode_find_coordinator_request_v3,
-    4: _encode_find_coordinator_request_v4,
-    5: _encode_find_coordinator_request_v4,
-    6: _encode_find_coordinator_request_v4,
+    6: _encode_find_coordinator_request_v6,
 }
 
 DECODE_RESPONSE: dict[int, Decode[FindCoordinatorResponse]] = {
-    0: _decode_find_coordinator_response_v0,
-    1: _decode_find_coordinator_response_v1,
-    2: _decode_find_coordinator_response_v1,
-    3: _decode_find_coordinator_response_v3,
-    4: _decode_find_coordinator_response_v4,
-    5: _decode_find_coordinator_response_v4,
-    6: _decode_find_coordinator_response_v4,
+    6: _decode_find_coordinator_response_v6,
 }
 
 ENCODE_RESPONSE: dict[int, Encode[FindCoordinatorResponse]] = {

@@ -20,7 +20,6 @@ from logstore.wire.primitives import (
     UNREADABLE,
     bad_length,
     decode_string_length,
-    encode_string_length,
     skip_tags,
     unreadable,
 )
@@ -28,14 +27,11 @@ from logstore.wire.primitives import (
 new = object.__new__
 
 _pack_h = Struct(">h").pack
-_pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
 _pack_ih = Struct(">ih").pack
 _pack_ihx = Struct(">ihx").pack
 _unpack_h = Struct(">h").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
 _unpack_ih = Struct(">ih").unpack_from
-_unpack_ihc = Struct(">ihB").unpack_from
 
 
 class HeartbeatRequest(Message):
@@ -166,108 +162,6 @@ def _decode_heartbeat_request_v4(data: Buffer, at: int, end: int, count_max: int
     return o, at
 
 
-def _encode_heartbeat_request_v0(o: HeartbeatRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.group_id
-    v = v.encode()
-    n = len(v)
-    out += _pack_h(n)
-    out += v
-    v = o.member_id
-    v = v.encode()
-    n = len(v)
-    out += _pack_ih(o.generation_id, n)
-    out += v
-    return out
-
-
-def _encode_heartbeat_request_v3(o: HeartbeatRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.group_id
-    v = v.encode()
-    n = len(v)
-    out += _pack_h(n)
-    out += v
-    v = o.member_id
-    v = v.encode()
-    n = len(v)
-    out += _pack_ih(o.generation_id, n)
-    out += v
-    v = o.group_instance_id
-    if v is not None:
-        v = v.encode()
-    n = -1 if v is None else len(v)
-    out += _pack_h(n)
-    if v:
-        out += v
-    return out
-
-
-def _encode_heartbeat_request_v4(o: HeartbeatRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.group_id
-    v = v.encode()
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_string_length(n)
-    out += v
-    v = o.member_id
-    v = v.encode()
-    n = len(v) + 1
-    out += _pack_ic(o.generation_id, n) if n < 128 else _pack_i(o.generation_id) + encode_string_length(n)
-    out += v
-    v = o.group_instance_id
-    if v is not None:
-        v = v.encode()
-    n = 0 if v is None else len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_string_length(n)
-    if v:
-        out += v
-    out.append(0)
-    return out
-
-
-def _decode_heartbeat_response_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[HeartbeatResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(HeartbeatResponse)
-    try:
-        o.throttle_time_ms = 0
-        o.error_code, = _unpack_h(buf, at)
-        at += 2
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_heartbeat_response_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[HeartbeatResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(HeartbeatResponse)
-    try:
-        o.throttle_time_ms, o.error_code = _unpack_ih(buf, at)
-        at += 6
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_heartbeat_response_v4(data: Buffer, at: int, end: int, count_max: int) -> tuple[HeartbeatResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(HeartbeatResponse)
-    try:
-        o.throttle_time_ms, o.error_code, n = _unpack_ihc(buf, at)
-        at += 7
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
 def _encode_heartbeat_response_v0(o: HeartbeatResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
     v: Any
     out += _pack_h(o.error_code)
@@ -295,19 +189,9 @@ DECODE_REQUEST: dict[int, Decode[HeartbeatRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[HeartbeatRequest]] = {
-    0: _encode_heartbeat_request_v0,
-    1: _encode_heartbeat_request_v0,
-    2: _encode_heartbeat_request_v0,
-    3: _encode_heartbeat_request_v3,
-    4: _encode_heartbeat_request_v4,
 }
 
 DECODE_RESPONSE: dict[int, Decode[HeartbeatResponse]] = {
-    0: _decode_heartbeat_response_v0,
-    1: _decode_heartbeat_response_v1,
-    2: _decode_heartbeat_response_v1,
-    3: _decode_heartbeat_response_v1,
-    4: _decode_heartbeat_response_v4,
 }
 
 ENCODE_RESPONSE: dict[int, Encode[HeartbeatResponse]] = {

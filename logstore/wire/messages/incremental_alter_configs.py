@@ -39,16 +39,13 @@ _pack_hh = Struct(">hh").pack
 _pack_i = Struct(">i").pack
 _pack_ic = Struct(">iB").pack
 _pack_ii = Struct(">ii").pack
-_pack_o = Struct(">?").pack
 _pack_ox = Struct(">?x").pack
 _unpack_bc = Struct(">bB").unpack_from
 _unpack_bh = Struct(">bh").unpack_from
 _unpack_h = Struct(">h").unpack_from
 _unpack_hc = Struct(">hB").unpack_from
-_unpack_hh = Struct(">hh").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
-_unpack_ii = Struct(">ii").unpack_from
 _unpack_o = Struct(">?").unpack_from
 _unpack_oc = Struct(">?B").unpack_from
 
@@ -287,49 +284,6 @@ def _decode_incremental_alter_configs_request_v1(data: Buffer, at: int, end: int
     return o, at
 
 
-def _encode_alterable_config_list_v0(items: list[AlterableConfig], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.value
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_bh(o.config_operation, n)
-        if v:
-            out += v
-
-
-def _encode_alter_configs_resource_list_v0(items: list[AlterConfigsResource], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.resource_name
-        v = v.encode()
-        n = len(v)
-        out += _pack_bh(o.resource_type, n)
-        out += v
-        v = o.configs
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_alterable_config_list_v0(v, out)
-
-
-def _encode_incremental_alter_configs_request_v0(o: IncrementalAlterConfigsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.resources
-    n = len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_alter_configs_resource_list_v0(v, out)
-    out += _pack_o(o.validate_only)
-    return out
-
-
 def _encode_alterable_config_list_v1(items: list[AlterableConfig], out: bytearray) -> None:
     v: Any
     for o in items:
@@ -382,51 +336,6 @@ def _encode_incremental_alter_configs_request_v1(o: IncrementalAlterConfigsReque
         _encode_alter_configs_resource_list_v1(v, out)
     out += _pack_ox(o.validate_only)
     return out
-
-
-def _decode_alter_configs_resource_response_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[AlterConfigsResourceResponse], int]:
-    if not 0 <= count <= count_max or count * 7 > end - at:
-        raise bad_count("AlterConfigsResourceResponse", at, count, count_max, end - at)
-    items: list[AlterConfigsResourceResponse] = []
-    try:
-        for _ in range(count):
-            o = new(AlterConfigsResourceResponse)
-            o.error_code, n = _unpack_hh(buf, at)
-            at += 4
-            if n == -1:
-                o.error_message = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            o.resource_type, n = _unpack_bh(buf, at)
-            at += 3
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.resource_name = buf[at:stop].decode()
-            at = stop
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_incremental_alter_configs_response_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[IncrementalAlterConfigsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(IncrementalAlterConfigsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.responses = []
-        else:
-            o.responses, at = _decode_alter_configs_resource_response_list_v0(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
 
 
 def _decode_alter_configs_resource_response_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[AlterConfigsResourceResponse], int]:
@@ -550,12 +459,10 @@ DECODE_REQUEST: dict[int, Decode[IncrementalAlterConfigsRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[IncrementalAlterConfigsRequest]] = {
-    0: _encode_incremental_alter_configs_request_v0,
     1: _encode_incremental_alter_configs_request_v1,
 }
 
 DECODE_RESPONSE: dict[int, Decode[IncrementalAlterConfigsResponse]] = {
-    0: _decode_incremental_alter_configs_response_v0,
     1: _decode_incremental_alter_configs_response_v1,
 }
 

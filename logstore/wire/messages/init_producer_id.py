@@ -27,16 +27,12 @@ from logstore.wire.primitives import (
 
 new = object.__new__
 
-_pack_h = Struct(">h").pack
-_pack_i = Struct(">i").pack
 _pack_ihqh = Struct(">ihqh").pack
 _pack_ihqhx = Struct(">ihqhx").pack
 _pack_iqhx = Struct(">iqhx").pack
-_pack_ix = Struct(">ix").pack
 _unpack_h = Struct(">h").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
-_unpack_ihqh = Struct(">ihqh").unpack_from
 _unpack_ihqhc = Struct(">ihqhB").unpack_from
 _unpack_iqhc = Struct(">iqhB").unpack_from
 
@@ -148,36 +144,7 @@ def _decode_init_producer_id_request_v3(data: Buffer, at: int, end: int, count_m
     return o, at
 
 
-def _encode_init_producer_id_request_v0(o: InitProducerIdRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.transactional_id
-    if v is not None:
-        v = v.encode()
-    n = -1 if v is None else len(v)
-    out += _pack_h(n)
-    if v:
-        out += v
-    out += _pack_i(o.transaction_timeout_ms)
-    return out
-
-
-def _encode_init_producer_id_request_v2(o: InitProducerIdRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.transactional_id
-    if v is not None:
-        v = v.encode()
-    n = 0 if v is None else len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_string_length(n)
-    if v:
-        out += v
-    out += _pack_ix(o.transaction_timeout_ms)
-    return out
-
-
-def _encode_init_producer_id_request_v3(o: InitProducerIdRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
+def _encode_init_producer_id_request_v5(o: InitProducerIdRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
     v: Any
     v = o.transactional_id
     if v is not None:
@@ -193,18 +160,7 @@ def _encode_init_producer_id_request_v3(o: InitProducerIdRequest, out: bytearray
     return out
 
 
-def _decode_init_producer_id_response_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[InitProducerIdResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(InitProducerIdResponse)
-    try:
-        o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch = _unpack_ihqh(buf, at)
-        at += 16
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_init_producer_id_response_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[InitProducerIdResponse, int]:
+def _decode_init_producer_id_response_v5(data: Buffer, at: int, end: int, count_max: int) -> tuple[InitProducerIdResponse, int]:
     buf = data if type(data) is bytes else bytes(data)
     o = new(InitProducerIdResponse)
     try:
@@ -239,21 +195,11 @@ DECODE_REQUEST: dict[int, Decode[InitProducerIdRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[InitProducerIdRequest]] = {
-    0: _encode_init_producer_id_request_v0,
-    1: _encode_init_producer_id_request_v0,
-    2: _encode_init_producer_id_request_v2,
-    3: _encode_init_producer_id_request_v3,
-    4: _encode_init_producer_id_request_v3,
-    5: _encode_init_producer_id_request_v3,
+    5: _encode_init_producer_id_request_v5,
 }
 
 DECODE_RESPONSE: dict[int, Decode[InitProducerIdResponse]] = {
-    0: _decode_init_producer_id_response_v0,
-    1: _decode_init_producer_id_response_v0,
-    2: _decode_init_producer_id_response_v2,
-    3: _decode_init_producer_id_response_v2,
-    4: _decode_init_producer_id_response_v2,
-    5: _decode_init_producer_id_response_v2,
+    5: _decode_init_producer_id_response_v5,
 }
 
 ENCODE_RESPONSE: dict[int, Encode[InitProducerIdResponse]] = {

@@ -37,10 +37,7 @@ _pack_hi = Struct(">hi").pack
 _pack_ih = Struct(">ih").pack
 _pack_ihc = Struct(">ihB").pack
 _pack_ihi = Struct(">ihi").pack
-_unpack_h = Struct(">h").unpack_from
-_unpack_hi = Struct(">hi").unpack_from
 _unpack_ihc = Struct(">ihB").unpack_from
-_unpack_ihi = Struct(">ihi").unpack_from
 
 
 class ListGroupsRequest(Message):
@@ -153,31 +150,6 @@ def _decode_list_groups_request_v5(data: Buffer, at: int, end: int, count_max: i
     return o, at
 
 
-def _encode_list_groups_request_v0(o: ListGroupsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    return out
-
-
-def _encode_list_groups_request_v3(o: ListGroupsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    out.append(0)
-    return out
-
-
-def _encode_list_groups_request_v4(o: ListGroupsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.states_filter
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        out += encode_compact_string_array(v)
-    out.append(0)
-    return out
-
-
 def _encode_list_groups_request_v5(o: ListGroupsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
     v: Any
     v = o.states_filter
@@ -198,190 +170,6 @@ def _encode_list_groups_request_v5(o: ListGroupsRequest, out: bytearray, parts: 
         out += encode_compact_string_array(v)
     out.append(0)
     return out
-
-
-def _decode_listed_group_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ListedGroup], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("ListedGroup", at, count, count_max, end - at)
-    items: list[ListedGroup] = []
-    try:
-        for _ in range(count):
-            o = new(ListedGroup)
-            o.group_state = ""
-            o.group_type = ""
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_id = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.protocol_type = buf[at:stop].decode()
-            at = stop
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_list_groups_response_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListGroupsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListGroupsResponse)
-    try:
-        o.throttle_time_ms = 0
-        o.error_code, n = _unpack_hi(buf, at)
-        at += 6
-        if n == 0:
-            o.groups = []
-        else:
-            o.groups, at = _decode_listed_group_list_v0(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_list_groups_response_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListGroupsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListGroupsResponse)
-    try:
-        o.throttle_time_ms, o.error_code, n = _unpack_ihi(buf, at)
-        at += 10
-        if n == 0:
-            o.groups = []
-        else:
-            o.groups, at = _decode_listed_group_list_v0(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_listed_group_list_v3(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ListedGroup], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("ListedGroup", at, count, count_max, end - at)
-    items: list[ListedGroup] = []
-    try:
-        for _ in range(count):
-            o = new(ListedGroup)
-            o.group_state = ""
-            o.group_type = ""
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_id = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.protocol_type = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_list_groups_response_v3(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListGroupsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListGroupsResponse)
-    try:
-        o.throttle_time_ms, o.error_code, n = _unpack_ihc(buf, at)
-        at += 7
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.groups = []
-        else:
-            o.groups, at = _decode_listed_group_list_v3(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_listed_group_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ListedGroup], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("ListedGroup", at, count, count_max, end - at)
-    items: list[ListedGroup] = []
-    try:
-        for _ in range(count):
-            o = new(ListedGroup)
-            o.group_type = ""
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_id = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.protocol_type = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_state = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_list_groups_response_v4(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListGroupsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListGroupsResponse)
-    try:
-        o.throttle_time_ms, o.error_code, n = _unpack_ihc(buf, at)
-        at += 7
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.groups = []
-        else:
-            o.groups, at = _decode_listed_group_list_v4(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
 
 
 def _decode_listed_group_list_v5(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ListedGroup], int]:
@@ -626,20 +414,10 @@ DECODE_REQUEST: dict[int, Decode[ListGroupsRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[ListGroupsRequest]] = {
-    0: _encode_list_groups_request_v0,
-    1: _encode_list_groups_request_v0,
-    2: _encode_list_groups_request_v0,
-    3: _encode_list_groups_request_v3,
-    4: _encode_list_groups_request_v4,
     5: _encode_list_groups_request_v5,
 }
 
 DECODE_RESPONSE: dict[int, Decode[ListGroupsResponse]] = {
-    0: _decode_list_groups_response_v0,
-    1: _decode_list_groups_response_v1,
-    2: _decode_list_groups_response_v1,
-    3: _decode_list_groups_response_v3,
-    4: _decode_list_groups_response_v4,
     5: _decode_list_groups_response_v5,
 }
 

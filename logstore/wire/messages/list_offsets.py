@@ -34,23 +34,18 @@ _pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
 _pack_ib = Struct(">ib").pack
 _pack_ibc = Struct(">ibB").pack
-_pack_ibi = Struct(">ibi").pack
 _pack_ic = Struct(">iB").pack
 _pack_ihqq = Struct(">ihqq").pack
 _pack_ihqqi = Struct(">ihqqi").pack
 _pack_ihqqix = Struct(">ihqqix").pack
 _pack_ii = Struct(">ii").pack
-_pack_iiq = Struct(">iiq").pack
 _pack_iiqx = Struct(">iiqx").pack
-_pack_iq = Struct(">iq").pack
 _pack_ix = Struct(">ix").pack
 _unpack_h = Struct(">h").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ibc = Struct(">ibB").unpack_from
 _unpack_ibi = Struct(">ibi").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
-_unpack_ihqq = Struct(">ihqq").unpack_from
-_unpack_ihqqi = Struct(">ihqqi").unpack_from
 _unpack_ihqqic = Struct(">ihqqiB").unpack_from
 _unpack_ii = Struct(">ii").unpack_from
 _unpack_iiq = Struct(">iiq").unpack_from
@@ -368,85 +363,13 @@ def _decode_list_offsets_request_v10(data: Buffer, at: int, end: int, count_max:
     return o, at
 
 
-def _encode_list_offsets_partition_list_v1(items: list[ListOffsetsPartition], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        out += _pack_iq(o.partition_index, o.timestamp)
-
-
-def _encode_list_offsets_topic_list_v1(items: list[ListOffsetsTopic], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.partitions
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_list_offsets_partition_list_v1(v, out)
-
-
-def _encode_list_offsets_request_v1(o: ListOffsetsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v)
-    out += _pack_ii(o.replica_id, n)
-    if v:
-        _encode_list_offsets_topic_list_v1(v, out)
-    return out
-
-
-def _encode_list_offsets_request_v2(o: ListOffsetsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v)
-    out += _pack_ibi(o.replica_id, o.isolation_level, n)
-    if v:
-        _encode_list_offsets_topic_list_v1(v, out)
-    return out
-
-
-def _encode_list_offsets_partition_list_v4(items: list[ListOffsetsPartition], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        out += _pack_iiq(o.partition_index, o.current_leader_epoch, o.timestamp)
-
-
-def _encode_list_offsets_topic_list_v4(items: list[ListOffsetsTopic], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.partitions
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_list_offsets_partition_list_v4(v, out)
-
-
-def _encode_list_offsets_request_v4(o: ListOffsetsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v)
-    out += _pack_ibi(o.replica_id, o.isolation_level, n)
-    if v:
-        _encode_list_offsets_topic_list_v4(v, out)
-    return out
-
-
-def _encode_list_offsets_partition_list_v6(items: list[ListOffsetsPartition], out: bytearray) -> None:
+def _encode_list_offsets_partition_list_v10(items: list[ListOffsetsPartition], out: bytearray) -> None:
     v: Any
     for o in items:
         out += _pack_iiqx(o.partition_index, o.current_leader_epoch, o.timestamp)
 
 
-def _encode_list_offsets_topic_list_v6(items: list[ListOffsetsTopic], out: bytearray) -> None:
+def _encode_list_offsets_topic_list_v10(items: list[ListOffsetsTopic], out: bytearray) -> None:
     v: Any
     for o in items:
         v = o.name
@@ -464,19 +387,8 @@ def _encode_list_offsets_topic_list_v6(items: list[ListOffsetsTopic], out: bytea
         else:
             out += encode_varint(n)
         if v:
-            _encode_list_offsets_partition_list_v6(v, out)
+            _encode_list_offsets_partition_list_v10(v, out)
         out.append(0)
-
-
-def _encode_list_offsets_request_v6(o: ListOffsetsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    out += _pack_ibc(o.replica_id, o.isolation_level, n) if n < 128 else _pack_ib(o.replica_id, o.isolation_level) + encode_varint(n)
-    if v:
-        _encode_list_offsets_topic_list_v6(v, out)
-    out.append(0)
-    return out
 
 
 def _encode_list_offsets_request_v10(o: ListOffsetsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
@@ -485,141 +397,12 @@ def _encode_list_offsets_request_v10(o: ListOffsetsRequest, out: bytearray, part
     n = len(v) + 1
     out += _pack_ibc(o.replica_id, o.isolation_level, n) if n < 128 else _pack_ib(o.replica_id, o.isolation_level) + encode_varint(n)
     if v:
-        _encode_list_offsets_topic_list_v6(v, out)
+        _encode_list_offsets_topic_list_v10(v, out)
     out += _pack_ix(o.timeout_ms)
     return out
 
 
-def _decode_list_offsets_partition_response_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ListOffsetsPartitionResponse], int]:
-    if not 0 <= count <= count_max or count * 22 > end - at:
-        raise bad_count("ListOffsetsPartitionResponse", at, count, count_max, end - at)
-    items: list[ListOffsetsPartitionResponse] = []
-    try:
-        for _ in range(count):
-            o = new(ListOffsetsPartitionResponse)
-            o.leader_epoch = -1
-            o.partition_index, o.error_code, o.timestamp, o.offset = _unpack_ihqq(buf, at)
-            at += 22
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_list_offsets_topic_response_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ListOffsetsTopicResponse], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("ListOffsetsTopicResponse", at, count, count_max, end - at)
-    items: list[ListOffsetsTopicResponse] = []
-    try:
-        for _ in range(count):
-            o = new(ListOffsetsTopicResponse)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_list_offsets_partition_response_list_v1(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_list_offsets_response_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListOffsetsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListOffsetsResponse)
-    try:
-        o.throttle_time_ms = 0
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_list_offsets_topic_response_list_v1(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_list_offsets_response_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListOffsetsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListOffsetsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_list_offsets_topic_response_list_v1(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_list_offsets_partition_response_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ListOffsetsPartitionResponse], int]:
-    if not 0 <= count <= count_max or count * 26 > end - at:
-        raise bad_count("ListOffsetsPartitionResponse", at, count, count_max, end - at)
-    items: list[ListOffsetsPartitionResponse] = []
-    try:
-        for _ in range(count):
-            o = new(ListOffsetsPartitionResponse)
-            o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch = _unpack_ihqqi(buf, at)
-            at += 26
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_list_offsets_topic_response_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ListOffsetsTopicResponse], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("ListOffsetsTopicResponse", at, count, count_max, end - at)
-    items: list[ListOffsetsTopicResponse] = []
-    try:
-        for _ in range(count):
-            o = new(ListOffsetsTopicResponse)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_list_offsets_partition_response_list_v4(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_list_offsets_response_v4(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListOffsetsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListOffsetsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_list_offsets_topic_response_list_v4(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_list_offsets_partition_response_list_v6(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ListOffsetsPartitionResponse], int]:
+def _decode_list_offsets_partition_response_list_v10(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ListOffsetsPartitionResponse], int]:
     if not 0 <= count <= count_max or count * 27 > end - at:
         raise bad_count("ListOffsetsPartitionResponse", at, count, count_max, end - at)
     items: list[ListOffsetsPartitionResponse] = []
@@ -636,7 +419,7 @@ def _decode_list_offsets_partition_response_list_v6(buf: bytes, at: int, end: in
     return items, at
 
 
-def _decode_list_offsets_topic_response_list_v6(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ListOffsetsTopicResponse], int]:
+def _decode_list_offsets_topic_response_list_v10(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ListOffsetsTopicResponse], int]:
     if not 0 <= count <= count_max or count * 3 > end - at:
         raise bad_count("ListOffsetsTopicResponse", at, count, count_max, end - at)
     items: list[ListOffsetsTopicResponse] = []
@@ -659,7 +442,7 @@ def _decode_list_offsets_topic_response_list_v6(buf: bytes, at: int, end: int, c
             if n == 1:
                 o.partitions = []
             else:
-                o.partitions, at = _decode_list_offsets_partition_response_list_v6(buf, at, end, count_max, n - 1)
+                o.partitions, at = _decode_list_offsets_partition_response_list_v10(buf, at, end, count_max, n - 1)
             n = buf[at]
             at += 1
             if n:
@@ -670,7 +453,7 @@ def _decode_list_offsets_topic_response_list_v6(buf: bytes, at: int, end: int, c
     return items, at
 
 
-def _decode_list_offsets_response_v6(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListOffsetsResponse, int]:
+def _decode_list_offsets_response_v10(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListOffsetsResponse, int]:
     buf = data if type(data) is bytes else bytes(data)
     o = new(ListOffsetsResponse)
     try:
@@ -681,7 +464,7 @@ def _decode_list_offsets_response_v6(data: Buffer, at: int, end: int, count_max:
         if n == 1:
             o.topics = []
         else:
-            o.topics, at = _decode_list_offsets_topic_response_list_v6(buf, at, end, count_max, n - 1)
+            o.topics, at = _decode_list_offsets_topic_response_list_v10(buf, at, end, count_max, n - 1)
         n = buf[at]
         at += 1
         if n:
@@ -816,29 +599,11 @@ DECODE_REQUEST: dict[int, Decode[ListOffsetsRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[ListOffsetsRequest]] = {
-    1: _encode_list_offsets_request_v1,
-    2: _encode_list_offsets_request_v2,
-    3: _encode_list_offsets_request_v2,
-    4: _encode_list_offsets_request_v4,
-    5: _encode_list_offsets_request_v4,
-    6: _encode_list_offsets_request_v6,
-    7: _encode_list_offsets_request_v6,
-    8: _encode_list_offsets_request_v6,
-    9: _encode_list_offsets_request_v6,
     10: _encode_list_offsets_request_v10,
 }
 
 DECODE_RESPONSE: dict[int, Decode[ListOffsetsResponse]] = {
-    1: _decode_list_offsets_response_v1,
-    2: _decode_list_offsets_response_v2,
-    3: _decode_list_offsets_response_v2,
-    4: _decode_list_offsets_response_v4,
-    5: _decode_list_offsets_response_v4,
-    6: _decode_list_offsets_response_v6,
-    7: _decode_list_offsets_response_v6,
-    8: _decode_list_offsets_response_v6,
-    9: _decode_list_offsets_response_v6,
-    10: _decode_list_offsets_response_v6,
+    10: _decode_list_offsets_response_v10,
 }
 
 ENCODE_RESPONSE: dict[int, Encode[ListOffsetsResponse]] = {

@@ -38,7 +38,6 @@ _pack_ic = Struct(">iB").pack
 _pack_ih = Struct(">ih").pack
 _pack_ihc = Struct(">ihB").pack
 _unpack_ic = Struct(">iB").unpack_from
-_unpack_ihc = Struct(">ihB").unpack_from
 
 
 class ListPartitionReassignmentsTopics(Message):
@@ -164,138 +163,6 @@ def _decode_list_partition_reassignments_request_v0(data: Buffer, at: int, end: 
     return o, at
 
 
-def _encode_list_partition_reassignments_topics_list_v0(items: list[ListPartitionReassignmentsTopics], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partition_indexes
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
-        out.append(0)
-
-
-def _encode_list_partition_reassignments_request_v0(o: ListPartitionReassignmentsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = 0 if v is None else len(v) + 1
-    out += _pack_ic(o.timeout_ms, n) if n < 128 else _pack_i(o.timeout_ms) + encode_varint(n)
-    if v:
-        _encode_list_partition_reassignments_topics_list_v0(v, out)
-    out.append(0)
-    return out
-
-
-def _decode_ongoing_partition_reassignment_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OngoingPartitionReassignment], int]:
-    if not 0 <= count <= count_max or count * 8 > end - at:
-        raise bad_count("OngoingPartitionReassignment", at, count, count_max, end - at)
-    items: list[OngoingPartitionReassignment] = []
-    try:
-        for _ in range(count):
-            o = new(OngoingPartitionReassignment)
-            o.partition_index, n = _unpack_ic(buf, at)
-            at += 5
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            o.replicas, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            o.adding_replicas, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            o.removing_replicas, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_ongoing_topic_reassignment_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OngoingTopicReassignment], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("OngoingTopicReassignment", at, count, count_max, end - at)
-    items: list[OngoingTopicReassignment] = []
-    try:
-        for _ in range(count):
-            o = new(OngoingTopicReassignment)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_ongoing_partition_reassignment_list_v0(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_list_partition_reassignments_response_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListPartitionReassignmentsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListPartitionReassignmentsResponse)
-    try:
-        o.throttle_time_ms, o.error_code, n = _unpack_ihc(buf, at)
-        at += 7
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        if n == 0:
-            o.error_message = None
-        else:
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.error_message = buf[at:stop].decode()
-            at = stop
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_ongoing_topic_reassignment_list_v0(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
 def _encode_ongoing_partition_reassignment_list_v0(items: list[OngoingPartitionReassignment], out: bytearray) -> None:
     v: Any
     for o in items:
@@ -371,11 +238,9 @@ DECODE_REQUEST: dict[int, Decode[ListPartitionReassignmentsRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[ListPartitionReassignmentsRequest]] = {
-    0: _encode_list_partition_reassignments_request_v0,
 }
 
 DECODE_RESPONSE: dict[int, Decode[ListPartitionReassignmentsResponse]] = {
-    0: _decode_list_partition_reassignments_response_v0,
 }
 
 ENCODE_RESPONSE: dict[int, Encode[ListPartitionReassignmentsResponse]] = {

@@ -49,8 +49,6 @@ _pack_ix = Struct(">ix").pack
 _pack_o = Struct(">?").pack
 _pack_oc = Struct(">?B").pack
 _pack_oi = Struct(">?i").pack
-_pack_ooo = Struct(">???").pack
-_pack_ooox = Struct(">???x").pack
 _pack_oox = Struct(">??x").pack
 _pack_u = Struct(">16s").pack
 _pack_uc = Struct(">16sB").pack
@@ -58,17 +56,10 @@ _pack_uo = Struct(">16s?").pack
 _pack_uoc = Struct(">16s?B").pack
 _unpack_h = Struct(">h").unpack_from
 _unpack_hc = Struct(">hB").unpack_from
-_unpack_hh = Struct(">hh").unpack_from
-_unpack_hiii = Struct(">hiii").unpack_from
 _unpack_hiiic = Struct(">hiiiB").unpack_from
-_unpack_hiiii = Struct(">hiiii").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
-_unpack_ih = Struct(">ih").unpack_from
-_unpack_ii = Struct(">ii").unpack_from
 _unpack_o = Struct(">?").unpack_from
-_unpack_oc = Struct(">?B").unpack_from
-_unpack_oi = Struct(">?i").unpack_from
 _unpack_ooc = Struct(">??B").unpack_from
 _unpack_ooo = Struct(">???").unpack_from
 _unpack_oooc = Struct(">???B").unpack_from
@@ -415,87 +406,7 @@ def _decode_metadata_request_v11(data: Buffer, at: int, end: int, count_max: int
     return o, at
 
 
-def _encode_metadata_request_topic_list_v0(items: list[MetadataRequestTopic], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-
-
-def _encode_metadata_request_v0(o: MetadataRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_metadata_request_topic_list_v0(v, out)
-    return out
-
-
-def _encode_metadata_request_v1(o: MetadataRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = -1 if v is None else len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_metadata_request_topic_list_v0(v, out)
-    return out
-
-
-def _encode_metadata_request_v4(o: MetadataRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = -1 if v is None else len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_metadata_request_topic_list_v0(v, out)
-    out += _pack_o(o.allow_auto_topic_creation)
-    return out
-
-
-def _encode_metadata_request_v8(o: MetadataRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = -1 if v is None else len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_metadata_request_topic_list_v0(v, out)
-    out += _pack_ooo(o.allow_auto_topic_creation, o.include_cluster_authorized_operations, o.include_topic_authorized_operations)
-    return out
-
-
-def _encode_metadata_request_topic_list_v9(items: list[MetadataRequestTopic], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        out.append(0)
-
-
-def _encode_metadata_request_v9(o: MetadataRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = 0 if v is None else len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_metadata_request_topic_list_v9(v, out)
-    out += _pack_ooox(o.allow_auto_topic_creation, o.include_cluster_authorized_operations, o.include_topic_authorized_operations)
-    return out
-
-
-def _encode_metadata_request_topic_list_v10(items: list[MetadataRequestTopic], out: bytearray) -> None:
+def _encode_metadata_request_topic_list_v13(items: list[MetadataRequestTopic], out: bytearray) -> None:
     v: Any
     for o in items:
         v = o.name
@@ -508,7 +419,7 @@ def _encode_metadata_request_topic_list_v10(items: list[MetadataRequestTopic], o
         out.append(0)
 
 
-def _encode_metadata_request_v10(o: MetadataRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
+def _encode_metadata_request_v13(o: MetadataRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
     v: Any
     v = o.topics
     n = 0 if v is None else len(v) + 1
@@ -517,505 +428,12 @@ def _encode_metadata_request_v10(o: MetadataRequest, out: bytearray, parts: list
     else:
         out += encode_varint(n)
     if v:
-        _encode_metadata_request_topic_list_v10(v, out)
-    out += _pack_ooox(o.allow_auto_topic_creation, o.include_cluster_authorized_operations, o.include_topic_authorized_operations)
-    return out
-
-
-def _encode_metadata_request_v11(o: MetadataRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = 0 if v is None else len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_metadata_request_topic_list_v10(v, out)
+        _encode_metadata_request_topic_list_v13(v, out)
     out += _pack_oox(o.allow_auto_topic_creation, o.include_topic_authorized_operations)
     return out
 
 
-def _decode_metadata_response_broker_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponseBroker], int]:
-    if not 0 <= count <= count_max or count * 10 > end - at:
-        raise bad_count("MetadataResponseBroker", at, count, count_max, end - at)
-    items: list[MetadataResponseBroker] = []
-    try:
-        for _ in range(count):
-            o = new(MetadataResponseBroker)
-            o.rack = None
-            o.node_id, n = _unpack_ih(buf, at)
-            at += 6
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.host = buf[at:stop].decode()
-            at = stop
-            o.port, = _unpack_i(buf, at)
-            at += 4
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_metadata_response_partition_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponsePartition], int]:
-    if not 0 <= count <= count_max or count * 18 > end - at:
-        raise bad_count("MetadataResponsePartition", at, count, count_max, end - at)
-    items: list[MetadataResponsePartition] = []
-    try:
-        for _ in range(count):
-            o = new(MetadataResponsePartition)
-            o.leader_epoch = -1
-            o.offline_replicas = []
-            o.error_code, o.partition_index, o.leader_id, n = _unpack_hiii(buf, at)
-            at += 14
-            o.replica_nodes, at = decode_fixed_array(buf, at, end, count_max, n, _FIXED_I)
-            n, = _unpack_i(buf, at)
-            at += 4
-            o.isr_nodes, at = decode_fixed_array(buf, at, end, count_max, n, _FIXED_I)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_metadata_response_topic_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponseTopic], int]:
-    if not 0 <= count <= count_max or count * 8 > end - at:
-        raise bad_count("MetadataResponseTopic", at, count, count_max, end - at)
-    items: list[MetadataResponseTopic] = []
-    try:
-        for _ in range(count):
-            o = new(MetadataResponseTopic)
-            o.topic_id = ZERO_UUID
-            o.is_internal = False
-            o.topic_authorized_operations = -2147483648
-            o.error_code, n = _unpack_hh(buf, at)
-            at += 4
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_metadata_response_partition_list_v0(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_metadata_response_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[MetadataResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(MetadataResponse)
-    try:
-        o.throttle_time_ms = 0
-        o.cluster_id = None
-        o.controller_id = -1
-        o.cluster_authorized_operations = -2147483648
-        o.error_code = 0
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.brokers = []
-        else:
-            o.brokers, at = _decode_metadata_response_broker_list_v0(buf, at, end, count_max, n)
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_metadata_response_topic_list_v0(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_metadata_response_broker_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponseBroker], int]:
-    if not 0 <= count <= count_max or count * 12 > end - at:
-        raise bad_count("MetadataResponseBroker", at, count, count_max, end - at)
-    items: list[MetadataResponseBroker] = []
-    try:
-        for _ in range(count):
-            o = new(MetadataResponseBroker)
-            o.node_id, n = _unpack_ih(buf, at)
-            at += 6
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.host = buf[at:stop].decode()
-            at = stop
-            o.port, n = _unpack_ih(buf, at)
-            at += 6
-            if n == -1:
-                o.rack = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.rack = buf[at:stop].decode()
-                at = stop
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_metadata_response_topic_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponseTopic], int]:
-    if not 0 <= count <= count_max or count * 9 > end - at:
-        raise bad_count("MetadataResponseTopic", at, count, count_max, end - at)
-    items: list[MetadataResponseTopic] = []
-    try:
-        for _ in range(count):
-            o = new(MetadataResponseTopic)
-            o.topic_id = ZERO_UUID
-            o.topic_authorized_operations = -2147483648
-            o.error_code, n = _unpack_hh(buf, at)
-            at += 4
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.is_internal, n = _unpack_oi(buf, at)
-            at += 5
-            if n == 0:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_metadata_response_partition_list_v0(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_metadata_response_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[MetadataResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(MetadataResponse)
-    try:
-        o.throttle_time_ms = 0
-        o.cluster_id = None
-        o.cluster_authorized_operations = -2147483648
-        o.error_code = 0
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.brokers = []
-        else:
-            o.brokers, at = _decode_metadata_response_broker_list_v1(buf, at, end, count_max, n)
-        o.controller_id, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_metadata_response_topic_list_v1(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_metadata_response_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[MetadataResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(MetadataResponse)
-    try:
-        o.throttle_time_ms = 0
-        o.cluster_authorized_operations = -2147483648
-        o.error_code = 0
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.brokers = []
-        else:
-            o.brokers, at = _decode_metadata_response_broker_list_v1(buf, at, end, count_max, n)
-        n, = _unpack_h(buf, at)
-        at += 2
-        if n == -1:
-            o.cluster_id = None
-        else:
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.cluster_id = buf[at:stop].decode()
-            at = stop
-        o.controller_id, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_metadata_response_topic_list_v1(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_metadata_response_v3(data: Buffer, at: int, end: int, count_max: int) -> tuple[MetadataResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(MetadataResponse)
-    try:
-        o.cluster_authorized_operations = -2147483648
-        o.error_code = 0
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.brokers = []
-        else:
-            o.brokers, at = _decode_metadata_response_broker_list_v1(buf, at, end, count_max, n)
-        n, = _unpack_h(buf, at)
-        at += 2
-        if n == -1:
-            o.cluster_id = None
-        else:
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.cluster_id = buf[at:stop].decode()
-            at = stop
-        o.controller_id, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_metadata_response_topic_list_v1(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_metadata_response_partition_list_v5(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponsePartition], int]:
-    if not 0 <= count <= count_max or count * 22 > end - at:
-        raise bad_count("MetadataResponsePartition", at, count, count_max, end - at)
-    items: list[MetadataResponsePartition] = []
-    try:
-        for _ in range(count):
-            o = new(MetadataResponsePartition)
-            o.leader_epoch = -1
-            o.error_code, o.partition_index, o.leader_id, n = _unpack_hiii(buf, at)
-            at += 14
-            o.replica_nodes, at = decode_fixed_array(buf, at, end, count_max, n, _FIXED_I)
-            n, = _unpack_i(buf, at)
-            at += 4
-            o.isr_nodes, at = decode_fixed_array(buf, at, end, count_max, n, _FIXED_I)
-            n, = _unpack_i(buf, at)
-            at += 4
-            o.offline_replicas, at = decode_fixed_array(buf, at, end, count_max, n, _FIXED_I)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_metadata_response_topic_list_v5(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponseTopic], int]:
-    if not 0 <= count <= count_max or count * 9 > end - at:
-        raise bad_count("MetadataResponseTopic", at, count, count_max, end - at)
-    items: list[MetadataResponseTopic] = []
-    try:
-        for _ in range(count):
-            o = new(MetadataResponseTopic)
-            o.topic_id = ZERO_UUID
-            o.topic_authorized_operations = -2147483648
-            o.error_code, n = _unpack_hh(buf, at)
-            at += 4
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.is_internal, n = _unpack_oi(buf, at)
-            at += 5
-            if n == 0:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_metadata_response_partition_list_v5(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_metadata_response_v5(data: Buffer, at: int, end: int, count_max: int) -> tuple[MetadataResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(MetadataResponse)
-    try:
-        o.cluster_authorized_operations = -2147483648
-        o.error_code = 0
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.brokers = []
-        else:
-            o.brokers, at = _decode_metadata_response_broker_list_v1(buf, at, end, count_max, n)
-        n, = _unpack_h(buf, at)
-        at += 2
-        if n == -1:
-            o.cluster_id = None
-        else:
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.cluster_id = buf[at:stop].decode()
-            at = stop
-        o.controller_id, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_metadata_response_topic_list_v5(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_metadata_response_partition_list_v7(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponsePartition], int]:
-    if not 0 <= count <= count_max or count * 26 > end - at:
-        raise bad_count("MetadataResponsePartition", at, count, count_max, end - at)
-    items: list[MetadataResponsePartition] = []
-    try:
-        for _ in range(count):
-            o = new(MetadataResponsePartition)
-            o.error_code, o.partition_index, o.leader_id, o.leader_epoch, n = _unpack_hiiii(buf, at)
-            at += 18
-            o.replica_nodes, at = decode_fixed_array(buf, at, end, count_max, n, _FIXED_I)
-            n, = _unpack_i(buf, at)
-            at += 4
-            o.isr_nodes, at = decode_fixed_array(buf, at, end, count_max, n, _FIXED_I)
-            n, = _unpack_i(buf, at)
-            at += 4
-            o.offline_replicas, at = decode_fixed_array(buf, at, end, count_max, n, _FIXED_I)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_metadata_response_topic_list_v7(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponseTopic], int]:
-    if not 0 <= count <= count_max or count * 9 > end - at:
-        raise bad_count("MetadataResponseTopic", at, count, count_max, end - at)
-    items: list[MetadataResponseTopic] = []
-    try:
-        for _ in range(count):
-            o = new(MetadataResponseTopic)
-            o.topic_id = ZERO_UUID
-            o.topic_authorized_operations = -2147483648
-            o.error_code, n = _unpack_hh(buf, at)
-            at += 4
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.is_internal, n = _unpack_oi(buf, at)
-            at += 5
-            if n == 0:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_metadata_response_partition_list_v7(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_metadata_response_v7(data: Buffer, at: int, end: int, count_max: int) -> tuple[MetadataResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(MetadataResponse)
-    try:
-        o.cluster_authorized_operations = -2147483648
-        o.error_code = 0
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.brokers = []
-        else:
-            o.brokers, at = _decode_metadata_response_broker_list_v1(buf, at, end, count_max, n)
-        n, = _unpack_h(buf, at)
-        at += 2
-        if n == -1:
-            o.cluster_id = None
-        else:
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.cluster_id = buf[at:stop].decode()
-            at = stop
-        o.controller_id, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_metadata_response_topic_list_v7(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_metadata_response_topic_list_v8(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponseTopic], int]:
-    if not 0 <= count <= count_max or count * 13 > end - at:
-        raise bad_count("MetadataResponseTopic", at, count, count_max, end - at)
-    items: list[MetadataResponseTopic] = []
-    try:
-        for _ in range(count):
-            o = new(MetadataResponseTopic)
-            o.topic_id = ZERO_UUID
-            o.error_code, n = _unpack_hh(buf, at)
-            at += 4
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.is_internal, n = _unpack_oi(buf, at)
-            at += 5
-            if n == 0:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_metadata_response_partition_list_v7(buf, at, end, count_max, n)
-            o.topic_authorized_operations, = _unpack_i(buf, at)
-            at += 4
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_metadata_response_v8(data: Buffer, at: int, end: int, count_max: int) -> tuple[MetadataResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(MetadataResponse)
-    try:
-        o.error_code = 0
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.brokers = []
-        else:
-            o.brokers, at = _decode_metadata_response_broker_list_v1(buf, at, end, count_max, n)
-        n, = _unpack_h(buf, at)
-        at += 2
-        if n == -1:
-            o.cluster_id = None
-        else:
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.cluster_id = buf[at:stop].decode()
-            at = stop
-        o.controller_id, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_metadata_response_topic_list_v8(buf, at, end, count_max, n)
-        o.cluster_authorized_operations, = _unpack_i(buf, at)
-        at += 4
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_metadata_response_broker_list_v9(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponseBroker], int]:
+def _decode_metadata_response_broker_list_v13(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponseBroker], int]:
     if not 0 <= count <= count_max or count * 11 > end - at:
         raise bad_count("MetadataResponseBroker", at, count, count_max, end - at)
     items: list[MetadataResponseBroker] = []
@@ -1053,7 +471,7 @@ def _decode_metadata_response_broker_list_v9(buf: bytes, at: int, end: int, coun
     return items, at
 
 
-def _decode_metadata_response_partition_list_v9(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponsePartition], int]:
+def _decode_metadata_response_partition_list_v13(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponsePartition], int]:
     if not 0 <= count <= count_max or count * 18 > end - at:
         raise bad_count("MetadataResponsePartition", at, count, count_max, end - at)
     items: list[MetadataResponsePartition] = []
@@ -1085,203 +503,7 @@ def _decode_metadata_response_partition_list_v9(buf: bytes, at: int, end: int, c
     return items, at
 
 
-def _decode_metadata_response_topic_list_v9(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponseTopic], int]:
-    if not 0 <= count <= count_max or count * 10 > end - at:
-        raise bad_count("MetadataResponseTopic", at, count, count_max, end - at)
-    items: list[MetadataResponseTopic] = []
-    try:
-        for _ in range(count):
-            o = new(MetadataResponseTopic)
-            o.topic_id = ZERO_UUID
-            o.error_code, n = _unpack_hc(buf, at)
-            at += 3
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.is_internal, n = _unpack_oc(buf, at)
-            at += 2
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_metadata_response_partition_list_v9(buf, at, end, count_max, n - 1)
-            o.topic_authorized_operations, n = _unpack_ic(buf, at)
-            at += 5
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_metadata_response_v9(data: Buffer, at: int, end: int, count_max: int) -> tuple[MetadataResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(MetadataResponse)
-    try:
-        o.error_code = 0
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.brokers = []
-        else:
-            o.brokers, at = _decode_metadata_response_broker_list_v9(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        if n == 0:
-            o.cluster_id = None
-        else:
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.cluster_id = buf[at:stop].decode()
-            at = stop
-        o.controller_id, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_metadata_response_topic_list_v9(buf, at, end, count_max, n - 1)
-        o.cluster_authorized_operations, n = _unpack_ic(buf, at)
-        at += 5
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_metadata_response_topic_list_v10(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponseTopic], int]:
-    if not 0 <= count <= count_max or count * 26 > end - at:
-        raise bad_count("MetadataResponseTopic", at, count, count_max, end - at)
-    items: list[MetadataResponseTopic] = []
-    try:
-        for _ in range(count):
-            o = new(MetadataResponseTopic)
-            o.error_code, n = _unpack_hc(buf, at)
-            at += 3
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.topic_id, o.is_internal, n = _unpack_uoc(buf, at)
-            at += 18
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_metadata_response_partition_list_v9(buf, at, end, count_max, n - 1)
-            o.topic_authorized_operations, n = _unpack_ic(buf, at)
-            at += 5
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_metadata_response_v10(data: Buffer, at: int, end: int, count_max: int) -> tuple[MetadataResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(MetadataResponse)
-    try:
-        o.error_code = 0
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.brokers = []
-        else:
-            o.brokers, at = _decode_metadata_response_broker_list_v9(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        if n == 0:
-            o.cluster_id = None
-        else:
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.cluster_id = buf[at:stop].decode()
-            at = stop
-        o.controller_id, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_metadata_response_topic_list_v10(buf, at, end, count_max, n - 1)
-        o.cluster_authorized_operations, n = _unpack_ic(buf, at)
-        at += 5
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_metadata_response_v11(data: Buffer, at: int, end: int, count_max: int) -> tuple[MetadataResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(MetadataResponse)
-    try:
-        o.cluster_authorized_operations = -2147483648
-        o.error_code = 0
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.brokers = []
-        else:
-            o.brokers, at = _decode_metadata_response_broker_list_v9(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        if n == 0:
-            o.cluster_id = None
-        else:
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.cluster_id = buf[at:stop].decode()
-            at = stop
-        o.controller_id, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_metadata_response_topic_list_v10(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_metadata_response_topic_list_v12(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponseTopic], int]:
+def _decode_metadata_response_topic_list_v13(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponseTopic], int]:
     if not 0 <= count <= count_max or count * 26 > end - at:
         raise bad_count("MetadataResponseTopic", at, count, count_max, end - at)
     items: list[MetadataResponseTopic] = []
@@ -1307,7 +529,7 @@ def _decode_metadata_response_topic_list_v12(buf: bytes, at: int, end: int, coun
             if n == 1:
                 o.partitions = []
             else:
-                o.partitions, at = _decode_metadata_response_partition_list_v9(buf, at, end, count_max, n - 1)
+                o.partitions, at = _decode_metadata_response_partition_list_v13(buf, at, end, count_max, n - 1)
             o.topic_authorized_operations, n = _unpack_ic(buf, at)
             at += 5
             if n:
@@ -1316,49 +538,6 @@ def _decode_metadata_response_topic_list_v12(buf: bytes, at: int, end: int, coun
     except UNREADABLE as failure:
         raise unreadable(failure, at, o) from None
     return items, at
-
-
-def _decode_metadata_response_v12(data: Buffer, at: int, end: int, count_max: int) -> tuple[MetadataResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(MetadataResponse)
-    try:
-        o.cluster_authorized_operations = -2147483648
-        o.error_code = 0
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.brokers = []
-        else:
-            o.brokers, at = _decode_metadata_response_broker_list_v9(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        if n == 0:
-            o.cluster_id = None
-        else:
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.cluster_id = buf[at:stop].decode()
-            at = stop
-        o.controller_id, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_metadata_response_topic_list_v12(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
 
 
 def _decode_metadata_response_v13(data: Buffer, at: int, end: int, count_max: int) -> tuple[MetadataResponse, int]:
@@ -1373,7 +552,7 @@ def _decode_metadata_response_v13(data: Buffer, at: int, end: int, count_max: in
         if n == 1:
             o.brokers = []
         else:
-            o.brokers, at = _decode_metadata_response_broker_list_v9(buf, at, end, count_max, n - 1)
+            o.brokers, at = _decode_metadata_response_broker_list_v13(buf, at, end, count_max, n - 1)
         n = buf[at]
         at += 1
         if n > 127:
@@ -1393,7 +572,7 @@ def _decode_metadata_response_v13(data: Buffer, at: int, end: int, count_max: in
         if n == 1:
             o.topics = []
         else:
-            o.topics, at = _decode_metadata_response_topic_list_v12(buf, at, end, count_max, n - 1)
+            o.topics, at = _decode_metadata_response_topic_list_v13(buf, at, end, count_max, n - 1)
         o.error_code, n = _unpack_hc(buf, at)
         at += 3
         if n:
@@ -1946,36 +1125,10 @@ DECODE_REQUEST: dict[int, Decode[MetadataRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[MetadataRequest]] = {
-    0: _encode_metadata_request_v0,
-    1: _encode_metadata_request_v1,
-    2: _encode_metadata_request_v1,
-    3: _encode_metadata_request_v1,
-    4: _encode_metadata_request_v4,
-    5: _encode_metadata_request_v4,
-    6: _encode_metadata_request_v4,
-    7: _encode_metadata_request_v4,
-    8: _encode_metadata_request_v8,
-    9: _encode_metadata_request_v9,
-    10: _encode_metadata_request_v10,
-    11: _encode_metadata_request_v11,
-    12: _encode_metadata_request_v11,
-    13: _encode_metadata_request_v11,
+    13: _encode_metadata_request_v13,
 }
 
 DECODE_RESPONSE: dict[int, Decode[MetadataResponse]] = {
-    0: _decode_metadata_response_v0,
-    1: _decode_metadata_response_v1,
-    2: _decode_metadata_response_v2,
-    3: _decode_metadata_response_v3,
-    4: _decode_metadata_response_v3,
-    5: _decode_metadata_response_v5,
-    6: _decode_metadata_response_v5,
-    7: _decode_metadata_response_v7,
-    8: _decode_metadata_response_v8,
-    9: _decode_metadata_response_v9,
-    10: _decode_metadata_response_v10,
-    11: _decode_metadata_response_v11,
-    12: _decode_metadata_response_v12,
     13: _decode_metadata_response_v13,
 }
 

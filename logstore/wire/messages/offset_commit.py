@@ -36,17 +36,13 @@ _pack_ic = Struct(">iB").pack
 _pack_ih = Struct(">ih").pack
 _pack_ihx = Struct(">ihx").pack
 _pack_ii = Struct(">ii").pack
-_pack_iqh = Struct(">iqh").pack
 _pack_iqi = Struct(">iqi").pack
 _pack_iqic = Struct(">iqiB").pack
-_pack_iqih = Struct(">iqih").pack
-_pack_qi = Struct(">qi").pack
 _unpack_h = Struct(">h").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
 _unpack_ih = Struct(">ih").unpack_from
 _unpack_ihc = Struct(">ihB").unpack_from
-_unpack_ii = Struct(">ii").unpack_from
 _unpack_iqh = Struct(">iqh").unpack_from
 _unpack_iqic = Struct(">iqiB").unpack_from
 _unpack_iqih = Struct(">iqih").unpack_from
@@ -483,148 +479,7 @@ def _decode_offset_commit_request_v8(data: Buffer, at: int, end: int, count_max:
     return o, at
 
 
-def _encode_offset_commit_request_partition_list_v2(items: list[OffsetCommitRequestPartition], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.committed_metadata
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_iqh(o.partition_index, o.committed_offset, n)
-        if v:
-            out += v
-
-
-def _encode_offset_commit_request_topic_list_v2(items: list[OffsetCommitRequestTopic], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.partitions
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_offset_commit_request_partition_list_v2(v, out)
-
-
-def _encode_offset_commit_request_v2(o: OffsetCommitRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.group_id
-    v = v.encode()
-    n = len(v)
-    out += _pack_h(n)
-    out += v
-    v = o.member_id
-    v = v.encode()
-    n = len(v)
-    out += _pack_ih(o.generation_id_or_member_epoch, n)
-    out += v
-    v = o.topics
-    n = len(v)
-    out += _pack_qi(o.retention_time_ms, n)
-    if v:
-        _encode_offset_commit_request_topic_list_v2(v, out)
-    return out
-
-
-def _encode_offset_commit_request_v5(o: OffsetCommitRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.group_id
-    v = v.encode()
-    n = len(v)
-    out += _pack_h(n)
-    out += v
-    v = o.member_id
-    v = v.encode()
-    n = len(v)
-    out += _pack_ih(o.generation_id_or_member_epoch, n)
-    out += v
-    v = o.topics
-    n = len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_offset_commit_request_topic_list_v2(v, out)
-    return out
-
-
-def _encode_offset_commit_request_partition_list_v6(items: list[OffsetCommitRequestPartition], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.committed_metadata
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_iqih(o.partition_index, o.committed_offset, o.committed_leader_epoch, n)
-        if v:
-            out += v
-
-
-def _encode_offset_commit_request_topic_list_v6(items: list[OffsetCommitRequestTopic], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.partitions
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_offset_commit_request_partition_list_v6(v, out)
-
-
-def _encode_offset_commit_request_v6(o: OffsetCommitRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.group_id
-    v = v.encode()
-    n = len(v)
-    out += _pack_h(n)
-    out += v
-    v = o.member_id
-    v = v.encode()
-    n = len(v)
-    out += _pack_ih(o.generation_id_or_member_epoch, n)
-    out += v
-    v = o.topics
-    n = len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_offset_commit_request_topic_list_v6(v, out)
-    return out
-
-
-def _encode_offset_commit_request_v7(o: OffsetCommitRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.group_id
-    v = v.encode()
-    n = len(v)
-    out += _pack_h(n)
-    out += v
-    v = o.member_id
-    v = v.encode()
-    n = len(v)
-    out += _pack_ih(o.generation_id_or_member_epoch, n)
-    out += v
-    v = o.group_instance_id
-    if v is not None:
-        v = v.encode()
-    n = -1 if v is None else len(v)
-    out += _pack_h(n)
-    if v:
-        out += v
-    v = o.topics
-    n = len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_offset_commit_request_topic_list_v6(v, out)
-    return out
-
-
-def _encode_offset_commit_request_partition_list_v8(items: list[OffsetCommitRequestPartition], out: bytearray) -> None:
+def _encode_offset_commit_request_partition_list_v9(items: list[OffsetCommitRequestPartition], out: bytearray) -> None:
     v: Any
     for o in items:
         v = o.committed_metadata
@@ -637,7 +492,7 @@ def _encode_offset_commit_request_partition_list_v8(items: list[OffsetCommitRequ
         out.append(0)
 
 
-def _encode_offset_commit_request_topic_list_v8(items: list[OffsetCommitRequestTopic], out: bytearray) -> None:
+def _encode_offset_commit_request_topic_list_v9(items: list[OffsetCommitRequestTopic], out: bytearray) -> None:
     v: Any
     for o in items:
         v = o.name
@@ -655,11 +510,11 @@ def _encode_offset_commit_request_topic_list_v8(items: list[OffsetCommitRequestT
         else:
             out += encode_varint(n)
         if v:
-            _encode_offset_commit_request_partition_list_v8(v, out)
+            _encode_offset_commit_request_partition_list_v9(v, out)
         out.append(0)
 
 
-def _encode_offset_commit_request_v8(o: OffsetCommitRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
+def _encode_offset_commit_request_v9(o: OffsetCommitRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
     v: Any
     v = o.group_id
     v = v.encode()
@@ -691,84 +546,12 @@ def _encode_offset_commit_request_v8(o: OffsetCommitRequest, out: bytearray, par
     else:
         out += encode_varint(n)
     if v:
-        _encode_offset_commit_request_topic_list_v8(v, out)
+        _encode_offset_commit_request_topic_list_v9(v, out)
     out.append(0)
     return out
 
 
-def _decode_offset_commit_response_partition_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetCommitResponsePartition], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("OffsetCommitResponsePartition", at, count, count_max, end - at)
-    items: list[OffsetCommitResponsePartition] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetCommitResponsePartition)
-            o.partition_index, o.error_code = _unpack_ih(buf, at)
-            at += 6
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_offset_commit_response_topic_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetCommitResponseTopic], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("OffsetCommitResponseTopic", at, count, count_max, end - at)
-    items: list[OffsetCommitResponseTopic] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetCommitResponseTopic)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_offset_commit_response_partition_list_v2(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_offset_commit_response_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetCommitResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(OffsetCommitResponse)
-    try:
-        o.throttle_time_ms = 0
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_offset_commit_response_topic_list_v2(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_offset_commit_response_v3(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetCommitResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(OffsetCommitResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_offset_commit_response_topic_list_v2(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_offset_commit_response_partition_list_v8(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetCommitResponsePartition], int]:
+def _decode_offset_commit_response_partition_list_v9(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetCommitResponsePartition], int]:
     if not 0 <= count <= count_max or count * 7 > end - at:
         raise bad_count("OffsetCommitResponsePartition", at, count, count_max, end - at)
     items: list[OffsetCommitResponsePartition] = []
@@ -785,7 +568,7 @@ def _decode_offset_commit_response_partition_list_v8(buf: bytes, at: int, end: i
     return items, at
 
 
-def _decode_offset_commit_response_topic_list_v8(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetCommitResponseTopic], int]:
+def _decode_offset_commit_response_topic_list_v9(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetCommitResponseTopic], int]:
     if not 0 <= count <= count_max or count * 3 > end - at:
         raise bad_count("OffsetCommitResponseTopic", at, count, count_max, end - at)
     items: list[OffsetCommitResponseTopic] = []
@@ -808,7 +591,7 @@ def _decode_offset_commit_response_topic_list_v8(buf: bytes, at: int, end: int, 
             if n == 1:
                 o.partitions = []
             else:
-                o.partitions, at = _decode_offset_commit_response_partition_list_v8(buf, at, end, count_max, n - 1)
+                o.partitions, at = _decode_offset_commit_response_partition_list_v9(buf, at, end, count_max, n - 1)
             n = buf[at]
             at += 1
             if n:
@@ -819,7 +602,7 @@ def _decode_offset_commit_response_topic_list_v8(buf: bytes, at: int, end: int, 
     return items, at
 
 
-def _decode_offset_commit_response_v8(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetCommitResponse, int]:
+def _decode_offset_commit_response_v9(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetCommitResponse, int]:
     buf = data if type(data) is bytes else bytes(data)
     o = new(OffsetCommitResponse)
     try:
@@ -830,7 +613,7 @@ def _decode_offset_commit_response_v8(data: Buffer, at: int, end: int, count_max
         if n == 1:
             o.topics = []
         else:
-            o.topics, at = _decode_offset_commit_response_topic_list_v8(buf, at, end, count_max, n - 1)
+            o.topics, at = _decode_offset_commit_response_topic_list_v9(buf, at, end, count_max, n - 1)
         n = buf[at]
         at += 1
         if n:
@@ -932,25 +715,11 @@ DECODE_REQUEST: dict[int, Decode[OffsetCommitRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[OffsetCommitRequest]] = {
-    2: _encode_offset_commit_request_v2,
-    3: _encode_offset_commit_request_v2,
-    4: _encode_offset_commit_request_v2,
-    5: _encode_offset_commit_request_v5,
-    6: _encode_offset_commit_request_v6,
-    7: _encode_offset_commit_request_v7,
-    8: _encode_offset_commit_request_v8,
-    9: _encode_offset_commit_request_v8,
+    9: _encode_offset_commit_request_v9,
 }
 
 DECODE_RESPONSE: dict[int, Decode[OffsetCommitResponse]] = {
-    2: _decode_offset_commit_response_v2,
-    3: _decode_offset_commit_response_v3,
-    4: _decode_offset_commit_response_v3,
-    5: _decode_offset_commit_response_v3,
-    6: _decode_offset_commit_response_v3,
-    7: _decode_offset_commit_response_v3,
-    8: _decode_offset_commit_response_v8,
-    9: _decode_offset_commit_response_v8,
+    9: _decode_offset_commit_response_v9,
 }
 
 ENCODE_RESPONSE: dict[int, Encode[OffsetCommitResponse]] = {

@@ -30,9 +30,7 @@ _pack_hii = Struct(">hii").pack
 _pack_i = Struct(">i").pack
 _pack_ih = Struct(">ih").pack
 _unpack_h = Struct(">h").unpack_from
-_unpack_hii = Struct(">hii").unpack_from
 _unpack_i = Struct(">i").unpack_from
-_unpack_ih = Struct(">ih").unpack_from
 
 
 class OffsetDeleteRequestPartition(Message):
@@ -170,98 +168,6 @@ def _decode_offset_delete_request_v0(data: Buffer, at: int, end: int, count_max:
     return o, at
 
 
-def _encode_offset_delete_request_partition_list_v0(items: list[OffsetDeleteRequestPartition], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        out += _pack_i(o.partition_index)
-
-
-def _encode_offset_delete_request_topic_list_v0(items: list[OffsetDeleteRequestTopic], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.partitions
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_offset_delete_request_partition_list_v0(v, out)
-
-
-def _encode_offset_delete_request_v0(o: OffsetDeleteRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.group_id
-    v = v.encode()
-    n = len(v)
-    out += _pack_h(n)
-    out += v
-    v = o.topics
-    n = len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_offset_delete_request_topic_list_v0(v, out)
-    return out
-
-
-def _decode_offset_delete_response_partition_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetDeleteResponsePartition], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("OffsetDeleteResponsePartition", at, count, count_max, end - at)
-    items: list[OffsetDeleteResponsePartition] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetDeleteResponsePartition)
-            o.partition_index, o.error_code = _unpack_ih(buf, at)
-            at += 6
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_offset_delete_response_topic_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetDeleteResponseTopic], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("OffsetDeleteResponseTopic", at, count, count_max, end - at)
-    items: list[OffsetDeleteResponseTopic] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetDeleteResponseTopic)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_offset_delete_response_partition_list_v0(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_offset_delete_response_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetDeleteResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(OffsetDeleteResponse)
-    try:
-        o.error_code, o.throttle_time_ms, n = _unpack_hii(buf, at)
-        at += 10
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_offset_delete_response_topic_list_v0(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
 def _encode_offset_delete_response_partition_list_v0(items: list[OffsetDeleteResponsePartition], out: bytearray) -> None:
     v: Any
     for o in items:
@@ -298,11 +204,9 @@ DECODE_REQUEST: dict[int, Decode[OffsetDeleteRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[OffsetDeleteRequest]] = {
-    0: _encode_offset_delete_request_v0,
 }
 
 DECODE_RESPONSE: dict[int, Decode[OffsetDeleteResponse]] = {
-    0: _decode_offset_delete_response_v0,
 }
 
 ENCODE_RESPONSE: dict[int, Encode[OffsetDeleteResponse]] = {

@@ -47,10 +47,7 @@ _unpack_h = Struct(">h").unpack_from
 _unpack_hc = Struct(">hB").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
-_unpack_ii = Struct(">ii").unpack_from
-_unpack_iqh = Struct(">iqh").unpack_from
 _unpack_iqic = Struct(">iqiB").unpack_from
-_unpack_iqih = Struct(">iqih").unpack_from
 _unpack_oc = Struct(">?B").unpack_from
 
 
@@ -539,52 +536,7 @@ def _decode_offset_fetch_request_v9(data: Buffer, at: int, end: int, count_max: 
     return o, at
 
 
-def _encode_offset_fetch_request_topic_list_v1(items: list[OffsetFetchRequestTopic], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.partition_indexes
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
-
-
-def _encode_offset_fetch_request_v1(o: OffsetFetchRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.group_id
-    v = v.encode()
-    n = len(v)
-    out += _pack_h(n)
-    out += v
-    v = o.topics
-    n = len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_offset_fetch_request_topic_list_v1(v, out)
-    return out
-
-
-def _encode_offset_fetch_request_v2(o: OffsetFetchRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.group_id
-    v = v.encode()
-    n = len(v)
-    out += _pack_h(n)
-    out += v
-    v = o.topics
-    n = -1 if v is None else len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_offset_fetch_request_topic_list_v1(v, out)
-    return out
-
-
-def _encode_offset_fetch_request_topic_list_v6(items: list[OffsetFetchRequestTopic], out: bytearray) -> None:
+def _encode_offset_fetch_request_topics_list_v9(items: list[OffsetFetchRequestTopics], out: bytearray) -> None:
     v: Any
     for o in items:
         v = o.name
@@ -604,108 +556,6 @@ def _encode_offset_fetch_request_topic_list_v6(items: list[OffsetFetchRequestTop
         if v:
             out += encode_fixed_array(v, _FIXED_I)
         out.append(0)
-
-
-def _encode_offset_fetch_request_v6(o: OffsetFetchRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.group_id
-    v = v.encode()
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_string_length(n)
-    out += v
-    v = o.topics
-    n = 0 if v is None else len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_offset_fetch_request_topic_list_v6(v, out)
-    out.append(0)
-    return out
-
-
-def _encode_offset_fetch_request_v7(o: OffsetFetchRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.group_id
-    v = v.encode()
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_string_length(n)
-    out += v
-    v = o.topics
-    n = 0 if v is None else len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_offset_fetch_request_topic_list_v6(v, out)
-    out += _pack_ox(o.require_stable)
-    return out
-
-
-def _encode_offset_fetch_request_topics_list_v8(items: list[OffsetFetchRequestTopics], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partition_indexes
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
-        out.append(0)
-
-
-def _encode_offset_fetch_request_group_list_v8(items: list[OffsetFetchRequestGroup], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.group_id
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.topics
-        n = 0 if v is None else len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_offset_fetch_request_topics_list_v8(v, out)
-        out.append(0)
-
-
-def _encode_offset_fetch_request_v8(o: OffsetFetchRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_offset_fetch_request_group_list_v8(v, out)
-    out += _pack_ox(o.require_stable)
-    return out
 
 
 def _encode_offset_fetch_request_group_list_v9(items: list[OffsetFetchRequestGroup], out: bytearray) -> None:
@@ -733,7 +583,7 @@ def _encode_offset_fetch_request_group_list_v9(items: list[OffsetFetchRequestGro
         n = 0 if v is None else len(v) + 1
         out += _pack_ic(o.member_epoch, n) if n < 128 else _pack_i(o.member_epoch) + encode_varint(n)
         if v:
-            _encode_offset_fetch_request_topics_list_v8(v, out)
+            _encode_offset_fetch_request_topics_list_v9(v, out)
         out.append(0)
 
 
@@ -751,268 +601,7 @@ def _encode_offset_fetch_request_v9(o: OffsetFetchRequest, out: bytearray, parts
     return out
 
 
-def _decode_offset_fetch_response_partition_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetFetchResponsePartition], int]:
-    if not 0 <= count <= count_max or count * 16 > end - at:
-        raise bad_count("OffsetFetchResponsePartition", at, count, count_max, end - at)
-    items: list[OffsetFetchResponsePartition] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetFetchResponsePartition)
-            o.committed_leader_epoch = -1
-            o.partition_index, o.committed_offset, n = _unpack_iqh(buf, at)
-            at += 14
-            if n == -1:
-                o.metadata = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.metadata = buf[at:stop].decode()
-                at = stop
-            o.error_code, = _unpack_h(buf, at)
-            at += 2
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_offset_fetch_response_topic_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetFetchResponseTopic], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("OffsetFetchResponseTopic", at, count, count_max, end - at)
-    items: list[OffsetFetchResponseTopic] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetFetchResponseTopic)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_offset_fetch_response_partition_list_v1(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_offset_fetch_response_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetFetchResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(OffsetFetchResponse)
-    try:
-        o.throttle_time_ms = 0
-        o.error_code = 0
-        o.groups = []
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_offset_fetch_response_topic_list_v1(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_offset_fetch_response_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetFetchResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(OffsetFetchResponse)
-    try:
-        o.throttle_time_ms = 0
-        o.groups = []
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_offset_fetch_response_topic_list_v1(buf, at, end, count_max, n)
-        o.error_code, = _unpack_h(buf, at)
-        at += 2
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_offset_fetch_response_v3(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetFetchResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(OffsetFetchResponse)
-    try:
-        o.groups = []
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_offset_fetch_response_topic_list_v1(buf, at, end, count_max, n)
-        o.error_code, = _unpack_h(buf, at)
-        at += 2
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_offset_fetch_response_partition_list_v5(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetFetchResponsePartition], int]:
-    if not 0 <= count <= count_max or count * 20 > end - at:
-        raise bad_count("OffsetFetchResponsePartition", at, count, count_max, end - at)
-    items: list[OffsetFetchResponsePartition] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetFetchResponsePartition)
-            o.partition_index, o.committed_offset, o.committed_leader_epoch, n = _unpack_iqih(buf, at)
-            at += 18
-            if n == -1:
-                o.metadata = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.metadata = buf[at:stop].decode()
-                at = stop
-            o.error_code, = _unpack_h(buf, at)
-            at += 2
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_offset_fetch_response_topic_list_v5(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetFetchResponseTopic], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("OffsetFetchResponseTopic", at, count, count_max, end - at)
-    items: list[OffsetFetchResponseTopic] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetFetchResponseTopic)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_offset_fetch_response_partition_list_v5(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_offset_fetch_response_v5(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetFetchResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(OffsetFetchResponse)
-    try:
-        o.groups = []
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_offset_fetch_response_topic_list_v5(buf, at, end, count_max, n)
-        o.error_code, = _unpack_h(buf, at)
-        at += 2
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_offset_fetch_response_partition_list_v6(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetFetchResponsePartition], int]:
-    if not 0 <= count <= count_max or count * 20 > end - at:
-        raise bad_count("OffsetFetchResponsePartition", at, count, count_max, end - at)
-    items: list[OffsetFetchResponsePartition] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetFetchResponsePartition)
-            o.partition_index, o.committed_offset, o.committed_leader_epoch, n = _unpack_iqic(buf, at)
-            at += 17
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.metadata = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.metadata = buf[at:stop].decode()
-                at = stop
-            o.error_code, n = _unpack_hc(buf, at)
-            at += 3
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_offset_fetch_response_topic_list_v6(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetFetchResponseTopic], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("OffsetFetchResponseTopic", at, count, count_max, end - at)
-    items: list[OffsetFetchResponseTopic] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetFetchResponseTopic)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_offset_fetch_response_partition_list_v6(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_offset_fetch_response_v6(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetFetchResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(OffsetFetchResponse)
-    try:
-        o.groups = []
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_offset_fetch_response_topic_list_v6(buf, at, end, count_max, n - 1)
-        o.error_code, n = _unpack_hc(buf, at)
-        at += 3
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_offset_fetch_response_partitions_list_v8(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetFetchResponsePartitions], int]:
+def _decode_offset_fetch_response_partitions_list_v9(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetFetchResponsePartitions], int]:
     if not 0 <= count <= count_max or count * 20 > end - at:
         raise bad_count("OffsetFetchResponsePartitions", at, count, count_max, end - at)
     items: list[OffsetFetchResponsePartitions] = []
@@ -1041,7 +630,7 @@ def _decode_offset_fetch_response_partitions_list_v8(buf: bytes, at: int, end: i
     return items, at
 
 
-def _decode_offset_fetch_response_topics_list_v8(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetFetchResponseTopics], int]:
+def _decode_offset_fetch_response_topics_list_v9(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetFetchResponseTopics], int]:
     if not 0 <= count <= count_max or count * 3 > end - at:
         raise bad_count("OffsetFetchResponseTopics", at, count, count_max, end - at)
     items: list[OffsetFetchResponseTopics] = []
@@ -1064,7 +653,7 @@ def _decode_offset_fetch_response_topics_list_v8(buf: bytes, at: int, end: int, 
             if n == 1:
                 o.partitions = []
             else:
-                o.partitions, at = _decode_offset_fetch_response_partitions_list_v8(buf, at, end, count_max, n - 1)
+                o.partitions, at = _decode_offset_fetch_response_partitions_list_v9(buf, at, end, count_max, n - 1)
             n = buf[at]
             at += 1
             if n:
@@ -1075,7 +664,7 @@ def _decode_offset_fetch_response_topics_list_v8(buf: bytes, at: int, end: int, 
     return items, at
 
 
-def _decode_offset_fetch_response_group_list_v8(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetFetchResponseGroup], int]:
+def _decode_offset_fetch_response_group_list_v9(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetFetchResponseGroup], int]:
     if not 0 <= count <= count_max or count * 5 > end - at:
         raise bad_count("OffsetFetchResponseGroup", at, count, count_max, end - at)
     items: list[OffsetFetchResponseGroup] = []
@@ -1098,7 +687,7 @@ def _decode_offset_fetch_response_group_list_v8(buf: bytes, at: int, end: int, c
             if n == 1:
                 o.topics = []
             else:
-                o.topics, at = _decode_offset_fetch_response_topics_list_v8(buf, at, end, count_max, n - 1)
+                o.topics, at = _decode_offset_fetch_response_topics_list_v9(buf, at, end, count_max, n - 1)
             o.error_code, n = _unpack_hc(buf, at)
             at += 3
             if n:
@@ -1109,7 +698,7 @@ def _decode_offset_fetch_response_group_list_v8(buf: bytes, at: int, end: int, c
     return items, at
 
 
-def _decode_offset_fetch_response_v8(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetFetchResponse, int]:
+def _decode_offset_fetch_response_v9(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetFetchResponse, int]:
     buf = data if type(data) is bytes else bytes(data)
     o = new(OffsetFetchResponse)
     try:
@@ -1122,7 +711,7 @@ def _decode_offset_fetch_response_v8(data: Buffer, at: int, end: int, count_max:
         if n == 1:
             o.groups = []
         else:
-            o.groups, at = _decode_offset_fetch_response_group_list_v8(buf, at, end, count_max, n - 1)
+            o.groups, at = _decode_offset_fetch_response_group_list_v9(buf, at, end, count_max, n - 1)
         n = buf[at]
         at += 1
         if n:
@@ -1358,27 +947,11 @@ DECODE_REQUEST: dict[int, Decode[OffsetFetchRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[OffsetFetchRequest]] = {
-    1: _encode_offset_fetch_request_v1,
-    2: _encode_offset_fetch_request_v2,
-    3: _encode_offset_fetch_request_v2,
-    4: _encode_offset_fetch_request_v2,
-    5: _encode_offset_fetch_request_v2,
-    6: _encode_offset_fetch_request_v6,
-    7: _encode_offset_fetch_request_v7,
-    8: _encode_offset_fetch_request_v8,
     9: _encode_offset_fetch_request_v9,
 }
 
 DECODE_RESPONSE: dict[int, Decode[OffsetFetchResponse]] = {
-    1: _decode_offset_fetch_response_v1,
-    2: _decode_offset_fetch_response_v2,
-    3: _decode_offset_fetch_response_v3,
-    4: _decode_offset_fetch_response_v3,
-    5: _decode_offset_fetch_response_v5,
-    6: _decode_offset_fetch_response_v6,
-    7: _decode_offset_fetch_response_v6,
-    8: _decode_offset_fetch_response_v8,
-    9: _decode_offset_fetch_response_v8,
+    9: _decode_offset_fetch_response_v9,
 }
 
 ENCODE_RESPONSE: dict[int, Encode[OffsetFetchResponse]] = {

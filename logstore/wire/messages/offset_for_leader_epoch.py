@@ -36,11 +36,7 @@ _pack_hiiqx = Struct(">hiiqx").pack
 _pack_i = Struct(">i").pack
 _pack_ic = Struct(">iB").pack
 _pack_ii = Struct(">ii").pack
-_pack_iii = Struct(">iii").pack
-_pack_iiix = Struct(">iiix").pack
 _unpack_h = Struct(">h").unpack_from
-_unpack_hiiq = Struct(">hiiq").unpack_from
-_unpack_hiiqc = Struct(">hiiqB").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
 _unpack_ii = Struct(">ii").unpack_from
@@ -270,214 +266,6 @@ def _decode_offset_for_leader_epoch_request_v4(data: Buffer, at: int, end: int, 
     return o, at
 
 
-def _encode_offset_for_leader_partition_list_v2(items: list[OffsetForLeaderPartition], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        out += _pack_iii(o.partition, o.current_leader_epoch, o.leader_epoch)
-
-
-def _encode_offset_for_leader_topic_list_v2(items: list[OffsetForLeaderTopic], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.topic
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.partitions
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_offset_for_leader_partition_list_v2(v, out)
-
-
-def _encode_offset_for_leader_epoch_request_v2(o: OffsetForLeaderEpochRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_offset_for_leader_topic_list_v2(v, out)
-    return out
-
-
-def _encode_offset_for_leader_epoch_request_v3(o: OffsetForLeaderEpochRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v)
-    out += _pack_ii(o.replica_id, n)
-    if v:
-        _encode_offset_for_leader_topic_list_v2(v, out)
-    return out
-
-
-def _encode_offset_for_leader_partition_list_v4(items: list[OffsetForLeaderPartition], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        out += _pack_iiix(o.partition, o.current_leader_epoch, o.leader_epoch)
-
-
-def _encode_offset_for_leader_topic_list_v4(items: list[OffsetForLeaderTopic], out: bytearray) -> None:
-    v: Any
-    for o in items:
-        v = o.topic
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_offset_for_leader_partition_list_v4(v, out)
-        out.append(0)
-
-
-def _encode_offset_for_leader_epoch_request_v4(o: OffsetForLeaderEpochRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    out += _pack_ic(o.replica_id, n) if n < 128 else _pack_i(o.replica_id) + encode_varint(n)
-    if v:
-        _encode_offset_for_leader_topic_list_v4(v, out)
-    out.append(0)
-    return out
-
-
-def _decode_epoch_end_offset_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[EpochEndOffset], int]:
-    if not 0 <= count <= count_max or count * 18 > end - at:
-        raise bad_count("EpochEndOffset", at, count, count_max, end - at)
-    items: list[EpochEndOffset] = []
-    try:
-        for _ in range(count):
-            o = new(EpochEndOffset)
-            o.error_code, o.partition, o.leader_epoch, o.end_offset = _unpack_hiiq(buf, at)
-            at += 18
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_offset_for_leader_topic_result_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetForLeaderTopicResult], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("OffsetForLeaderTopicResult", at, count, count_max, end - at)
-    items: list[OffsetForLeaderTopicResult] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetForLeaderTopicResult)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.topic = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_epoch_end_offset_list_v2(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_offset_for_leader_epoch_response_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetForLeaderEpochResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(OffsetForLeaderEpochResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_offset_for_leader_topic_result_list_v2(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_epoch_end_offset_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[EpochEndOffset], int]:
-    if not 0 <= count <= count_max or count * 19 > end - at:
-        raise bad_count("EpochEndOffset", at, count, count_max, end - at)
-    items: list[EpochEndOffset] = []
-    try:
-        for _ in range(count):
-            o = new(EpochEndOffset)
-            o.error_code, o.partition, o.leader_epoch, o.end_offset, n = _unpack_hiiqc(buf, at)
-            at += 19
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_offset_for_leader_topic_result_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetForLeaderTopicResult], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("OffsetForLeaderTopicResult", at, count, count_max, end - at)
-    items: list[OffsetForLeaderTopicResult] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetForLeaderTopicResult)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.topic = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_epoch_end_offset_list_v4(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_offset_for_leader_epoch_response_v4(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetForLeaderEpochResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(OffsetForLeaderEpochResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_offset_for_leader_topic_result_list_v4(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
 def _encode_epoch_end_offset_list_v2(items: list[EpochEndOffset], out: bytearray) -> None:
     v: Any
     for o in items:
@@ -555,15 +343,9 @@ DECODE_REQUEST: dict[int, Decode[OffsetForLeaderEpochRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[OffsetForLeaderEpochRequest]] = {
-    2: _encode_offset_for_leader_epoch_request_v2,
-    3: _encode_offset_for_leader_epoch_request_v3,
-    4: _encode_offset_for_leader_epoch_request_v4,
 }
 
 DECODE_RESPONSE: dict[int, Decode[OffsetForLeaderEpochResponse]] = {
-    2: _decode_offset_for_leader_epoch_response_v2,
-    3: _decode_offset_for_leader_epoch_response_v2,
-    4: _decode_offset_for_leader_epoch_response_v4,
 }
 
 ENCODE_RESPONSE: dict[int, Encode[OffsetForLeaderEpochResponse]] = {

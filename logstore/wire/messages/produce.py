@@ -37,7 +37,6 @@ new = object.__new__
 _pack_h = Struct(">h").pack
 _pack_hi = Struct(">hi").pack
 _pack_hic = Struct(">hiB").pack
-_pack_hii = Struct(">hii").pack
 _pack_i = Struct(">i").pack
 _pack_ic = Struct(">iB").pack
 _pack_icc = Struct(">iBB").pack
@@ -46,7 +45,6 @@ _pack_ihqq = Struct(">ihqq").pack
 _pack_ihqqq = Struct(">ihqqq").pack
 _pack_ihqqqc = Struct(">ihqqqB").pack
 _pack_ihqqqi = Struct(">ihqqqi").pack
-_pack_ii = Struct(">ii").pack
 _pack_iix = Struct(">iix").pack
 _pack_ix = Struct(">ix").pack
 _pack_u = Struct(">16s").pack
@@ -56,11 +54,7 @@ _unpack_hic = Struct(">hiB").unpack_from
 _unpack_hii = Struct(">hii").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
-_unpack_ih = Struct(">ih").unpack_from
-_unpack_ihqq = Struct(">ihqq").unpack_from
-_unpack_ihqqq = Struct(">ihqqq").unpack_from
 _unpack_ihqqqc = Struct(">ihqqqB").unpack_from
-_unpack_ihqqqi = Struct(">ihqqqi").unpack_from
 _unpack_ii = Struct(">ii").unpack_from
 _unpack_iic = Struct(">iiB").unpack_from
 _unpack_uc = Struct(">16sB").unpack_from
@@ -435,56 +429,7 @@ def _decode_produce_request_v13(data: Buffer, at: int, end: int, count_max: int)
     return o, at
 
 
-def _encode_partition_produce_data_list_v3(items: list[PartitionProduceData], out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    for o in items:
-        v = o.records
-        n = -1 if v is None else len(v)
-        out += _pack_ii(o.index, n)
-        if v:
-            if n > INLINE_RECORDS_BYTES_MAX:
-                parts.append(out)
-                parts.append(v)
-                out = bytearray()
-            else:
-                out += v
-    return out
-
-
-def _encode_topic_produce_data_list_v3(items: list[TopicProduceData], out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.partition_data
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            out = _encode_partition_produce_data_list_v3(v, out, parts)
-    return out
-
-
-def _encode_produce_request_v3(o: ProduceRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.transactional_id
-    if v is not None:
-        v = v.encode()
-    n = -1 if v is None else len(v)
-    out += _pack_h(n)
-    if v:
-        out += v
-    v = o.topic_data
-    n = len(v)
-    out += _pack_hii(o.acks, o.timeout_ms, n)
-    if v:
-        out = _encode_topic_produce_data_list_v3(v, out, parts)
-    return out
-
-
-def _encode_partition_produce_data_list_v9(items: list[PartitionProduceData], out: bytearray, parts: list[Buffer]) -> bytearray:
+def _encode_partition_produce_data_list_v11(items: list[PartitionProduceData], out: bytearray, parts: list[Buffer]) -> bytearray:
     v: Any
     for o in items:
         v = o.records
@@ -501,7 +446,7 @@ def _encode_partition_produce_data_list_v9(items: list[PartitionProduceData], ou
     return out
 
 
-def _encode_topic_produce_data_list_v9(items: list[TopicProduceData], out: bytearray, parts: list[Buffer]) -> bytearray:
+def _encode_topic_produce_data_list_v11(items: list[TopicProduceData], out: bytearray, parts: list[Buffer]) -> bytearray:
     v: Any
     for o in items:
         v = o.name
@@ -519,12 +464,12 @@ def _encode_topic_produce_data_list_v9(items: list[TopicProduceData], out: bytea
         else:
             out += encode_varint(n)
         if v:
-            out = _encode_partition_produce_data_list_v9(v, out, parts)
+            out = _encode_partition_produce_data_list_v11(v, out, parts)
         out.append(0)
     return out
 
 
-def _encode_produce_request_v9(o: ProduceRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
+def _encode_produce_request_v11(o: ProduceRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
     v: Any
     v = o.transactional_id
     if v is not None:
@@ -540,270 +485,12 @@ def _encode_produce_request_v9(o: ProduceRequest, out: bytearray, parts: list[Bu
     n = len(v) + 1
     out += _pack_hic(o.acks, o.timeout_ms, n) if n < 128 else _pack_hi(o.acks, o.timeout_ms) + encode_varint(n)
     if v:
-        out = _encode_topic_produce_data_list_v9(v, out, parts)
+        out = _encode_topic_produce_data_list_v11(v, out, parts)
     out.append(0)
     return out
 
 
-def _encode_topic_produce_data_list_v13(items: list[TopicProduceData], out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    for o in items:
-        v = o.partition_data
-        n = len(v) + 1
-        out += _pack_uc(o.topic_id, n) if n < 128 else _pack_u(o.topic_id) + encode_varint(n)
-        if v:
-            out = _encode_partition_produce_data_list_v9(v, out, parts)
-        out.append(0)
-    return out
-
-
-def _encode_produce_request_v13(o: ProduceRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.transactional_id
-    if v is not None:
-        v = v.encode()
-    n = 0 if v is None else len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_string_length(n)
-    if v:
-        out += v
-    v = o.topic_data
-    n = len(v) + 1
-    out += _pack_hic(o.acks, o.timeout_ms, n) if n < 128 else _pack_hi(o.acks, o.timeout_ms) + encode_varint(n)
-    if v:
-        out = _encode_topic_produce_data_list_v13(v, out, parts)
-    out.append(0)
-    return out
-
-
-def _decode_partition_produce_response_list_v3(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[PartitionProduceResponse], int]:
-    if not 0 <= count <= count_max or count * 22 > end - at:
-        raise bad_count("PartitionProduceResponse", at, count, count_max, end - at)
-    items: list[PartitionProduceResponse] = []
-    try:
-        for _ in range(count):
-            o = new(PartitionProduceResponse)
-            o.log_start_offset = -1
-            o.record_errors = []
-            o.error_message = None
-            o.current_leader = None
-            o.index, o.error_code, o.base_offset, o.log_append_time_ms = _unpack_ihqq(buf, at)
-            at += 22
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_topic_produce_response_list_v3(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[TopicProduceResponse], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("TopicProduceResponse", at, count, count_max, end - at)
-    items: list[TopicProduceResponse] = []
-    try:
-        for _ in range(count):
-            o = new(TopicProduceResponse)
-            o.topic_id = ZERO_UUID
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.partition_responses = []
-            else:
-                o.partition_responses, at = _decode_partition_produce_response_list_v3(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_produce_response_v3(data: Buffer, at: int, end: int, count_max: int) -> tuple[ProduceResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ProduceResponse)
-    try:
-        o.node_endpoints = []
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.responses = []
-        else:
-            o.responses, at = _decode_topic_produce_response_list_v3(buf, at, end, count_max, n)
-        o.throttle_time_ms, = _unpack_i(buf, at)
-        at += 4
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_partition_produce_response_list_v5(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[PartitionProduceResponse], int]:
-    if not 0 <= count <= count_max or count * 30 > end - at:
-        raise bad_count("PartitionProduceResponse", at, count, count_max, end - at)
-    items: list[PartitionProduceResponse] = []
-    try:
-        for _ in range(count):
-            o = new(PartitionProduceResponse)
-            o.record_errors = []
-            o.error_message = None
-            o.current_leader = None
-            o.index, o.error_code, o.base_offset, o.log_append_time_ms, o.log_start_offset = _unpack_ihqqq(buf, at)
-            at += 30
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_topic_produce_response_list_v5(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[TopicProduceResponse], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("TopicProduceResponse", at, count, count_max, end - at)
-    items: list[TopicProduceResponse] = []
-    try:
-        for _ in range(count):
-            o = new(TopicProduceResponse)
-            o.topic_id = ZERO_UUID
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.partition_responses = []
-            else:
-                o.partition_responses, at = _decode_partition_produce_response_list_v5(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_produce_response_v5(data: Buffer, at: int, end: int, count_max: int) -> tuple[ProduceResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ProduceResponse)
-    try:
-        o.node_endpoints = []
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.responses = []
-        else:
-            o.responses, at = _decode_topic_produce_response_list_v5(buf, at, end, count_max, n)
-        o.throttle_time_ms, = _unpack_i(buf, at)
-        at += 4
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_batch_index_and_error_message_list_v8(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[BatchIndexAndErrorMessage], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("BatchIndexAndErrorMessage", at, count, count_max, end - at)
-    items: list[BatchIndexAndErrorMessage] = []
-    try:
-        for _ in range(count):
-            o = new(BatchIndexAndErrorMessage)
-            o.batch_index, n = _unpack_ih(buf, at)
-            at += 6
-            if n == -1:
-                o.batch_index_error_message = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.batch_index_error_message = buf[at:stop].decode()
-                at = stop
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_partition_produce_response_list_v8(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[PartitionProduceResponse], int]:
-    if not 0 <= count <= count_max or count * 36 > end - at:
-        raise bad_count("PartitionProduceResponse", at, count, count_max, end - at)
-    items: list[PartitionProduceResponse] = []
-    try:
-        for _ in range(count):
-            o = new(PartitionProduceResponse)
-            o.current_leader = None
-            o.index, o.error_code, o.base_offset, o.log_append_time_ms, o.log_start_offset, n = _unpack_ihqqqi(buf, at)
-            at += 34
-            if n == 0:
-                o.record_errors = []
-            else:
-                o.record_errors, at = _decode_batch_index_and_error_message_list_v8(buf, at, end, count_max, n)
-            n, = _unpack_h(buf, at)
-            at += 2
-            if n == -1:
-                o.error_message = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_topic_produce_response_list_v8(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[TopicProduceResponse], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("TopicProduceResponse", at, count, count_max, end - at)
-    items: list[TopicProduceResponse] = []
-    try:
-        for _ in range(count):
-            o = new(TopicProduceResponse)
-            o.topic_id = ZERO_UUID
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.partition_responses = []
-            else:
-                o.partition_responses, at = _decode_partition_produce_response_list_v8(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_produce_response_v8(data: Buffer, at: int, end: int, count_max: int) -> tuple[ProduceResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ProduceResponse)
-    try:
-        o.node_endpoints = []
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.responses = []
-        else:
-            o.responses, at = _decode_topic_produce_response_list_v8(buf, at, end, count_max, n)
-        o.throttle_time_ms, = _unpack_i(buf, at)
-        at += 4
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_batch_index_and_error_message_list_v9(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[BatchIndexAndErrorMessage], int]:
+def _decode_batch_index_and_error_message_list_v11(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[BatchIndexAndErrorMessage], int]:
     if not 0 <= count <= count_max or count * 6 > end - at:
         raise bad_count("BatchIndexAndErrorMessage", at, count, count_max, end - at)
     items: list[BatchIndexAndErrorMessage] = []
@@ -832,102 +519,7 @@ def _decode_batch_index_and_error_message_list_v9(buf: bytes, at: int, end: int,
     return items, at
 
 
-def _decode_partition_produce_response_list_v9(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[PartitionProduceResponse], int]:
-    if not 0 <= count <= count_max or count * 33 > end - at:
-        raise bad_count("PartitionProduceResponse", at, count, count_max, end - at)
-    items: list[PartitionProduceResponse] = []
-    try:
-        for _ in range(count):
-            o = new(PartitionProduceResponse)
-            o.current_leader = None
-            o.index, o.error_code, o.base_offset, o.log_append_time_ms, o.log_start_offset, n = _unpack_ihqqqc(buf, at)
-            at += 31
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.record_errors = []
-            else:
-                o.record_errors, at = _decode_batch_index_and_error_message_list_v9(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.error_message = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_topic_produce_response_list_v9(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[TopicProduceResponse], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("TopicProduceResponse", at, count, count_max, end - at)
-    items: list[TopicProduceResponse] = []
-    try:
-        for _ in range(count):
-            o = new(TopicProduceResponse)
-            o.topic_id = ZERO_UUID
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partition_responses = []
-            else:
-                o.partition_responses, at = _decode_partition_produce_response_list_v9(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_produce_response_v9(data: Buffer, at: int, end: int, count_max: int) -> tuple[ProduceResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ProduceResponse)
-    try:
-        o.node_endpoints = []
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.responses = []
-        else:
-            o.responses, at = _decode_topic_produce_response_list_v9(buf, at, end, count_max, n - 1)
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_leader_id_and_epoch_v10(buf: bytes, at: int, end: int, count_max: int) -> tuple[LeaderIdAndEpoch, int]:
+def _decode_leader_id_and_epoch_v11(buf: bytes, at: int, end: int, count_max: int) -> tuple[LeaderIdAndEpoch, int]:
     o = new(LeaderIdAndEpoch)
     try:
         o.leader_id, o.leader_epoch, n = _unpack_iic(buf, at)
@@ -939,13 +531,13 @@ def _decode_leader_id_and_epoch_v10(buf: bytes, at: int, end: int, count_max: in
     return o, at
 
 
-def _decode_partition_produce_response_tags_v10(o: PartitionProduceResponse, buf: bytes, at: int, end: int, count_max: int) -> int:
+def _decode_partition_produce_response_tags_v11(o: PartitionProduceResponse, buf: bytes, at: int, end: int, count_max: int) -> int:
     try:
         count, at = decode_varint(buf, at)
         for _ in range(count):
             tag, at, tag_end = decode_tag(buf, at, end)
             if tag == 0:
-                o.current_leader, at = _decode_leader_id_and_epoch_v10(buf, at, end, count_max)
+                o.current_leader, at = _decode_leader_id_and_epoch_v11(buf, at, end, count_max)
             else:
                 at = tag_end
             if at != tag_end:
@@ -955,7 +547,7 @@ def _decode_partition_produce_response_tags_v10(o: PartitionProduceResponse, buf
     return at
 
 
-def _decode_partition_produce_response_list_v10(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[PartitionProduceResponse], int]:
+def _decode_partition_produce_response_list_v11(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[PartitionProduceResponse], int]:
     if not 0 <= count <= count_max or count * 33 > end - at:
         raise bad_count("PartitionProduceResponse", at, count, count_max, end - at)
     items: list[PartitionProduceResponse] = []
@@ -970,7 +562,7 @@ def _decode_partition_produce_response_list_v10(buf: bytes, at: int, end: int, c
             if n == 1:
                 o.record_errors = []
             else:
-                o.record_errors, at = _decode_batch_index_and_error_message_list_v9(buf, at, end, count_max, n - 1)
+                o.record_errors, at = _decode_batch_index_and_error_message_list_v11(buf, at, end, count_max, n - 1)
             n = buf[at]
             at += 1
             if n > 127:
@@ -986,14 +578,14 @@ def _decode_partition_produce_response_list_v10(buf: bytes, at: int, end: int, c
             n = buf[at]
             at += 1
             if n:
-                at = _decode_partition_produce_response_tags_v10(o, buf, at - 1, end, count_max)
+                at = _decode_partition_produce_response_tags_v11(o, buf, at - 1, end, count_max)
             items.append(o)
     except UNREADABLE as failure:
         raise unreadable(failure, at, o) from None
     return items, at
 
 
-def _decode_topic_produce_response_list_v10(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[TopicProduceResponse], int]:
+def _decode_topic_produce_response_list_v11(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[TopicProduceResponse], int]:
     if not 0 <= count <= count_max or count * 3 > end - at:
         raise bad_count("TopicProduceResponse", at, count, count_max, end - at)
     items: list[TopicProduceResponse] = []
@@ -1017,7 +609,7 @@ def _decode_topic_produce_response_list_v10(buf: bytes, at: int, end: int, count
             if n == 1:
                 o.partition_responses = []
             else:
-                o.partition_responses, at = _decode_partition_produce_response_list_v10(buf, at, end, count_max, n - 1)
+                o.partition_responses, at = _decode_partition_produce_response_list_v11(buf, at, end, count_max, n - 1)
             n = buf[at]
             at += 1
             if n:
@@ -1028,7 +620,7 @@ def _decode_topic_produce_response_list_v10(buf: bytes, at: int, end: int, count
     return items, at
 
 
-def _decode_node_endpoint_list_v10(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[NodeEndpoint], int]:
+def _decode_node_endpoint_list_v11(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[NodeEndpoint], int]:
     if not 0 <= count <= count_max or count * 11 > end - at:
         raise bad_count("NodeEndpoint", at, count, count_max, end - at)
     items: list[NodeEndpoint] = []
@@ -1066,7 +658,7 @@ def _decode_node_endpoint_list_v10(buf: bytes, at: int, end: int, count_max: int
     return items, at
 
 
-def _decode_produce_response_tags_v10(o: ProduceResponse, buf: bytes, at: int, end: int, count_max: int) -> int:
+def _decode_produce_response_tags_v11(o: ProduceResponse, buf: bytes, at: int, end: int, count_max: int) -> int:
     try:
         count, at = decode_varint(buf, at)
         for _ in range(count):
@@ -1079,7 +671,7 @@ def _decode_produce_response_tags_v10(o: ProduceResponse, buf: bytes, at: int, e
                 if n == 1:
                     o.node_endpoints = []
                 else:
-                    o.node_endpoints, at = _decode_node_endpoint_list_v10(buf, at, end, count_max, n - 1)
+                    o.node_endpoints, at = _decode_node_endpoint_list_v11(buf, at, end, count_max, n - 1)
             else:
                 at = tag_end
             if at != tag_end:
@@ -1089,7 +681,7 @@ def _decode_produce_response_tags_v10(o: ProduceResponse, buf: bytes, at: int, e
     return at
 
 
-def _decode_produce_response_v10(data: Buffer, at: int, end: int, count_max: int) -> tuple[ProduceResponse, int]:
+def _decode_produce_response_v11(data: Buffer, at: int, end: int, count_max: int) -> tuple[ProduceResponse, int]:
     buf = data if type(data) is bytes else bytes(data)
     o = new(ProduceResponse)
     try:
@@ -1101,59 +693,11 @@ def _decode_produce_response_v10(data: Buffer, at: int, end: int, count_max: int
         if n == 1:
             o.responses = []
         else:
-            o.responses, at = _decode_topic_produce_response_list_v10(buf, at, end, count_max, n - 1)
+            o.responses, at = _decode_topic_produce_response_list_v11(buf, at, end, count_max, n - 1)
         o.throttle_time_ms, n = _unpack_ic(buf, at)
         at += 5
         if n:
-            at = _decode_produce_response_tags_v10(o, buf, at - 1, end, count_max)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
-
-
-def _decode_topic_produce_response_list_v13(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[TopicProduceResponse], int]:
-    if not 0 <= count <= count_max or count * 18 > end - at:
-        raise bad_count("TopicProduceResponse", at, count, count_max, end - at)
-    items: list[TopicProduceResponse] = []
-    try:
-        for _ in range(count):
-            o = new(TopicProduceResponse)
-            o.name = ""
-            o.topic_id, n = _unpack_uc(buf, at)
-            at += 17
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partition_responses = []
-            else:
-                o.partition_responses, at = _decode_partition_produce_response_list_v10(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
-
-
-def _decode_produce_response_v13(data: Buffer, at: int, end: int, count_max: int) -> tuple[ProduceResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ProduceResponse)
-    try:
-        o.node_endpoints = []
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.responses = []
-        else:
-            o.responses, at = _decode_topic_produce_response_list_v13(buf, at, end, count_max, n - 1)
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n:
-            at = _decode_produce_response_tags_v10(o, buf, at - 1, end, count_max)
+            at = _decode_produce_response_tags_v11(o, buf, at - 1, end, count_max)
     except UNREADABLE as failure:
         raise unreadable(failure, at, o) from None
     return o, at
@@ -1513,31 +1057,11 @@ DECODE_REQUEST: dict[int, Decode[ProduceRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[ProduceRequest]] = {
-    3: _encode_produce_request_v3,
-    4: _encode_produce_request_v3,
-    5: _encode_produce_request_v3,
-    6: _encode_produce_request_v3,
-    7: _encode_produce_request_v3,
-    8: _encode_produce_request_v3,
-    9: _encode_produce_request_v9,
-    10: _encode_produce_request_v9,
-    11: _encode_produce_request_v9,
-    12: _encode_produce_request_v9,
-    13: _encode_produce_request_v13,
+    11: _encode_produce_request_v11,
 }
 
 DECODE_RESPONSE: dict[int, Decode[ProduceResponse]] = {
-    3: _decode_produce_response_v3,
-    4: _decode_produce_response_v3,
-    5: _decode_produce_response_v5,
-    6: _decode_produce_response_v5,
-    7: _decode_produce_response_v5,
-    8: _decode_produce_response_v8,
-    9: _decode_produce_response_v9,
-    10: _decode_produce_response_v10,
-    11: _decode_produce_response_v10,
-    12: _decode_produce_response_v10,
-    13: _decode_produce_response_v13,
+    11: _decode_produce_response_v11,
 }
 
 ENCODE_RESPONSE: dict[int, Encode[ProduceResponse]] = {

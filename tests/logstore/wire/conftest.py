@@ -31,7 +31,7 @@ class Oracle:
         source = importlib.import_module(f"kio.schema.{module}.v{version}.{role}")
         name = module.replace("_", "") + ("" if role == "header" else role)
         self.type = next(v for k, v in vars(source).items() if k.lower() == name)
-        self.ours = importlib.import_module(f"logstore.wire.messages.{module}")
+        self._module = f"logstore.wire.messages.{module}"
 
     def random(self, rng: random.Random) -> Any:
         return _random_entity(self.type, rng)
@@ -60,8 +60,9 @@ class Oracle:
 
     def _class(self, name: str) -> Any:
         """A struct of the response whose name the request has too is called Response... with us."""
-        renamed = getattr(self.ours, f"Response{name}", None)
-        return renamed if renamed and self._role == "response" else getattr(self.ours, name)
+        ours = importlib.import_module(self._module)
+        renamed = getattr(ours, f"Response{name}", None)
+        return renamed if renamed and self._role == "response" else getattr(ours, name)
 
     def _value(self, kind: str, value: Any) -> Any:
         if isinstance(value, tuple):

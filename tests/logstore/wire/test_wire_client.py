@@ -9,10 +9,11 @@ import pytest
 
 from logstore.clock import SystemClock
 from logstore.errors import Invalid, OutcomeUnknown, Retryable
+from logstore.wire import client
 from logstore.wire.apis import APIS, decode_request_header, encode_frame
-from logstore.wire.client import Connection
 from logstore.wire.messages import api_versions, metadata
 from logstore.wire.primitives import DecodeError
+from tools.full_wire import Connection
 
 VERSIONS = api_versions.ApiVersionsResponse(
     api_keys=[api_versions.ApiVersion(3, 0, 12), api_versions.ApiVersion(0, 14, 20)]
@@ -35,13 +36,18 @@ class LateClock(SystemClock):
 @contextmanager
 def broker(*answers: Answer) -> Iterator[Connection]:
     """A connection to a broker that gives these answers in turn, then closes."""
+    with served(*answers) as (host, port), Connection.open(host, port, timeout_s=10) as connection:
+        yield connection
+
+
+@contextmanager
+def served(*answers: Answer) -> Iterator[tuple[str, int]]:
+    """Where a broker gives these answers in turn to one connection."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=_serve, args=(server, answers))
         thread.start()
-        host, port = server.getsockname()
         try:
-            with Connection.open(host, port, timeout_s=10) as connection:
-                yield connection
+            yield server.getsockname()
         finally:
             thread.join(10)
 
@@ -77,6 +83,32 @@ def test_an_old_broker_is_asked_again_in_the_version_it_told() -> None:
     with broker(refuse, accept) as connection:
         assert 3 in connection.negotiate()
     assert seen == [4, 2]
+
+
+def test_our_client_asks_an_old_broker_again_in_the_oldest_version() -> None:
+    refusal = api_versions.ApiVersionsResponse(
+        error_code=35, api_keys=[api_versions.ApiVersion(18, 0, 2)]
+    )
+    seen = []
+
+    def reply(frame: memoryview) -> bytes:
+        _, version, correlation_id, _, _ = decode_request_header(frame)
+        seen.append(version)
+        return b"".join(encode_frame(correlation_id, APIS[18], 0, [VERSIONS, refusal][version > 2]))
+
+    with served(reply, reply) as address, client.Connection.open(*address) as connection:
+        assert 3 in connection.negotiate()
+    assert seen == [4, 0]
+
+
+def test_our_client_refuses_a_version_that_it_does_not_send() -> None:
+    with served(versions) as address, client.Connection.open(*address) as connection:
+        with pytest.raises(Invalid, match=r"no common version of Metadata: broker=0-12 ours=13$"):
+            connection.call(3, metadata.MetadataRequest())
+        with pytest.raises(Invalid, match=r"no common version of Heartbeat: .* ours=none"):
+            connection.call(12, metadata.MetadataRequest())
+        with pytest.raises(Invalid, match="cannot encode request: no such version: api=Metadata"):
+            connection.call(3, metadata.MetadataRequest(), 12)
 
 
 def test_no_common_version_and_unknown_keys_are_invalid() -> None:

@@ -1,12 +1,15 @@
-"""The committed messages are what the generator writes, and cheap to import."""
+"""The committed messages are what the generator writes, what is needed, and cheap to import."""
 
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 
+from logstore.wire.apis import APIS, Api
 from logstore.wire.errors import ErrorCode
+from tools import full_wire
 
 ROOT = Path(__file__).parents[3]
 MESSAGES = ROOT / "logstore" / "wire" / "messages"
@@ -17,6 +20,16 @@ def test_regenerating_gives_the_committed_files_byte_for_byte(tmp_path: Path) ->
     subprocess.run(generator, check=True, timeout=50, cwd=ROOT)
     committed = {p.name: p.read_bytes() for p in MESSAGES.glob("*.py") if p.stat().st_size}
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == committed
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+def test_the_tree_holds_what_brokers_and_our_own_client_need_and_no_more(api: Api) -> None:
+    served = list(range(api.version_min, api.version_max + 1))
+    assert list(api.table("DECODE_REQUEST")) == list(api.table("ENCODE_RESPONSE")) == served
+    sent = list(api.versions_sent)
+    assert list(api.table("ENCODE_REQUEST")) == list(api.table("DECODE_RESPONSE")) == sent
+    full = full_wire.APIS[api.key]
+    assert sorted(full.table("ENCODE_REQUEST")) == sorted(full.table("DECODE_RESPONSE")) == served
 
 
 def test_the_codec_runs_without_kio_and_imports_messages_only_when_used() -> None:

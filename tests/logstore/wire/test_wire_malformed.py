@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from logstore.errors import Invalid
-from logstore.wire.apis import APIS, Api, decode_request_header
+from logstore.wire.apis import decode_request_header
 from logstore.wire.messages import api_versions, fetch, produce
 from logstore.wire.primitives import (
     Buffer,
@@ -16,6 +16,7 @@ from logstore.wire.primitives import (
     decode_varint,
     encode_varint,
 )
+from tools.full_wire import APIS, Api
 
 MUTANTS_PER_MESSAGE = 140
 ORIGINALS = 14
