@@ -85,8 +85,8 @@ class Trimming:
         held = await self._tables.look(performer, fresh=due or ())
         for trouble in held.troubles:
             troubles[f"a table is not trimmed by: {trouble}"] = logging.ERROR
-        done = await self._trimmer.trim_once(
-            performer, wanted, held.ends, may_delete=due is not None
+        done = await performer.run(
+            self._trimmer.steps(wanted, held.ends, may_delete=due is not None)
         )
         self.published_count += len(done.published)
         self.deleted_count += sum(done.deleted.values())

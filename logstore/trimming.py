@@ -1,9 +1,8 @@
 """Trims chains: publishes how far, and after a grace deletes what is below. Safety rules 6 and 7.
 
-Whoever calls `trim_once` every minute does it for all chains: the controller for sealed ones, each
-broker for its own, `logstore gc` without a broker. Several at once do no harm: every step asks the
-registry again and changes it conditionally, and what decides (`chains.trim`) sees stored bytes and
-rows only.
+`Trimmer.steps` is run every minute: by the controller for sealed chains, by each broker for its own,
+by `logstore gc` without a broker for all. Several at once do no harm: every step asks the registry
+again and changes it conditionally, and what decides (`chains.trim`) sees stored bytes and rows only.
 
 What tables hold is asked before a pass, and is handed to it: nothing here reads a table. What was
 asked a while ago will do to raise a trim point; before anything is deleted it is asked anew.
@@ -40,7 +39,6 @@ from logstore.disposal import Fate, fate_of
 from logstore.errors import Corrupt, NotFound, Refused
 from logstore.index.lookup import IndexCache, checkpoints_of
 from logstore.metadata import read_partition_rows, read_topics_by_id
-from logstore.perform import Performer
 from logstore.rows import (
     CHAIN,
     ChainRow,
@@ -110,23 +108,6 @@ class Trimmer:
         self._deleted: set[bytes] = set()
         """Topics whose deletion is recorded, which is final."""
 
-    async def trim_once(
-        self,
-        performer: Performer,
-        wanted: Wanted = every,
-        held: Mapping[pieces.TopicPartition, int] = NOTHING,
-        *,
-        may_delete: bool = True,
-    ) -> Trimmed:
-        """One pass over the chains that are `wanted`; `held` is what tables hold for sure.
-
-        `may_delete` only where `held` was asked for this pass.
-
-        Raises `Refused` when the registry is older than the log, `Corrupt` when a published trim
-        point turns out to be too high; nothing is deleted then. Else as store and registry do.
-        """
-        return await performer.run(self.steps(wanted, held, may_delete=may_delete))
-
     def steps(
         self,
         wanted: Wanted = every,
@@ -134,6 +115,13 @@ class Trimmer:
         *,
         may_delete: bool = True,
     ) -> Steps[Trimmed]:
+        """One pass over the chains that are `wanted`; `held` is what tables hold for sure.
+
+        `may_delete` only where `held` was asked for this pass.
+
+        Raises `Refused` when the registry is older than the log, `Corrupt` when a published trim
+        point turns out to be too high; nothing is deleted then. Else as store and registry do.
+        """
         rows = [(int(sk), ChainRow.of(row)) for sk, row in (yield QueryRows(CHAIN))]
         chains = [(epoch, row) for epoch, row in rows if wanted(epoch, row) and has_more(row)]
         done = Trimmed()

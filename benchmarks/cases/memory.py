@@ -173,7 +173,7 @@ async def _one_hour(world: _World, trimmer: Trimmer) -> None:
     # The wall clock runs ahead of all others here: each pass asks the store for the time anew.
     performer = replace(log.performer, believed=BelievedTime())
     for _ in range(2):
-        await outcome_of(trimmer.trim_once(performer, only(log.epoch)))
+        await outcome_of(performer.run(trimmer.steps(only(log.epoch))))
         await asyncio.sleep(0.01)
     await log.forget_ended()
 

@@ -35,7 +35,7 @@ async def _trim(directory: Path) -> None:
         trimmer = Trimmer(opened.identity.cluster_id, grace_ms=0)
         deleted = 0
         for _ in range(2):
-            done = await trimmer.trim_once(opened.performer, every, held)
+            done = await opened.performer.run(trimmer.steps(every, held))
             deleted += sum(done.deleted.values())
         if not deleted:
             raise RuntimeError("no segment was trimmed: nothing would be read from tables")

@@ -136,7 +136,7 @@ async def _trim(
     rows = await log.performer.run(read_table_rows())
     held = await HeldByTables(tables, grace_ms).look(log.performer, fresh=rows.keys())
     trimmer = Trimmer(log.identity.cluster_id, grace_ms=grace_ms)
-    return await trimmer.trim_once(log.performer, held=held.ends), held.troubles
+    return await log.performer.run(trimmer.steps(held=held.ends)), held.troubles
 
 
 def _facts(done: "Trimmed") -> dict[str, object]:

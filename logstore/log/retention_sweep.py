@@ -7,18 +7,17 @@ What brokers were told as defaults (`log.retention.ms`) is nowhere in a log. So 
 its own configs, and by others only where whoever calls says them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from logstore.changes import publish
 from logstore.config.topics import TOPIC_SETTINGS
 from logstore.errors import LogstoreError
-from logstore.history.snapshot import Snapshot
 from logstore.index.lookup import IndexCache
 from logstore.index.partition import ChainCheckpoints, locate_offset
 from logstore.log.records_deletion import Raise, raise_log_starts
-from logstore.log.retention import Ledger, Policy, parts_of_files, parts_of_rows
+from logstore.log.retention import Ledger, Policy, TableFile, parts_of_files, parts_of_rows
 from logstore.metadata import read_partition_rows, read_topics
 from logstore.rows import Change, PartitionRow, StartReason, TopicStatus
 from logstore.steps import BelievedMs, Steps
@@ -27,6 +26,14 @@ OFFSET_MAX = 2**63 - 1
 FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 INTERNAL = "__"
 """What names of topics begin with that brokers keep for themselves."""
+
+
+class TableSnapshot(Protocol):
+    """What is needed here of a version of a topic's table."""
+
+    def end(self, partition: int) -> int | None: ...
+
+    def files_for(self, partition: int, start: int, end: int) -> Sequence[TableFile]: ...
 
 
 class Kept(NamedTuple):
@@ -58,7 +65,7 @@ def topics_to_sweep(defaults: Mapping[str, str]) -> Steps[dict[bytes, Kept]]:
     }
 
 
-def sweep(topics: Mapping[bytes, Kept], snapshots: Mapping[bytes, Snapshot]) -> Steps[Swept]:
+def sweep(topics: Mapping[bytes, Kept], snapshots: Mapping[bytes, TableSnapshot]) -> Steps[Swept]:
     """Raise log starts of the partitions of `topics`; `snapshots` are of those with a table."""
     done = Swept()
     now_ms: int = yield BelievedMs()
@@ -99,7 +106,7 @@ class _Look(NamedTuple):
     row: PartitionRow
     policy: Policy
     checkpoints: ChainCheckpoints
-    snapshot: Snapshot | None
+    snapshot: TableSnapshot | None
 
     def decide(self, now_ms: int) -> Steps[int]:
         """Where its log is to start. Raises as the store does."""

@@ -10,12 +10,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from logstore.errors import ConditionFailed, Invalid, Retryable
-from logstore.log.topic_record import TopicRecord, put_record
+from logstore.log.topic_record import TopicRecord
 from logstore.log.topics import (
     BadPartitionCount,
     UnknownTopic,
     check_partition_count,
     put_partitions,
+    put_record,
 )
 from logstore.registry.store import Condition, Row, Term
 from logstore.rows import TOPIC, PartitionRow, TopicRow, TopicStatus

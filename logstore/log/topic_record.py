@@ -24,17 +24,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from logstore.chains.put import create_equal
 from logstore.errors import Corrupt, LogstoreError, Refused
 from logstore.rows import TopicRow, TopicStatus
-from logstore.steps import Steps
 
 TOPICS = "topics/"
 FORMAT = 1
 FIRST_VERSION = 1
 RECORD_BYTES_MAX = 1 << 20
 ROW_FIELDS = ("topic_id", "status", "partitions", "replicas", "version")
-PUT_ATTEMPTS_MAX = 10
 
 
 class TopicRecord(NamedTuple):
@@ -119,12 +116,6 @@ def record_problem(name: str, topic: TopicRow, records: Sequence[TopicRecord]) -
         case TopicStatus.DELETED if not deletions:
             return "the topic is deleted, and no record says so"
     return None
-
-
-def put_record(record: TopicRecord) -> Steps[bool]:
-    """False: another record has this version."""
-    data = encode_record(record)
-    return (yield from create_equal(record.key, data, attempts_max=PUT_ATTEMPTS_MAX))
 
 
 def _of_fields(fields: Mapping[str, Any]) -> TopicRecord:

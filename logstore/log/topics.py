@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from logstore.chains.put import create_equal
 from logstore.chains.walk import get_patiently
 from logstore.errors import (
     ConditionFailed,
@@ -29,7 +30,7 @@ from logstore.log.topic_record import (
     TopicRecord,
     decode_record,
     deletion_in,
-    put_record,
+    encode_record,
     record_key,
 )
 from logstore.registry.store import Condition, Row, RowAbsent, RowExists, Term
@@ -58,6 +59,7 @@ from logstore.steps import (
 NAME_LENGTH_MAX = 249
 PARTITIONS_MAX = 10_000
 VERSIONS_TRIED_MAX = 100
+PUT_ATTEMPTS_MAX = 10
 DELETED_MS = "deleted_ms"
 DELETED_KEPT_MS = 3_600_000
 _NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
@@ -204,6 +206,12 @@ def delete_topic(name: str, topic_id: bytes) -> Steps[None]:
 
 def delete_partition_rows(topic_id: bytes, partitions: int) -> Steps[None]:
     yield from _all_of([_delete_partition(topic_id, number) for number in range(partitions)])
+
+
+def put_record(record: TopicRecord) -> Steps[bool]:
+    """False: another record has this version."""
+    data = encode_record(record)
+    return (yield from create_equal(record.key, data, attempts_max=PUT_ATTEMPTS_MAX))
 
 
 def _put_first_record(name: str, topic: TopicRow) -> Steps[None]:

@@ -24,7 +24,8 @@ from logstore.errors import ConditionFailed, Corrupt, LogstoreError, NotFound, R
 from logstore.history.names import log_prefix
 from logstore.history.snapshot import Snapshot
 from logstore.log.asked_tables import AskedTables
-from logstore.log.topic_record import TopicRecord, deletion_in, put_record
+from logstore.log.topic_record import TopicRecord, deletion_in
+from logstore.log.topics import put_record
 from logstore.metadata import read_table_rows
 from logstore.perform import Performer
 from logstore.registry.store import Condition, Row, RowAbsent

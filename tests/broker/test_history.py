@@ -112,7 +112,7 @@ def old() -> Iterator[Old]:
                 produce(client, name, batch(number, "gzip"))
         trimmer = Trimmer(running.log.cluster_id, grace_ms=0)
         done = [
-            running.wait_for(trimmer.trim_once(running.log.performer, sealed, held))
+            running.wait_for(running.log.performer.run(trimmer.steps(sealed, held)))
             for _ in range(2)
         ]
         assert sum(done[-1].deleted.values()) > 0

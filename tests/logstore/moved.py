@@ -128,7 +128,7 @@ class MovedLog(WrittenLog):
         assert row is not None
         trimmer = Trimmer(bytes.fromhex(str(row["cluster_id"])), grace_ms=0)
         for _ in range(2):
-            await trimmer.trim_once(self.performer, every, held)
+            await self.performer.run(trimmer.steps(every, held))
 
     async def tell_version(self, topic_id: bytes) -> None:
         """Write the copy row."""

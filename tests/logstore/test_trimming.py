@@ -18,7 +18,8 @@ from logstore.index.lookup import IndexCache
 from logstore.index.partition import ChainCheckpoints, locate_offset, locate_time
 from logstore.index.rows import row_at
 from logstore.log.log import Log, LogSettings
-from logstore.log.topic_record import TOPICS, TopicRecord, put_record
+from logstore.log.topic_record import TOPICS, TopicRecord
+from logstore.log.topics import put_record
 from logstore.metadata import read_partition_row
 from logstore.objects.store import ObjectInfo
 from logstore.reader import TopicPartition
@@ -98,7 +99,7 @@ class TrimmedLog(WrittenLog):
         trimmer = Trimmer(self.cluster_id, grace_ms=GRACE_MS)
         done = []
         for _ in range(passes):
-            done.append(await trimmer.trim_once(self.performer))
+            done.append(await self.performer.run(trimmer.steps()))
             await self.performer.clock.sleep_s(wait_ms / 1000)
         return done
 
@@ -224,9 +225,8 @@ def test_a_new_life_takes_over_a_trimmed_chain_with_its_state() -> None:
                     log, leader, [EPOCH_MS], producer_id=9, producer_epoch=0, base_sequence=number
                 )
             await written.raise_log_start(key, 28)
-            own = await Trimmer(written.cluster_id, grace_ms=GRACE_MS).trim_once(
-                written.performer, only(log.epoch)
-            )
+            trimmer = Trimmer(written.cluster_id, grace_ms=GRACE_MS)
+            own = await written.performer.run(trimmer.steps(only(log.epoch)))
             assert set(own.published) == {log.epoch}
             await written.performer.clock.sleep_s(GRACE_MS / 1000)
             await written.trim()
@@ -311,7 +311,7 @@ def test_the_record_of_a_deletion_is_read_once() -> None:
         written.objects.list = counted  # type: ignore[method-assign]
         trimmer = Trimmer(written.cluster_id, grace_ms=GRACE_MS)
         for _ in range(3):
-            await trimmer.trim_once(written.performer)
+            await written.performer.run(trimmer.steps())
         assert len([prefix for prefix in lists if prefix.startswith(TOPICS)]) == 1
 
     play(story)
@@ -333,7 +333,7 @@ def test_a_trim_point_that_is_too_high_stops_deletion() -> None:
 def test_a_pass_without_news_reads_no_checkpoint() -> None:
     async def story(written: TrimmedLog) -> None:
         trimmer = Trimmer(written.cluster_id, grace_ms=GRACE_MS)
-        await trimmer.trim_once(written.performer, sealed)
+        await written.performer.run(trimmer.steps(sealed))
         get_range, reads = written.objects.get_range, []
 
         def counted(key: str, start: int, length: int) -> bytes:
@@ -341,7 +341,7 @@ def test_a_pass_without_news_reads_no_checkpoint() -> None:
             return get_range(key, start, length)
 
         written.objects.get_range = counted  # type: ignore[method-assign]
-        await trimmer.trim_once(written.performer, sealed)
+        await written.performer.run(trimmer.steps(sealed))
         assert not [key for key in reads if key.startswith(CHECKPOINTS)]
 
     play(story)

@@ -396,7 +396,7 @@ def test_a_follower_whose_list_of_checkpoints_is_trimmed_finds_what_is_left() ->
             await until(lambda: followed.log_start == log_start)
             known = written.objects.list("checkpoints/")
             for _ in range(2):
-                await Trimmer(one.cluster_id, grace_ms=0).trim_once(one.performer)
+                await one.performer.run(Trimmer(one.cluster_id, grace_ms=0).steps())
             left = {info.key for info in written.objects.list("checkpoints/")}
             stale = checkpoint_key(one.epoch, there_checkpoints(two, one.epoch)[-1])
             assert stale in {info.key for info in known} - left

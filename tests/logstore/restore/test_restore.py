@@ -213,7 +213,7 @@ def test_what_is_younger_than_an_old_copy_is_kept_until_restore_finds_it() -> No
         before = {info.key for info in written.objects.list(CHAINS)}
         trimmer = Trimmer(cluster, grace_ms=0)
         for _ in range(3):
-            await trimmer.trim_once(written.performer, every)
+            await written.performer.run(trimmer.steps(every))
         assert before <= {info.key for info in written.objects.list(CHAINS)}
         await rebuild(written, cluster)
         assert names_of(written) == names
@@ -447,9 +447,9 @@ def test_what_was_trimmed_stays_trimmed() -> None:
             changed = {**row, **raised_to(log_start)}
             await change(written.rows, partition_pk(*place), partition_sk(*place), changed)
         trimmer = Trimmer(cluster, grace_ms=60_000)
-        await trimmer.trim_once(written.performer)
+        await written.performer.run(trimmer.steps())
         await written.performer.clock.sleep_s(60)
-        await trimmer.trim_once(written.performer)
+        await written.performer.run(trimmer.steps())
         row = at_once(written.rows.get(CHAIN, chain_sk(1)))
         assert row is not None
         trim = ChainRow.of(row).trim
@@ -475,7 +475,7 @@ def test_an_open_chain_that_is_trimmed_to_its_tail_is_sealed_by_the_first_run() 
         await change(written.rows, *place, raised_to(9))
         trimmer = Trimmer(cluster, grace_ms=0)
         for _ in range(2):
-            await trimmer.trim_once(written.performer)
+            await written.performer.run(trimmer.steps())
         assert {info.key for info in written.objects.list(CHAINS)} == {segment_key(1, 0)}
         put_back(written, MemoryRows())
         done = await rebuild(written, cluster)

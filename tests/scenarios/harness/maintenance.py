@@ -72,7 +72,7 @@ async def _trim(url: str) -> int:
         known = await held.look(log.performer, fresh=rows.keys())
         assert not known.troubles, known.troubles
         trimmer = Trimmer(log.identity.cluster_id, grace_ms=GRACE_MS)
-        done = await trimmer.trim_once(log.performer, held=known.ends)
+        done = await log.performer.run(trimmer.steps(held=known.ends))
     finally:
         await log.close()
     return sum(done.deleted.values())
