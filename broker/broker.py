@@ -1,13 +1,10 @@
-"""What handlers work with: the log, the settings, who may do what, deadlines, slow work.
-
-One per process; every handler gets it with each call.
-"""
+"""What handlers work with (`broker.services`): log, settings, rights, deadlines, slow work."""
 
 import asyncio
 import base64
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from broker.alarms import Alarms
 from broker.authorizer import Authorizer, Kind, Operation, Resource
@@ -17,6 +14,7 @@ from broker.commits import Commits
 from broker.dispatch import dispatch
 from broker.groups.coordinators import Coordinators, Ids
 from broker.metadata_bytes import MetadataBytes
+from broker.services import Work
 from broker.timers import Timers
 from broker.topic_rules import TopicRules
 from broker.topic_watch import TopicWatch
@@ -32,8 +30,6 @@ CHANGES_MAX = 32
 """Requests that change topics at once."""
 
 RULES_SPARE = 64
-
-Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Standing(Protocol):

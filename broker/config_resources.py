@@ -1,15 +1,12 @@
 """What configs belong to: the resources of DescribeConfigs and IncrementalAlterConfigs."""
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from broker.errors import Refuse
+from broker.services import Services
 from logstore.log.log import Topic
 from logstore.log.topics import UnknownTopic, check_topic_name
 from logstore.wire.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 
 class ResourceType(IntEnum):
@@ -19,7 +16,7 @@ class ResourceType(IntEnum):
     BROKER = 4
 
 
-def find_topic(broker: "Broker", name: str) -> Topic:
+def find_topic(broker: Services, name: str) -> Topic:
     """Raises `BadTopicName` or `UnknownTopic`."""
     check_topic_name(name)
     topic = broker.log.topics.get(name)
@@ -28,7 +25,7 @@ def find_topic(broker: "Broker", name: str) -> Topic:
     return topic
 
 
-def check_broker_name(broker: "Broker", name: str) -> bool:
+def check_broker_name(broker: Services, name: str) -> bool:
     """Whether it is this broker's; False: it stands for all. Raises `Refuse` for others."""
     if name in ("", str(broker.node_id)):
         return bool(name)

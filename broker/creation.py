@@ -7,28 +7,22 @@ leave a topic in the registry that nobody knows until everything is read again.
 import asyncio
 import logging
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from broker.cluster.placement import Load, place
+from broker.cluster.new_partitions import place_partitions
 from broker.errors import Refuse
 from broker.groups.placement import OFFSETS_TOPIC
-from logstore.errors import LogstoreError, Retryable
+from broker.services import Services
+from logstore.errors import LogstoreError
 from logstore.log.log import Log
 from logstore.log.topics import TopicExists, check_topic_name
 from logstore.perform import outcome_of
-from logstore.rows import BrokerStatus
 from logstore.wire.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 T = TypeVar("T")
 
 AUTO_CREATED_AT_ONCE_MAX = 200
 """Topics on their way because clients asked for them; for others they have to ask again."""
-
-Assignments = Sequence[Sequence[int]]
-"""Broker ids of each partition, its first leader first."""
 
 logger = logging.getLogger(__name__)
 
@@ -47,24 +41,6 @@ def check_new_name(log: Log, name: str) -> None:
                     f"topic name collides with another, since '.' and '_' look alike in metrics: "
                     f"name={name} other={known}",
                 )
-
-
-def hosts(log: Log) -> dict[int, str]:
-    """Brokers that new partitions may be placed on, with their racks."""
-    return {
-        broker: row.rack
-        for broker, row in log.live_brokers().items()
-        if row.status is BrokerStatus.SERVING
-    }
-
-
-def place_partitions(log: Log, count: int, replicas: int) -> Assignments:
-    """Fewer replicas than asked for where there are fewer brokers. Raises `Retryable`."""
-    racks = hosts(log)
-    if not racks:
-        raise Retryable("no broker takes partitions now: all are stopping; try again")
-    load = Load.of(row for topic in log.topics.values() for row in topic.rows)
-    return place(count, replicas, racks, load)
 
 
 def check_assignment(
@@ -89,7 +65,7 @@ def check_same_length(assignments: Iterable[Sequence[int]]) -> None:
 
 
 async def begin_and_wait(
-    broker: "Broker", work: Coroutine[Any, Any, T], timeout_s: float
+    broker: Services, work: Coroutine[Any, Any, T], timeout_s: float
 ) -> T | LogstoreError:
     """The outcome of `work`, or `Refuse` with REQUEST_TIMED_OUT while it goes on."""
     task = broker.tasks.create_task(outcome_of(work))
@@ -101,7 +77,7 @@ async def begin_and_wait(
     return task.result()
 
 
-def auto_create(broker: "Broker", name: str) -> None:
+def auto_create(broker: Services, name: str) -> None:
     """Begin to create a topic that a client asked for, once however many ask."""
     if name == OFFSETS_TOPIC:
         broker.groups.create_topic()
@@ -112,7 +88,7 @@ def auto_create(broker: "Broker", name: str) -> None:
         broker.tasks.create_task(_auto_create(broker, name))
 
 
-async def _auto_create(broker: "Broker", name: str) -> None:
+async def _auto_create(broker: Services, name: str) -> None:
     no_configs: Mapping[str, str] = {}
     count = broker.settings.number("num.partitions")
     replicas = broker.settings.number("default.replication.factor")

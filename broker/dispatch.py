@@ -4,21 +4,17 @@ Unknown keys and versions close the connection, as Kafka does: no error body exi
 client could decode. The exception is ApiVersions, which is how clients find out (KIP-511).
 """
 
-from typing import TYPE_CHECKING
-
 from broker.call import Call
 from broker.connection import Connection
 from broker.handlers.api_versions import answer_unknown_version
 from broker.handlers.table import HANDLERS
+from broker.services import Services
 from logstore.errors import Invalid, LogstoreError
 from logstore.wire.apis import API_VERSIONS_KEY, APIS, decode_request_header
 from logstore.wire.primitives import DecodeError
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
-
-def dispatch(broker: "Broker", connection: Connection, frame: memoryview) -> None:
+def dispatch(broker: Services, connection: Connection, frame: memoryview) -> None:
     """Raises `Invalid`, with what is wrong where, for a frame that is not a request we know."""
     key, version, correlation_id, client_id, at = decode_request_header(frame)
     found = HANDLERS.get(key)

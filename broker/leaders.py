@@ -8,29 +8,18 @@ a follower says so itself, in its broker row: the chains whose tail it has seen 
 A consumer that comes back all the same is served by the leader (`broker.referrals`).
 """
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from broker.call import Call
+from broker.leader_hint import Hint
+from broker.services import Services
 from logstore.log.log import Topic
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
-
-class Hint(NamedTuple):
-    broker: int
-    leader_epoch: int
-    host: str
-    port: int
-    rack: str | None
-
-
-def own_hint(broker: "Broker", call: Call, leader_epoch: int) -> Hint:
+def own_hint(broker: Services, call: Call, leader_epoch: int) -> Hint:
     host, port = call.connection.listener.address_for(call.connection)
     return Hint(broker.node_id, leader_epoch, host, port, broker.rack)
 
 
-def hint_of(broker: "Broker", call: Call, topic: Topic, partition: int) -> Hint | None:
+def hint_of(broker: Services, call: Call, topic: Topic, partition: int) -> Hint | None:
     """The leader of a partition that is not led here; None while nobody is known to lead it."""
     row = topic.rows[partition]
     log = broker.log
@@ -41,7 +30,7 @@ def hint_of(broker: "Broker", call: Call, topic: Topic, partition: int) -> Hint 
     return Hint(row.broker, row.leader_epoch, host, port, known.rack or None)
 
 
-def preferred_replica(broker: "Broker", call: Call, topic: Topic, partition: int, rack: str) -> int:
+def preferred_replica(broker: Services, call: Call, topic: Topic, partition: int, rack: str) -> int:
     """A follower in the client's rack that serves our chain, -1 without one (KIP-392)."""
     log = broker.log
     if rack == log.me.rack:

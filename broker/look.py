@@ -5,13 +5,15 @@ store takes a look, loads what the look names, and looks again.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from broker.authorizer import Kind, Operation
 from broker.call import Call
-from broker.leaders import Hint, hint_of, own_hint, preferred_replica
+from broker.leader_hint import Hint
+from broker.leaders import hint_of, own_hint, preferred_replica
 from broker.partitions import check_epoch
 from broker.referrals import TopicPartition
+from broker.services import Services
 from broker.sure import Standing
 from logstore.log.log import Topic
 from logstore.log.read import Chunk, Readable
@@ -26,9 +28,6 @@ from logstore.wire.messages.fetch import (
     LeaderIdAndEpoch,
     PartitionData,
 )
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 TOPIC_IDS_FROM = 13
 ZSTD_FROM = 10
@@ -60,7 +59,7 @@ class Look:
 
     def __init__(
         self,
-        broker: "Broker",
+        broker: Services,
         call: Call,
         request: FetchRequest,
         loaded: Loaded,

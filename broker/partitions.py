@@ -1,20 +1,17 @@
 """Checks that every request about one partition makes."""
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
 
+from broker.services import Services
 from logstore.log.leader import Leader
 from logstore.log.log import Topic
 from logstore.log.read import Readable
 from logstore.wire.errors import ErrorCode
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 NO_EPOCH = -1
 
 
-def find_leader(broker: "Broker", topic: Topic, partition: int) -> tuple[Leader | None, ErrorCode]:
+def find_leader(broker: Services, topic: Topic, partition: int) -> tuple[Leader | None, ErrorCode]:
     """The leader of a partition, or why it cannot be asked here."""
     if not 0 <= partition < topic.partition_count:
         return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

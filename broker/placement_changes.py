@@ -4,17 +4,15 @@ A change that has begun goes on when its request's time is over.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from broker.creation import begin_and_wait
+from broker.services import Services
 from logstore.errors import LogstoreError
 from logstore.log.log import Topic
 from logstore.log.replica_changes import Decide, change_placements
 from logstore.log.topics import UnknownTopic
 from logstore.rows import Change, PartitionRow
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 
 class Wanted(NamedTuple):
@@ -23,7 +21,7 @@ class Wanted(NamedTuple):
     decide: Decide
 
 
-def find_partition(broker: "Broker", name: str, partition: int) -> Topic:
+def find_partition(broker: Services, name: str, partition: int) -> Topic:
     """The topic, if it has that partition. Raises `UnknownTopic`."""
     topic = broker.log.topics.get(name)
     if topic is None or not 0 <= partition < topic.partition_count:
@@ -32,7 +30,7 @@ def find_partition(broker: "Broker", name: str, partition: int) -> Topic:
 
 
 async def change_all(
-    broker: "Broker", wanted: Sequence[Wanted], timeout_s: float
+    broker: Services, wanted: Sequence[Wanted], timeout_s: float
 ) -> Sequence[PartitionRow | LogstoreError]:
     """For each the row it was decided from, or why it was not."""
     outcomes = await begin_and_wait(broker, _change(broker, wanted), timeout_s)
@@ -40,7 +38,7 @@ async def change_all(
 
 
 async def _change(
-    broker: "Broker", wanted: Sequence[Wanted]
+    broker: Services, wanted: Sequence[Wanted]
 ) -> Sequence[PartitionRow | LogstoreError]:
     outcomes = await broker.log.performer.run(
         change_placements([(one.topic.topic_id, one.partition, one.decide) for one in wanted])

@@ -17,7 +17,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
-from broker.leaders import Hint
+from broker.leader_hint import Hint
 from logstore.wire.apis import APIS, encode_frame
 from logstore.wire.messages.produce import (
     BatchIndexAndErrorMessage,

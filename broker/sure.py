@@ -9,16 +9,13 @@ when its lease may have run out, before it answers reads at all (safety rule 9).
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from broker.call import Call
 from broker.errors import code_of
+from broker.services import Services
 from logstore.errors import LogstoreError, OutcomeUnknown
 from logstore.log.log import Log
 from logstore.wire.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 LOOK_TIMEOUT_S = 30.0
 
@@ -46,11 +43,11 @@ async def standing_of(log: Log) -> ErrorCode:
     return ErrorCode.NONE if error is None else code_of(error)
 
 
-def answer_surely(broker: "Broker", call: Call, attempt: Attempt) -> None:
+def answer_surely(broker: Services, call: Call, attempt: Attempt) -> None:
     """Let `attempt` answer: at once where it may, else after a look for a seal."""
     if not (broker.log.vouches and attempt(None)):
         broker.start(call, partial(_attempt, broker, attempt), broker.cold_reads)
 
 
-async def _attempt(broker: "Broker", attempt: Attempt) -> None:
+async def _attempt(broker: Services, attempt: Attempt) -> None:
     attempt(await standing_of(broker.log))

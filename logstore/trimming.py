@@ -1,8 +1,8 @@
 """Trims chains: publishes how far, and after a grace deletes what is below. Safety rules 6 and 7.
 
-`Trimmer.steps` is run every minute: by the controller for sealed chains, by each broker for its own,
+`Trimmer.steps` runs every minute: by the controller for sealed chains, by each broker for its own,
 by `logstore gc` without a broker for all. Several at once do no harm: every step asks the registry
-again and changes it conditionally, and what decides (`chains.trim`) sees stored bytes and rows only.
+again and changes it conditionally; what decides (`chains.trim`) sees stored bytes and rows only.
 
 What tables hold is asked before a pass, and is handed to it: nothing here reads a table. What was
 asked a while ago will do to raise a trim point; before anything is deleted it is asked anew.

@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from broker.creation import place_partitions
+from broker.cluster.new_partitions import place_partitions
 from broker.groups.coordinator import Coordinator
 from broker.groups.limits import GroupLimits
 from broker.groups.log_port import LedPartition

@@ -3,24 +3,20 @@
 Whoever is asked first for any group creates `__consumer_offsets`.
 """
 
-from typing import TYPE_CHECKING
-
 from broker.call import Call
 from broker.groups.placement import OFFSETS_TOPIC, partition_of
+from broker.services import Services
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.find_coordinator import Coordinator
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 NO_NODE = -1
 
 
-def has_offsets_topic(broker: "Broker") -> bool:
+def has_offsets_topic(broker: Services) -> bool:
     return OFFSETS_TOPIC in broker.log.topics
 
 
-def find_group(broker: "Broker", call: Call, group_id: str) -> Coordinator:
+def find_group(broker: Services, call: Call, group_id: str) -> Coordinator:
     topic = broker.log.topics.get(OFFSETS_TOPIC)
     if topic is None:
         return _nobody(group_id, f"{OFFSETS_TOPIC} is being created; ask again")

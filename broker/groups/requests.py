@@ -1,20 +1,17 @@
 """What handlers of group requests begin with: may the client, is the group coordinated here."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from broker.authorizer import Kind, Operation
 from broker.call import Call
 from broker.groups.coordinator import Coordinator
+from broker.services import Services
 from broker.sure import look_for_seal
 from logstore.wire.errors import ErrorCode
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 
 def coordinator_for(
-    broker: "Broker",
+    broker: Services,
     call: Call,
     group_id: str,
     operation: Operation,
@@ -32,7 +29,7 @@ def coordinator_for(
     return broker.groups.find(group_id)
 
 
-def when_vouched(broker: "Broker", call: Call, step: Callable[[], None]) -> None:
+def when_vouched(broker: Services, call: Call, step: Callable[[], None]) -> None:
     """Take `step`, which tells what is known of a group, once that cannot be out of date.
 
     A broker that cannot renew its lease first looks whether it was fenced (safety rule 9): then

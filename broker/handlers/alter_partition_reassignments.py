@@ -8,13 +8,13 @@ and ListPartitionReassignments tells.
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from broker.authorizer import CLUSTER, Operation
 from broker.call import Call
 from broker.errors import code_of
 from broker.placement_changes import Wanted, change_all, find_partition
 from broker.replica_requests import cancel, reassign
+from broker.services import Services
 from logstore.errors import LogstoreError
 from logstore.log.replica_changes import Decide, Placement
 from logstore.log.topic_change import change_topic
@@ -28,11 +28,8 @@ from logstore.wire.messages.alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
-
-def handle(broker: "Broker", call: Call, request: AlterPartitionReassignmentsRequest) -> None:
+def handle(broker: Services, call: Call, request: AlterPartitionReassignmentsRequest) -> None:
     if not broker.allows(call, Operation.ALTER, *CLUSTER):
         code, why = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to reassign partitions"
         call.answer(AlterPartitionReassignmentsResponse(error_code=code, error_message=why))
@@ -41,7 +38,7 @@ def handle(broker: "Broker", call: Call, request: AlterPartitionReassignmentsReq
 
 
 async def _alter_all(
-    broker: "Broker", call: Call, request: AlterPartitionReassignmentsRequest
+    broker: Services, call: Call, request: AlterPartitionReassignmentsRequest
 ) -> None:
     answer = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change
@@ -69,7 +66,7 @@ async def _alter_all(
     call.answer(answer)
 
 
-async def _lower_factors(broker: "Broker", request: AlterPartitionReassignmentsRequest) -> None:
+async def _lower_factors(broker: Services, request: AlterPartitionReassignmentsRequest) -> None:
     """Raises as the registry does: nothing has been reassigned then."""
     if not request.allow_replication_factor_change:
         return
@@ -89,7 +86,7 @@ async def _lower_factors(broker: "Broker", request: AlterPartitionReassignmentsR
 
 
 def _decision(
-    broker: "Broker", asked: ReassignablePartition, request: AlterPartitionReassignmentsRequest
+    broker: Services, asked: ReassignablePartition, request: AlterPartitionReassignmentsRequest
 ) -> Decide:
     number, replicas = asked.partition_index, asked.replicas
     live = frozenset(broker.log.live_brokers())

@@ -10,9 +10,9 @@ the client asks again.
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from broker.call import Call
+from broker.services import Services
 from logstore.wire.apis import API_VERSIONS_KEY, APIS
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.api_versions import (
@@ -20,9 +20,6 @@ from logstore.wire.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
 )
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 PRODUCE_KEY = 0
 SOFTWARE_FROM = 3
@@ -40,7 +37,7 @@ def advertise(ranges: Iterable[tuple[int, int, int]]) -> None:
     ]
 
 
-def handle(broker: "Broker", call: Call, request: ApiVersionsRequest) -> None:
+def handle(broker: Services, call: Call, request: ApiVersionsRequest) -> None:
     if call.version >= SOFTWARE_FROM and not (
         _SOFTWARE.match(request.client_software_name)
         and _SOFTWARE.match(request.client_software_version)

@@ -9,19 +9,13 @@ Not done: quotas on changes.
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
 
 from broker.authorizer import Kind, Operation
 from broker.call import Call
-from broker.creation import (
-    Assignments,
-    begin_and_wait,
-    check_assignment,
-    check_same_length,
-    hosts,
-    place_partitions,
-)
+from broker.cluster.new_partitions import Assignments, hosts, place_partitions
+from broker.creation import begin_and_wait, check_assignment, check_same_length
 from broker.errors import Refuse, code_of
+from broker.services import Services
 from logstore.errors import LogstoreError
 from logstore.log.log import Topic
 from logstore.log.topics import BadPartitionCount, UnknownTopic, check_partition_count
@@ -34,15 +28,12 @@ from logstore.wire.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
-
-def handle(broker: "Broker", call: Call, request: CreatePartitionsRequest) -> None:
+def handle(broker: Services, call: Call, request: CreatePartitionsRequest) -> None:
     broker.start(call, partial(_create_all, broker, call, request), broker.changes)
 
 
-async def _create_all(broker: "Broker", call: Call, request: CreatePartitionsRequest) -> None:
+async def _create_all(broker: Services, call: Call, request: CreatePartitionsRequest) -> None:
     often = Counter(topic.name for topic in request.topics)
     deadline = broker.loop.time() + request.timeout_ms / 1000
     results: dict[str, CreatePartitionsTopicResult] = {}
@@ -63,7 +54,7 @@ async def _create_all(broker: "Broker", call: Call, request: CreatePartitionsReq
     call.answer(CreatePartitionsResponse(0, list(results.values())))
 
 
-def _find(broker: "Broker", call: Call, name: str) -> Topic:
+def _find(broker: Services, call: Call, name: str) -> Topic:
     if not broker.allows(call, Operation.ALTER, Kind.TOPIC, name):
         raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to change this topic")
     topic = broker.log.topics.get(name)
@@ -72,7 +63,7 @@ def _find(broker: "Broker", call: Call, name: str) -> Topic:
     return topic
 
 
-def _assignments(broker: "Broker", topic: Topic, asked: CreatePartitionsTopic) -> Assignments:
+def _assignments(broker: Services, topic: Topic, asked: CreatePartitionsTopic) -> Assignments:
     """Brokers of each new partition, after all that is said about them was checked."""
     now = topic.partition_count
     if asked.count <= now:
@@ -86,7 +77,7 @@ def _assignments(broker: "Broker", topic: Topic, asked: CreatePartitionsTopic) -
 
 
 def _assigned(
-    broker: "Broker", topic: Topic, count: int, assigned: list[CreatePartitionsAssignment]
+    broker: Services, topic: Topic, count: int, assigned: list[CreatePartitionsAssignment]
 ) -> Assignments:
     now = topic.partition_count
     if len(assigned) != count - now:
@@ -104,7 +95,7 @@ def _assigned(
 
 
 async def _create(
-    broker: "Broker", topic: Topic, count: int, assignments: Assignments, left_s: float
+    broker: Services, topic: Topic, count: int, assignments: Assignments, left_s: float
 ) -> None:
     async def grow() -> None:
         if topic.partition_count != count - len(assignments):

@@ -11,20 +11,14 @@ Not done: quotas on changes (THROTTLING_QUOTA_EXCEEDED), policies of one's own.
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from broker.authorizer import CLUSTER, Kind, Operation
 from broker.call import Call
-from broker.creation import (
-    Assignments,
-    begin_and_wait,
-    check_assignment,
-    check_new_name,
-    check_same_length,
-    hosts,
-    place_partitions,
-)
+from broker.cluster.new_partitions import Assignments, hosts, place_partitions
+from broker.creation import begin_and_wait, check_assignment, check_new_name, check_same_length
 from broker.errors import Refuse, code_of
+from broker.services import Services
 from broker.shown_configs import show_topic_configs
 from logstore.config.topics import check_topic_configs
 from logstore.errors import LogstoreError
@@ -38,9 +32,6 @@ from logstore.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 DEFAULTS_FROM = 4
 BROKER_DEFAULT = -1
 
@@ -52,11 +43,11 @@ class _Layout(NamedTuple):
     assignments: Assignments
 
 
-def handle(broker: "Broker", call: Call, request: CreateTopicsRequest) -> None:
+def handle(broker: Services, call: Call, request: CreateTopicsRequest) -> None:
     broker.start(call, partial(_create_all, broker, call, request), broker.changes)
 
 
-async def _create_all(broker: "Broker", call: Call, request: CreateTopicsRequest) -> None:
+async def _create_all(broker: Services, call: Call, request: CreateTopicsRequest) -> None:
     often = Counter(topic.name for topic in request.topics)
     deadline = broker.loop.time() + request.timeout_ms / 1000
     results: dict[str, CreatableTopicResult] = {}
@@ -76,7 +67,7 @@ async def _create_all(broker: "Broker", call: Call, request: CreateTopicsRequest
 
 
 async def _create(
-    broker: "Broker", call: Call, request: CreateTopicsRequest, asked: CreatableTopic, left_s: float
+    broker: Services, call: Call, request: CreateTopicsRequest, asked: CreatableTopic, left_s: float
 ) -> CreatableTopicResult:
     name = asked.name
     if not (
@@ -110,7 +101,7 @@ async def _create(
     return result
 
 
-def _layout(broker: "Broker", version: int, asked: CreatableTopic) -> _Layout:
+def _layout(broker: Services, version: int, asked: CreatableTopic) -> _Layout:
     """Where the partitions are to be, after all that is said about them was checked."""
     if asked.assignments:
         return _assigned(broker, asked)
@@ -128,7 +119,7 @@ def _layout(broker: "Broker", version: int, asked: CreatableTopic) -> _Layout:
     return _Layout(replicas, place_partitions(broker.log, count, replicas))
 
 
-def _assigned(broker: "Broker", asked: CreatableTopic) -> _Layout:
+def _assigned(broker: Services, asked: CreatableTopic) -> _Layout:
     if asked.num_partitions != BROKER_DEFAULT or asked.replication_factor != BROKER_DEFAULT:
         raise Refuse(
             ErrorCode.INVALID_REQUEST,
@@ -158,7 +149,7 @@ def _configs(asked: CreatableTopic) -> dict[str, str]:
     return check_topic_configs(given)
 
 
-def _echo(broker: "Broker", configs: dict[str, str]) -> list[CreatableTopicConfigs]:
+def _echo(broker: Services, configs: dict[str, str]) -> list[CreatableTopicConfigs]:
     """Every configuration, with where its value is from."""
     return [
         CreatableTopicConfigs(one.name, one.value, False, one.source, one.is_sensitive)

@@ -1,11 +1,10 @@
 """DeleteGroups, versions 0 to 2: groups without members go, each with its own code."""
 
-from typing import TYPE_CHECKING
-
 from broker.authorizer import Operation
 from broker.call import Call
 from broker.groups.coordinator import Coordinator
 from broker.groups.requests import coordinator_for
+from broker.services import Services
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.delete_groups import (
     DeletableGroupResult,
@@ -13,11 +12,8 @@ from logstore.wire.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
-
-def handle(broker: "Broker", call: Call, request: DeleteGroupsRequest) -> None:
+def handle(broker: Services, call: Call, request: DeleteGroupsRequest) -> None:
     results: list[DeletableGroupResult] = []
     touched: dict[Coordinator, list[DeletableGroupResult]] = {}
     for group_id in dict.fromkeys(request.groups_names or ()):

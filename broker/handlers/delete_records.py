@@ -7,13 +7,14 @@ is no such offset is said after a look for a seal: clients do not ask again (`br
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from broker.authorizer import Kind, Operation
 from broker.call import Call
 from broker.creation import begin_and_wait
 from broker.errors import Refuse, code_of
 from broker.log_starts import NewStart, raise_led
+from broker.services import Services
 from broker.shown_cluster import INTERNAL_TOPICS
 from broker.sure import standing_of
 from logstore.config.topics import topic_value
@@ -32,9 +33,6 @@ from logstore.wire.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 UNKNOWN = -1
 
 
@@ -45,11 +43,11 @@ class _Wanted(NamedTuple):
     result: DeleteRecordsPartitionResult
 
 
-def handle(broker: "Broker", call: Call, request: DeleteRecordsRequest) -> None:
+def handle(broker: Services, call: Call, request: DeleteRecordsRequest) -> None:
     broker.start(call, partial(_delete_all, broker, call, request), broker.changes)
 
 
-async def _delete_all(broker: "Broker", call: Call, request: DeleteRecordsRequest) -> None:
+async def _delete_all(broker: Services, call: Call, request: DeleteRecordsRequest) -> None:
     topics: list[DeleteRecordsTopicResult] = []
     wanted: list[_Wanted] = []
     doubtful: list[DeleteRecordsPartitionResult] = []
@@ -80,7 +78,7 @@ async def _delete_all(broker: "Broker", call: Call, request: DeleteRecordsReques
     call.answer(DeleteRecordsResponse(0, topics))
 
 
-def _find(broker: "Broker", call: Call, name: str, partition: int) -> Topic:
+def _find(broker: Services, call: Call, name: str, partition: int) -> Topic:
     if not broker.allows(call, Operation.DELETE, Kind.TOPIC, name):
         raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to delete records")
     topic = broker.log.topics.get(name)
@@ -104,7 +102,7 @@ def _plan(
     return _Wanted(topic, leader, offset, result)
 
 
-async def _raise(broker: "Broker", wanted: Sequence[_Wanted]) -> Sequence[LogstoreError | None]:
+async def _raise(broker: Services, wanted: Sequence[_Wanted]) -> Sequence[LogstoreError | None]:
     """Raise log starts in the registry, then here; for each what went wrong."""
     plans = [one for one in wanted if one.offset > one.leader.log_start]
     starts = [NewStart(topic, leader, offset) for topic, leader, offset, _ in plans]

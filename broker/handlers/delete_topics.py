@@ -8,12 +8,12 @@ Not done: quotas on changes.
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
 
 from broker.authorizer import Kind, Operation
 from broker.call import Call
 from broker.creation import begin_and_wait
 from broker.errors import Refuse, code_of
+from broker.services import Services
 from logstore.errors import LogstoreError
 from logstore.log.log import Topic
 from logstore.wire.errors import ErrorCode
@@ -25,17 +25,14 @@ from logstore.wire.messages.delete_topics import (
 )
 from logstore.wire.primitives import ZERO_UUID
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 STATES_FROM = 6
 
 
-def handle(broker: "Broker", call: Call, request: DeleteTopicsRequest) -> None:
+def handle(broker: Services, call: Call, request: DeleteTopicsRequest) -> None:
     broker.start(call, partial(_delete_all, broker, call, request), broker.changes)
 
 
-async def _delete_all(broker: "Broker", call: Call, request: DeleteTopicsRequest) -> None:
+async def _delete_all(broker: Services, call: Call, request: DeleteTopicsRequest) -> None:
     asked = (
         request.topics
         if call.version >= STATES_FROM
@@ -59,7 +56,7 @@ async def _delete_all(broker: "Broker", call: Call, request: DeleteTopicsRequest
     call.answer(DeleteTopicsResponse(0, results))
 
 
-def _find(broker: "Broker", call: Call, asked: DeleteTopicState) -> Topic:
+def _find(broker: Services, call: Call, asked: DeleteTopicState) -> Topic:
     """The topic, if it is there and the client may delete it."""
     if asked.name is not None and asked.topic_id != ZERO_UUID:
         raise Refuse(ErrorCode.INVALID_REQUEST, "give the name or the id of a topic, not both")
@@ -82,7 +79,7 @@ def _find(broker: "Broker", call: Call, asked: DeleteTopicState) -> Topic:
     return topic
 
 
-async def _delete(broker: "Broker", topic: Topic, left_s: float) -> None:
+async def _delete(broker: Services, topic: Topic, left_s: float) -> None:
     outcome = await begin_and_wait(broker, broker.log.delete_topic(topic.name), left_s)
     if isinstance(outcome, LogstoreError):
         raise outcome

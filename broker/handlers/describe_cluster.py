@@ -4,10 +4,9 @@ Brokers that are not alive are fenced, in Kafka's words; version 2 asks for them
 There are no controllers with addresses of their own (version 1, KIP-919).
 """
 
-from typing import TYPE_CHECKING
-
 from broker.authorizer import CLUSTER, CLUSTER_OPERATIONS
 from broker.call import Call
+from broker.services import Services
 from broker.shown_cluster import show_brokers
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_cluster import (
@@ -16,14 +15,11 @@ from logstore.wire.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 BROKERS, CONTROLLERS = 1, 2
 """Endpoint types."""
 
 
-def handle(broker: "Broker", call: Call, request: DescribeClusterRequest) -> None:
+def handle(broker: Services, call: Call, request: DescribeClusterRequest) -> None:
     if request.endpoint_type != BROKERS:
         call.answer(_wrong_endpoint(request.endpoint_type))
         return

@@ -6,12 +6,12 @@ empty name stands for all of them, and for what was set for all while they run: 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from broker.authorizer import CLUSTER, Kind, Operation
 from broker.call import Call
 from broker.config_resources import ResourceType, check_broker_name, find_topic
 from broker.errors import Refuse, code_of
+from broker.services import Services
 from broker.shown_configs import ShownConfig, show_broker_configs, show_topic_configs
 from logstore.errors import LogstoreError
 from logstore.wire.errors import ErrorCode
@@ -24,11 +24,8 @@ from logstore.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
-
-def handle(broker: "Broker", call: Call, request: DescribeConfigsRequest) -> None:
+def handle(broker: Services, call: Call, request: DescribeConfigsRequest) -> None:
     results = []
     for asked in request.resources:
         result = DescribeConfigsResult(
@@ -46,7 +43,7 @@ def handle(broker: "Broker", call: Call, request: DescribeConfigsRequest) -> Non
 
 
 def _describe(
-    broker: "Broker", call: Call, asked: DescribeConfigsResource
+    broker: Services, call: Call, asked: DescribeConfigsResource
 ) -> Sequence[ShownConfig]:
     name = asked.resource_name
     if asked.resource_type == ResourceType.TOPIC:

@@ -4,12 +4,12 @@ A group that does not exist is "Dead"; from version 6 on it is GROUP_ID_NOT_FOUN
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from broker.authorizer import Kind, Operation
 from broker.call import Call
 from broker.groups.describe import DEAD, describe
 from broker.groups.requests import coordinator_for, when_vouched
+from broker.services import Services
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_groups import (
     DescribedGroup,
@@ -18,18 +18,15 @@ from logstore.wire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 NOT_FOUND_FROM = 6
 GROUP_OPERATIONS = (Operation.READ, Operation.DELETE, Operation.DESCRIBE)
 
 
-def handle(broker: "Broker", call: Call, request: DescribeGroupsRequest) -> None:
+def handle(broker: Services, call: Call, request: DescribeGroupsRequest) -> None:
     when_vouched(broker, call, partial(_handle, broker, call, request))
 
 
-def _handle(broker: "Broker", call: Call, request: DescribeGroupsRequest) -> None:
+def _handle(broker: Services, call: Call, request: DescribeGroupsRequest) -> None:
     groups = []
     for group_id in request.groups or ():
         group = _describe(broker, call, group_id)
@@ -41,7 +38,7 @@ def _handle(broker: "Broker", call: Call, request: DescribeGroupsRequest) -> Non
     call.answer(DescribeGroupsResponse(0, groups))
 
 
-def _describe(broker: "Broker", call: Call, group_id: str) -> DescribedGroup:
+def _describe(broker: Services, call: Call, group_id: str) -> DescribedGroup:
     coordinator = coordinator_for(broker, call, group_id, Operation.DESCRIBE)
     if isinstance(coordinator, ErrorCode):
         return DescribedGroup(coordinator, None, group_id)

@@ -6,10 +6,10 @@ the two lists of eligible ones have nothing to add.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from broker.authorizer import TOPIC_OPERATIONS, Kind, Operation
 from broker.call import Call
+from broker.services import Services
 from broker.shown_cluster import INTERNAL_TOPICS, show_replicas
 from logstore.log.log import Topic
 from logstore.rows import PartitionRow
@@ -23,14 +23,11 @@ from logstore.wire.messages.describe_topic_partitions import (
     ResponseCursor,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 PAGE_PARTITIONS_MAX = 2000
 """Kafka's `max.request.partition.size.limit`."""
 
 
-def handle(broker: "Broker", call: Call, request: DescribeTopicPartitionsRequest) -> None:
+def handle(broker: Services, call: Call, request: DescribeTopicPartitionsRequest) -> None:
     cursor, left = request.cursor, min(request.response_partition_limit, PAGE_PARTITIONS_MAX)
     if left < 1 or (cursor is not None and cursor.partition_index < 0):
         call.answer(DescribeTopicPartitionsResponse(topics=_refused(request)))
@@ -64,7 +61,7 @@ def _refused(
     ]
 
 
-def _names(broker: "Broker", call: Call, request: DescribeTopicPartitionsRequest) -> Sequence[str]:
+def _names(broker: Services, call: Call, request: DescribeTopicPartitionsRequest) -> Sequence[str]:
     if request.topics:
         names = {asked.name for asked in request.topics}
     else:
@@ -82,7 +79,7 @@ def _first(cursor: Cursor | None, name: str) -> int:
     return cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
 
 
-def _find(broker: "Broker", call: Call, name: str) -> Topic | DescribeTopicPartitionsResponseTopic:
+def _find(broker: Services, call: Call, name: str) -> Topic | DescribeTopicPartitionsResponseTopic:
     if not broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, name):
         return DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
     topic = broker.log.topics.get(name)
@@ -92,7 +89,7 @@ def _find(broker: "Broker", call: Call, name: str) -> Topic | DescribeTopicParti
 
 
 def _describe(
-    broker: "Broker", call: Call, topic: Topic, first: int, page: Sequence[PartitionRow]
+    broker: Services, call: Call, topic: Topic, first: int, page: Sequence[PartitionRow]
 ) -> DescribeTopicPartitionsResponseTopic:
     live = frozenset(broker.log.live_brokers())
     partitions = []

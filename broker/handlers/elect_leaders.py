@@ -6,13 +6,14 @@ is over. Null instead of topics means all partitions; then those that need no el
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from broker.authorizer import CLUSTER, Operation
 from broker.call import Call
 from broker.errors import Refuse, code_of
 from broker.placement_changes import Wanted, change_all, find_partition
 from broker.replica_requests import Election, elect
+from broker.services import Services
 from logstore.errors import LogstoreError
 from logstore.log.log import Topic
 from logstore.log.replica_changes import Placement
@@ -24,9 +25,6 @@ from logstore.wire.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 Results = dict[tuple[str, int], PartitionResult]
 """By topic and partition, as asked for."""
@@ -47,7 +45,7 @@ class _Begun(NamedTuple):
         return topic.rows[self.partition].leader_epoch > self.leader_epoch
 
 
-def handle(broker: "Broker", call: Call, request: ElectLeadersRequest) -> None:
+def handle(broker: Services, call: Call, request: ElectLeadersRequest) -> None:
     if not broker.allows(call, Operation.ALTER, *CLUSTER):
         call.answer(ElectLeadersResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     elif request.election_type not in Election.__members__.values():
@@ -56,7 +54,7 @@ def handle(broker: "Broker", call: Call, request: ElectLeadersRequest) -> None:
         broker.start(call, partial(_elect_all, broker, call, request), broker.changes)
 
 
-async def _elect_all(broker: "Broker", call: Call, request: ElectLeadersRequest) -> None:
+async def _elect_all(broker: Services, call: Call, request: ElectLeadersRequest) -> None:
     deadline = broker.loop.time() + request.timeout_ms / 1000
     live = frozenset(broker.log.live_brokers())
     election = Election(request.election_type)
@@ -87,14 +85,14 @@ async def _elect_all(broker: "Broker", call: Call, request: ElectLeadersRequest)
     call.answer(_answer(results, is_for_all=request.topic_partitions is None))
 
 
-def _asked(broker: "Broker", request: ElectLeadersRequest) -> Iterable[tuple[str, int]]:
+def _asked(broker: Services, request: ElectLeadersRequest) -> Iterable[tuple[str, int]]:
     if request.topic_partitions is None:
         return [(t.name, n) for t in broker.log.topics.values() for n in range(t.partition_count)]
     return [(asked.topic, n) for asked in request.topic_partitions for n in asked.partitions]
 
 
 async def _wait(
-    broker: "Broker", begun: Sequence[_Begun], results: Results, timeout_s: float
+    broker: Services, begun: Sequence[_Begun], results: Results, timeout_s: float
 ) -> None:
     """Until each is led anew; those that are not in time say so."""
     if await broker.topic_watch.until(lambda: all(one.is_over for one in begun), timeout_s):
@@ -115,7 +113,7 @@ def _answer(results: Results, *, is_for_all: bool) -> ElectLeadersResponse:
     return ElectLeadersResponse(replica_election_results=list(topics.values()))
 
 
-def _left_s(broker: "Broker", deadline: float) -> float:
+def _left_s(broker: Services, deadline: float) -> float:
     return max(0.0, deadline - broker.loop.time())
 
 

@@ -21,11 +21,11 @@ Not done: transactions, so the list of aborted ones is empty; throttling.
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from broker.call import Call, guard
 from broker.errors import code_of
 from broker.look import Cold, Look
+from broker.services import Services, Work
 from broker.sure import Standing, standing_of
 from logstore.errors import LogstoreError
 from logstore.log.leader import Leader
@@ -35,9 +35,6 @@ from logstore.perform import outcome_of
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import FetchRequest, FetchResponse, NodeEndpoint
 
-if TYPE_CHECKING:
-    from broker.broker import Broker, Work
-
 ENDPOINTS_FROM = 16
 LOADS_AT_ONCE = 8
 COLD_TIMEOUT_S = 30.0
@@ -45,7 +42,7 @@ UNSENT_BYTES_MAX = 8 * 1024 * 1024
 """What a connection with answers that it has not taken yet may get more."""
 
 
-def handle(broker: "Broker", call: Call, request: FetchRequest) -> None:
+def handle(broker: Services, call: Call, request: FetchRequest) -> None:
     if request.session_epoch > 0:
         call.answer(FetchResponse(0, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         return
@@ -70,7 +67,7 @@ class _Fetch:
         "timer_bucket",
     )
 
-    def __init__(self, broker: "Broker", call: Call, request: FetchRequest) -> None:
+    def __init__(self, broker: Services, call: Call, request: FetchRequest) -> None:
         self._broker = broker
         self._call = call
         self._request = request
@@ -106,7 +103,7 @@ class _Fetch:
         else:
             self._wait(look)
 
-    def _begin(self, work: "Work") -> None:
+    def _begin(self, work: Work) -> None:
         self.drop()
         self._broker.start(self._call, work, self._broker.cold_reads)
 

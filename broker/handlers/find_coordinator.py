@@ -5,20 +5,17 @@ which clients ask again until their own timeout.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from broker.authorizer import Kind, Operation
 from broker.call import Call
 from broker.groups.finding import find_group, has_offsets_topic
+from broker.services import Services
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 BATCHED_FROM = 4
 GROUP, TRANSACTION, SHARE = 0, 1, 2
@@ -28,7 +25,7 @@ CREATION_TIMEOUT_S = 5.0
 _MESSAGE = "this version serves no transactions and no share groups"
 
 
-def handle(broker: "Broker", call: Call, request: FindCoordinatorRequest) -> None:
+def handle(broker: Services, call: Call, request: FindCoordinatorRequest) -> None:
     if request.key_type == GROUP and not has_offsets_topic(broker):
         broker.groups.create_topic()
         broker.start(call, partial(_wait_then_answer, broker, call, request), broker.changes)
@@ -36,13 +33,13 @@ def handle(broker: "Broker", call: Call, request: FindCoordinatorRequest) -> Non
         _answer(broker, call, request)
 
 
-async def _wait_then_answer(broker: "Broker", call: Call, request: FindCoordinatorRequest) -> None:
+async def _wait_then_answer(broker: Services, call: Call, request: FindCoordinatorRequest) -> None:
     """The first group there is waits for the topic: sooner done than to be asked again."""
     await broker.topic_watch.until(lambda: has_offsets_topic(broker), CREATION_TIMEOUT_S)
     _answer(broker, call, request)
 
 
-def _answer(broker: "Broker", call: Call, request: FindCoordinatorRequest) -> None:
+def _answer(broker: Services, call: Call, request: FindCoordinatorRequest) -> None:
     keys = request.coordinator_keys if call.version >= BATCHED_FROM else [request.key]
     found = [_find(broker, call, request.key_type, key) for key in keys or ()]
     if call.version >= BATCHED_FROM:
@@ -56,7 +53,7 @@ def _answer(broker: "Broker", call: Call, request: FindCoordinatorRequest) -> No
         )
 
 
-def _find(broker: "Broker", call: Call, key_type: int, key: str) -> Coordinator:
+def _find(broker: Services, call: Call, key_type: int, key: str) -> Coordinator:
     code = _refusal(broker, call, key_type, key)
     if not code and key_type == GROUP:
         return find_group(broker, call, key)
@@ -64,7 +61,7 @@ def _find(broker: "Broker", call: Call, key_type: int, key: str) -> Coordinator:
     return Coordinator(key, NO_NODE, "", -1, code, _MESSAGE)
 
 
-def _refusal(broker: "Broker", call: Call, key_type: int, key: str) -> ErrorCode:
+def _refusal(broker: Services, call: Call, key_type: int, key: str) -> ErrorCode:
     if (key_type == SHARE and call.version < SHARE_FROM) or key_type not in (
         GROUP,
         TRANSACTION,

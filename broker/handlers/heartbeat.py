@@ -4,23 +4,20 @@ REBALANCE_IN_PROGRESS sends it back to JoinGroup.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from broker.authorizer import Operation
 from broker.call import Call
 from broker.groups.requests import coordinator_for, when_vouched
+from broker.services import Services
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
-
-def handle(broker: "Broker", call: Call, request: HeartbeatRequest) -> None:
+def handle(broker: Services, call: Call, request: HeartbeatRequest) -> None:
     when_vouched(broker, call, partial(_handle, broker, call, request))
 
 
-def _handle(broker: "Broker", call: Call, request: HeartbeatRequest) -> None:
+def _handle(broker: Services, call: Call, request: HeartbeatRequest) -> None:
     coordinator = coordinator_for(broker, call, request.group_id, Operation.READ)
     if isinstance(coordinator, ErrorCode):
         # While the group is loaded its members' time does not run.

@@ -7,13 +7,13 @@ of brokers are given at their start (`--set`, `--config`), so a request to chang
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
 
 from broker.authorizer import CLUSTER, Kind, Operation
 from broker.call import Call
 from broker.config_changes import ConfigChange, apply_changes, check_changes
 from broker.config_resources import ResourceType, check_broker_name, find_topic
 from broker.errors import Refuse, code_of
+from broker.services import Services
 from logstore.errors import LogstoreError
 from logstore.log.log import Topic
 from logstore.log.topic_configs import change_topic_configs
@@ -26,18 +26,15 @@ from logstore.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 APPLIED_S_MAX = 5.0
 """How long an answer waits for this broker to go by what was changed."""
 
 
-def handle(broker: "Broker", call: Call, request: IncrementalAlterConfigsRequest) -> None:
+def handle(broker: Services, call: Call, request: IncrementalAlterConfigsRequest) -> None:
     broker.start(call, partial(_alter_all, broker, call, request), broker.changes)
 
 
-async def _alter_all(broker: "Broker", call: Call, request: IncrementalAlterConfigsRequest) -> None:
+async def _alter_all(broker: Services, call: Call, request: IncrementalAlterConfigsRequest) -> None:
     often = Counter((one.resource_type, one.resource_name) for one in request.resources)
     results = []
     for asked in request.resources:
@@ -54,7 +51,7 @@ async def _alter_all(broker: "Broker", call: Call, request: IncrementalAlterConf
 
 
 async def _alter(
-    broker: "Broker", call: Call, asked: AlterConfigsResource, *, is_check: bool
+    broker: Services, call: Call, asked: AlterConfigsResource, *, is_check: bool
 ) -> None:
     if asked.resource_type == ResourceType.BROKER:
         raise _refuse_broker(broker, call, asked)
@@ -75,7 +72,7 @@ async def _alter(
         await _change(broker, topic, changes)
 
 
-async def _change(broker: "Broker", topic: Topic, changes: list[ConfigChange]) -> None:
+async def _change(broker: Services, topic: Topic, changes: list[ConfigChange]) -> None:
     defaults = broker.settings.topic_defaults
     row = await broker.log.performer.run(
         change_topic_configs(
@@ -87,7 +84,7 @@ async def _change(broker: "Broker", topic: Topic, changes: list[ConfigChange]) -
     await broker.topic_watch.until(lambda: topic.configs == row.configs, APPLIED_S_MAX)
 
 
-def _refuse_broker(broker: "Broker", call: Call, asked: AlterConfigsResource) -> Refuse:
+def _refuse_broker(broker: Services, call: Call, asked: AlterConfigsResource) -> Refuse:
     if not broker.allows(call, Operation.ALTER_CONFIGS, *CLUSTER):
         return Refuse(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to change brokers' settings"

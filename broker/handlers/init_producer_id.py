@@ -6,18 +6,14 @@ Not done: transactions. With a transactional id the answer is COORDINATOR_NOT_AV
 that FindCoordinator gives: clients look for a coordinator until their own timeout, and say so.
 """
 
-from typing import TYPE_CHECKING
-
 from broker.authorizer import CLUSTER, Kind, Operation
 from broker.call import Call
+from broker.services import Services
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
-
-def handle(broker: "Broker", call: Call, request: InitProducerIdRequest) -> None:
+def handle(broker: Services, call: Call, request: InitProducerIdRequest) -> None:
     code = _refusal(broker, call, request)
     if code:
         call.answer(InitProducerIdResponse(0, code, -1, -1))
@@ -25,7 +21,7 @@ def handle(broker: "Broker", call: Call, request: InitProducerIdRequest) -> None
         call.answer(InitProducerIdResponse(0, 0, broker.log.new_producer_id(), 0))
 
 
-def _refusal(broker: "Broker", call: Call, request: InitProducerIdRequest) -> ErrorCode:
+def _refusal(broker: Services, call: Call, request: InitProducerIdRequest) -> ErrorCode:
     transaction = request.transactional_id
     if transaction == "":
         return ErrorCode.INVALID_REQUEST

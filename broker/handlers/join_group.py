@@ -4,14 +4,13 @@ v1 rebalance timeout of its own    v4 MEMBER_ID_REQUIRED (KIP-394)    v5 group i
 v7 protocol type in the answer     v8 reason                          v9 skip assignment
 """
 
-from typing import TYPE_CHECKING
-
 from broker.authorizer import Operation
 from broker.call import Call
 from broker.groups.held import HeldCall
 from broker.groups.join import JoinAsk
 from broker.groups.outcome import Joined
 from broker.groups.requests import client_host, coordinator_for
+from broker.services import Services
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.join_group import (
     JoinGroupRequest,
@@ -19,15 +18,12 @@ from logstore.wire.messages.join_group import (
     JoinGroupResponseMember,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 MEMBER_ID_REQUIRED_FROM = 4
 NULL_PROTOCOL_FROM = 7
 SKIPS_FROM = 9
 
 
-def handle(broker: "Broker", call: Call, request: JoinGroupRequest) -> None:
+def handle(broker: Services, call: Call, request: JoinGroupRequest) -> None:
     group_id, version = request.group_id, call.version
     coordinator = coordinator_for(broker, call, group_id, Operation.READ)
     if isinstance(coordinator, ErrorCode):

@@ -3,11 +3,10 @@
 A consumer that closes waits for this answer, so it does not wait for what it has caused.
 """
 
-from typing import TYPE_CHECKING
-
 from broker.authorizer import Operation
 from broker.call import Call
 from broker.groups.requests import coordinator_for
+from broker.services import Services
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.leave_group import (
     LeaveGroupRequest,
@@ -15,13 +14,10 @@ from logstore.wire.messages.leave_group import (
     MemberResponse,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 MEMBERS_FROM = 3
 
 
-def handle(broker: "Broker", call: Call, request: LeaveGroupRequest) -> None:
+def handle(broker: Services, call: Call, request: LeaveGroupRequest) -> None:
     coordinator = coordinator_for(broker, call, request.group_id, Operation.READ)
     if isinstance(coordinator, ErrorCode):
         call.answer(LeaveGroupResponse(0, coordinator, []))

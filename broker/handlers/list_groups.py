@@ -5,12 +5,12 @@ on by state, from version 5 by type; all groups here are of the type "classic".
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from broker.authorizer import CLUSTER, Kind, Operation
 from broker.call import Call
 from broker.groups.describe import CLASSIC, listed
 from broker.groups.requests import when_vouched
+from broker.services import Services
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.list_groups import (
     ListedGroup,
@@ -18,15 +18,12 @@ from logstore.wire.messages.list_groups import (
     ListGroupsResponse,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
-
-def handle(broker: "Broker", call: Call, request: ListGroupsRequest) -> None:
+def handle(broker: Services, call: Call, request: ListGroupsRequest) -> None:
     when_vouched(broker, call, partial(_handle, broker, call, request))
 
 
-def _handle(broker: "Broker", call: Call, request: ListGroupsRequest) -> None:
+def _handle(broker: Services, call: Call, request: ListGroupsRequest) -> None:
     if broker.groups.is_loading:
         call.answer(ListGroupsResponse(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, []))
         return

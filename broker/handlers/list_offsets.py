@@ -15,12 +15,12 @@ leader answers, when it is sure that it is one.
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
 
 from broker.authorizer import Kind, Operation
 from broker.call import Call
 from broker.errors import code_of
 from broker.partitions import check_epoch, epoch_at, find_leader
+from broker.services import Services
 from broker.sure import Standing, answer_surely
 from logstore.errors import LogstoreError
 from logstore.log.leader import Leader
@@ -35,9 +35,6 @@ from logstore.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 KNOWN_FROM = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 READ_COMMITTED = 1
@@ -47,11 +44,11 @@ COLD_TIMEOUT_S = 30.0
 _ByTime = tuple[Leader, ListOffsetsPartition, ListOffsetsPartitionResponse]
 
 
-def handle(broker: "Broker", call: Call, request: ListOffsetsRequest) -> None:
+def handle(broker: Services, call: Call, request: ListOffsetsRequest) -> None:
     answer_surely(broker, call, partial(_answer, broker, call, request))
 
 
-def _answer(broker: "Broker", call: Call, request: ListOffsetsRequest, standing: Standing) -> bool:
+def _answer(broker: Services, call: Call, request: ListOffsetsRequest, standing: Standing) -> bool:
     by_time: list[_ByTime] = []
     topics = [
         _list_topic(broker, call, request, topic, by_time, standing) for topic in request.topics
@@ -70,7 +67,7 @@ def _answer(broker: "Broker", call: Call, request: ListOffsetsRequest, standing:
 
 
 def _list_topic(
-    broker: "Broker",
+    broker: Services,
     call: Call,
     request: ListOffsetsRequest,
     asked: ListOffsetsTopic,
@@ -121,7 +118,7 @@ def _answer_end(
 
 
 async def _look_up(
-    broker: "Broker",
+    broker: Services,
     call: Call,
     by_time: list[_ByTime],
     committed_only: bool,
@@ -140,7 +137,7 @@ async def _look_up(
 
 
 async def _look_up_one(
-    broker: "Broker",
+    broker: Services,
     leader: Leader,
     wanted: ListOffsetsPartition,
     answer: ListOffsetsPartitionResponse,
@@ -157,7 +154,7 @@ async def _look_up_one(
         answer.offset, answer.timestamp, answer.leader_epoch = found
 
 
-async def _find(broker: "Broker", leader: Leader, timestamp: int, up_to: int) -> FoundRecord | None:
+async def _find(broker: Services, leader: Leader, timestamp: int, up_to: int) -> FoundRecord | None:
     """What is asked for by `timestamp`, a time or one of the numbers above."""
     log = broker.log
     if timestamp == MAX_TIMESTAMP:

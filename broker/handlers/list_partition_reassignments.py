@@ -5,10 +5,10 @@ replicas are those from before and those to come.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from broker.authorizer import CLUSTER, Operation
 from broker.call import Call
+from broker.services import Services
 from logstore.log.log import Topic
 from logstore.rows import PartitionRow
 from logstore.wire.errors import ErrorCode
@@ -19,11 +19,8 @@ from logstore.wire.messages.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
-
-def handle(broker: "Broker", call: Call, request: ListPartitionReassignmentsRequest) -> None:
+def handle(broker: Services, call: Call, request: ListPartitionReassignmentsRequest) -> None:
     if not broker.allows(call, Operation.DESCRIBE, *CLUSTER):
         code, why = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to see reassignments"
         call.answer(ListPartitionReassignmentsResponse(error_code=code, error_message=why))
@@ -41,7 +38,7 @@ def handle(broker: "Broker", call: Call, request: ListPartitionReassignmentsRequ
 
 
 def _asked(
-    broker: "Broker", request: ListPartitionReassignmentsRequest
+    broker: Services, request: ListPartitionReassignmentsRequest
 ) -> Iterable[tuple[Topic, Iterable[int]]]:
     known = broker.log.topics
     if request.topics is None:

@@ -9,8 +9,6 @@ the object store keeps the copies. Any broker does what only Kafka's controller 
 shown as that will do.
 """
 
-from typing import TYPE_CHECKING
-
 from broker.authorizer import (
     CLUSTER,
     CLUSTER_OPERATIONS,
@@ -22,6 +20,7 @@ from broker.call import Call
 from broker.creation import auto_create, check_new_name
 from broker.errors import code_of
 from broker.metadata_bytes import NOT_ASKED, encode_topic, frame_with_topics
+from broker.services import Services
 from broker.shown_cluster import show_brokers
 from logstore.errors import LogstoreError
 from logstore.log.log import Topic
@@ -35,14 +34,11 @@ from logstore.wire.messages.metadata import (
 )
 from logstore.wire.primitives import ZERO_UUID
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 EMPTY_MEANS_ALL = 0
 NAMES_NULL_FROM = 12
 
 
-def handle(broker: "Broker", call: Call, request: MetadataRequest) -> None:
+def handle(broker: Services, call: Call, request: MetadataRequest) -> None:
     listener = call.connection.listener
     live = broker.log.live_brokers()
     broker.metadata.see(frozenset(live))
@@ -65,7 +61,7 @@ def handle(broker: "Broker", call: Call, request: MetadataRequest) -> None:
 
 
 def _topics(
-    broker: "Broker", call: Call, request: MetadataRequest
+    broker: Services, call: Call, request: MetadataRequest
 ) -> list[Topic | MetadataResponseTopic]:
     """The topics asked for; those that cannot be shown as an answer that says why."""
     if request.topics is None or (call.version == EMPTY_MEANS_ALL and not request.topics):
@@ -78,7 +74,7 @@ def _topics(
 
 
 def _find(
-    broker: "Broker", call: Call, request: MetadataRequest, asked: MetadataRequestTopic
+    broker: Services, call: Call, request: MetadataRequest, asked: MetadataRequestTopic
 ) -> Topic | MetadataResponseTopic:
     name = asked.name
     if name is None:
@@ -91,7 +87,7 @@ def _find(
     return MetadataResponseTopic(_missing(broker, call, request, name), name)
 
 
-def _find_by_id(broker: "Broker", call: Call, topic_id: bytes) -> Topic | MetadataResponseTopic:
+def _find_by_id(broker: Services, call: Call, topic_id: bytes) -> Topic | MetadataResponseTopic:
     if call.version < NAMES_NULL_FROM or topic_id == ZERO_UUID:
         nameless = None if call.version >= NAMES_NULL_FROM else ""
         return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, nameless, topic_id)
@@ -103,7 +99,7 @@ def _find_by_id(broker: "Broker", call: Call, topic_id: bytes) -> Topic | Metada
     return topic
 
 
-def _missing(broker: "Broker", call: Call, request: MetadataRequest, name: str) -> ErrorCode:
+def _missing(broker: Services, call: Call, request: MetadataRequest, name: str) -> ErrorCode:
     """What to say about a topic that does not exist; it may begin to."""
     try:
         check_new_name(broker.log, name)
@@ -123,7 +119,7 @@ def _missing(broker: "Broker", call: Call, request: MetadataRequest, name: str) 
 
 
 def _encode(
-    broker: "Broker", call: Call, request: MetadataRequest, topic: Topic | MetadataResponseTopic
+    broker: Services, call: Call, request: MetadataRequest, topic: Topic | MetadataResponseTopic
 ) -> bytes:
     if isinstance(topic, MetadataResponseTopic):
         return encode_topic(call.version, topic)

@@ -5,12 +5,11 @@
 A group without members may be committed to by anybody, with generation -1 and no member id.
 """
 
-from typing import TYPE_CHECKING
-
 from broker.authorizer import Kind, Operation
 from broker.call import Call
 from broker.groups.offsets import Committer, Wanted
 from broker.groups.requests import coordinator_for
+from broker.services import Services
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -20,11 +19,8 @@ from logstore.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
-
-def handle(broker: "Broker", call: Call, request: OffsetCommitRequest) -> None:
+def handle(broker: Services, call: Call, request: OffsetCommitRequest) -> None:
     group_id = request.group_id
     coordinator = coordinator_for(broker, call, group_id, Operation.READ, may_be_nameless=True)
     if isinstance(coordinator, ErrorCode):
@@ -54,7 +50,7 @@ def handle(broker: "Broker", call: Call, request: OffsetCommitRequest) -> None:
 
 
 def _check_topic(
-    broker: "Broker", call: Call, asked: OffsetCommitRequestTopic, wanted: list[Wanted]
+    broker: Services, call: Call, asked: OffsetCommitRequestTopic, wanted: list[Wanted]
 ) -> OffsetCommitResponseTopic:
     """The answer if all goes well; what may be committed goes to `wanted`."""
     partitions: list[OffsetCommitResponsePartition] = []

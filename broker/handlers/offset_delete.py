@@ -1,11 +1,10 @@
 """OffsetDelete, version 0: committed offsets go, but for topics that members subscribe to."""
 
-from typing import TYPE_CHECKING
-
 from broker.authorizer import Kind, Operation
 from broker.call import Call
 from broker.groups.offsets import Place
 from broker.groups.requests import coordinator_for
+from broker.services import Services
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -14,11 +13,8 @@ from logstore.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
-
-def handle(broker: "Broker", call: Call, request: OffsetDeleteRequest) -> None:
+def handle(broker: Services, call: Call, request: OffsetDeleteRequest) -> None:
     coordinator = coordinator_for(broker, call, request.group_id, Operation.DELETE)
     if isinstance(coordinator, ErrorCode):
         call.answer(OffsetDeleteResponse(coordinator, 0, []))
@@ -35,7 +31,7 @@ def handle(broker: "Broker", call: Call, request: OffsetDeleteRequest) -> None:
     coordinator.when_safe(done)
 
 
-def _check(broker: "Broker", call: Call, request: OffsetDeleteRequest) -> dict[Place, ErrorCode]:
+def _check(broker: Services, call: Call, request: OffsetDeleteRequest) -> dict[Place, ErrorCode]:
     codes: dict[Place, ErrorCode] = {}
     for topic in request.topics or ():
         is_allowed = broker.allows(call, Operation.READ, Kind.TOPIC, topic.name)

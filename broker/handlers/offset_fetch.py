@@ -9,13 +9,13 @@ Not done: transactions, so no offset is ever unstable and `require_stable` chang
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from broker.authorizer import Kind, Operation
 from broker.call import Call
 from broker.groups.coordinator import Coordinator
 from broker.groups.offsets import find
 from broker.groups.requests import coordinator_for, when_vouched
+from broker.services import Services
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -27,9 +27,6 @@ from logstore.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 GROUPS_FROM = 8
 GROUP_ERROR_FROM = 2
 NOTHING = -1
@@ -38,11 +35,11 @@ Topics = Sequence[tuple[str, Sequence[int]]] | None
 """Names and partitions; None: all that the group has."""
 
 
-def handle(broker: "Broker", call: Call, request: OffsetFetchRequest) -> None:
+def handle(broker: Services, call: Call, request: OffsetFetchRequest) -> None:
     when_vouched(broker, call, partial(_handle, broker, call, request))
 
 
-def _handle(broker: "Broker", call: Call, request: OffsetFetchRequest) -> None:
+def _handle(broker: Services, call: Call, request: OffsetFetchRequest) -> None:
     if call.version >= GROUPS_FROM:
         asked: list[tuple[str, Topics]] = [
             (
@@ -64,7 +61,7 @@ def _handle(broker: "Broker", call: Call, request: OffsetFetchRequest) -> None:
 class _Fetch:
     """Answers once every group asked for has answered."""
 
-    def __init__(self, broker: "Broker", call: Call, asked: list[tuple[str, Topics]]) -> None:
+    def __init__(self, broker: Services, call: Call, asked: list[tuple[str, Topics]]) -> None:
         self._broker = broker
         self._call = call
         self._asked = asked
@@ -116,7 +113,7 @@ class _Fetch:
 
 
 def _topics(
-    broker: "Broker", call: Call, coordinator: Coordinator, group_id: str, topics: Topics
+    broker: Services, call: Call, coordinator: Coordinator, group_id: str, topics: Topics
 ) -> list[OffsetFetchResponseTopics]:
     group = coordinator.states.get(group_id)
     if topics is None:

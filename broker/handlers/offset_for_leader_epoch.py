@@ -6,11 +6,11 @@ Only the leader answers.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from broker.authorizer import Kind, Operation
 from broker.call import Call
 from broker.partitions import check_epoch, end_of_epoch, find_leader
+from broker.services import Services
 from broker.sure import Standing, answer_surely
 from logstore.log.log import Topic
 from logstore.wire.errors import ErrorCode
@@ -23,16 +23,13 @@ from logstore.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
-
-def handle(broker: "Broker", call: Call, request: OffsetForLeaderEpochRequest) -> None:
+def handle(broker: Services, call: Call, request: OffsetForLeaderEpochRequest) -> None:
     answer_surely(broker, call, partial(_answer, broker, call, request))
 
 
 def _answer(
-    broker: "Broker", call: Call, request: OffsetForLeaderEpochRequest, standing: Standing
+    broker: Services, call: Call, request: OffsetForLeaderEpochRequest, standing: Standing
 ) -> bool:
     topics = [_topic(broker, call, asked, standing) for asked in request.topics]
     unknown = ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -43,7 +40,7 @@ def _answer(
 
 
 def _topic(
-    broker: "Broker", call: Call, asked: OffsetForLeaderTopic, standing: Standing
+    broker: Services, call: Call, asked: OffsetForLeaderTopic, standing: Standing
 ) -> OffsetForLeaderTopicResult:
     topic = broker.log.topics.get(asked.topic)
     code = standing or (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else ErrorCode.NONE)
@@ -58,7 +55,7 @@ def _topic(
     return OffsetForLeaderTopicResult(asked.topic, answers)
 
 
-def _partition(broker: "Broker", topic: Topic, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+def _partition(broker: Services, topic: Topic, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     leader, code = find_leader(broker, topic, wanted.partition)
     if leader is not None:
         code = check_epoch(leader, wanted.current_leader_epoch)

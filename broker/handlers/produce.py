@@ -19,7 +19,6 @@ Not done: transactions (INVALID_TXN_STATE), recompression (`compression.type` ot
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from broker.authorizer import Kind, Operation
 from broker.batch_checks import NO_BATCH, RefuseRecords, check_produced
@@ -28,15 +27,13 @@ from broker.commits import failed
 from broker.errors import Refuse, code_of
 from broker.leaders import hint_of
 from broker.produce_bytes import Outcome, TopicOutcome, encode_produce_frame
+from broker.services import Services
 from broker.sure import look_for_seal
 from logstore.errors import LogstoreError
 from logstore.log.leader import NotLeading, ProducerRefused
 from logstore.log.log import Topic
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.produce import ProduceRequest, TopicProduceData
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 TOPIC_IDS_FROM = 13
 NO_ACKS = 0
@@ -49,7 +46,7 @@ _Doubt = tuple[list[Outcome], int]
 new = tuple.__new__
 
 
-def handle(broker: "Broker", call: Call, request: ProduceRequest) -> None:
+def handle(broker: Services, call: Call, request: ProduceRequest) -> None:
     topics: list[TopicOutcome] = []
     doubts: list[_Doubt] = []
     seq = NOTHING_TO_WAIT_FOR
@@ -75,7 +72,7 @@ def handle(broker: "Broker", call: Call, request: ProduceRequest) -> None:
 
 
 async def _answer_surely(
-    broker: "Broker",
+    broker: Services,
     call: Call,
     topics: list[TopicOutcome],
     seq: int,
@@ -91,7 +88,7 @@ async def _answer_surely(
 
 
 def _find_topic(
-    broker: "Broker", call: Call, request: ProduceRequest, asked: TopicProduceData
+    broker: Services, call: Call, request: ProduceRequest, asked: TopicProduceData
 ) -> tuple[Topic | None, ErrorCode]:
     """The topic, or why its partitions are refused."""
     if request.acks not in ACKS:
@@ -116,7 +113,7 @@ def _find_topic(
 
 
 def _append(
-    broker: "Broker",
+    broker: Services,
     call: Call,
     topic: Topic,
     asked: TopicProduceData,
@@ -158,7 +155,7 @@ def _append(
     return last_seq
 
 
-def _not_led(broker: "Broker", call: Call, topic: Topic, index: int) -> Outcome:
+def _not_led(broker: Services, call: Call, topic: Topic, index: int) -> Outcome:
     if not 0 <= index < topic.partition_count:
         return failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     hint = hint_of(broker, call, topic, index)

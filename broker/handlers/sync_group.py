@@ -1,24 +1,20 @@
 """SyncGroup, versions 0 to 5: get one's part; answered when the leader has handed in all parts."""
 
-from typing import TYPE_CHECKING
-
 from broker.authorizer import Operation
 from broker.call import Call
 from broker.groups.held import HeldCall
 from broker.groups.outcome import Synced
 from broker.groups.requests import coordinator_for
 from broker.groups.sync import SyncAsk
+from broker.services import Services
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 PROTOCOL_FROM = 5
 """From this version on a member says which protocol it was told of."""
 
 
-def handle(broker: "Broker", call: Call, request: SyncGroupRequest) -> None:
+def handle(broker: Services, call: Call, request: SyncGroupRequest) -> None:
     group_id = request.group_id
     if call.version >= PROTOCOL_FROM and not (request.protocol_type and request.protocol_name):
         call.answer(_respond(Synced(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)))

@@ -1,7 +1,7 @@
 """Which requests are served, in which versions, by whom. ApiVersions answers from it."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from broker.call import Call
 from broker.handlers.alter_partition_reassignments import (
@@ -38,10 +38,8 @@ from broker.handlers.offset_fetch import handle as offset_fetch
 from broker.handlers.offset_for_leader_epoch import handle as offset_for_leader_epoch
 from broker.handlers.produce import handle as produce
 from broker.handlers.sync_group import handle as sync_group
+from broker.services import Services
 from logstore.wire.apis import APIS, Api
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 ITEMS_MAX = 100_000
 """Most items of one array of a request; its frame is at most `logstore.request.max.bytes`."""
@@ -49,7 +47,7 @@ ITEMS_MAX = 100_000
 PRODUCE_ITEMS_MAX = 10_000
 """The same for Produce, whose frames may be large."""
 
-Handle = Callable[["Broker", Call, Any], None]
+Handle = Callable[[Services, Call, Any], None]
 
 
 class Handler(NamedTuple):

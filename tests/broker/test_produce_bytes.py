@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.leaders import Hint
+from broker.leader_hint import Hint
 from broker.produce_bytes import API, Outcome, TopicOutcome, _response, encode_produce_frame
 from logstore.wire.apis import encode_frame
 
