@@ -21,6 +21,11 @@ DRIVERS ?= 8
 PARTITIONS ?= 200
 MEGABYTES ?= 2048
 
+# Python compiles each module once, into a folder that `make clean` removes, also where the environment
+# says not to: the tests start thousands of processes.
+export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations model kills kills-s3 cluster groups history drills spark-s3 fuzz fmt lock clean java
 
 help: ## this list
