@@ -34,4 +34,4 @@ def test_a_job_planned_before_its_records_moved_reads_each_of_them_once(
 
     assert not found.faults, report
     assert found.trimmed_objects > 0, report
-    assert found.planned_reads > 0, report
+    assert found.found_gone > 0, report

@@ -6,8 +6,9 @@
 A round sends its share of records, all acknowledged, and adds them to the digest of what was sent.
 Then a Kafka consumer from offset 0 (with --spark also the source and the union view) must see just
 that, whatever the loop is doing; and the broker starts again. Each round also plans a Spark read of
-many tasks (with --spark also by Spark itself). It is read a round later and again at the end, when
-its segments have moved and gone, and must give what was there when it was planned. With --kills the
+many tasks (with --spark also by Spark itself), while the loop is held, so that what was just sent
+is planned as segments. It is read in this round, in the next one and again at the end, until its
+segments have moved and gone, and must give what was there when it was planned. With --kills the
 loop is killed at random moments and begun again. At the end all is moved into the table, and
 delta-rs and DuckDB (with --spark Delta's own reader too) must see the same.
 """
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -33,7 +34,7 @@ from tests.scenarios.harness.brokers import bootstrap_of, create_topic, start_br
 from tests.scenarios.harness.digests import Digest
 from tests.scenarios.harness.generated import Made, records
 from tests.scenarios.harness.history_readers import by_consumer, by_delta_rs, by_duckdb
-from tests.scenarios.harness.maintenance import compact
+from tests.scenarios.harness.maintenance import compact, trim
 from tests.scenarios.harness.planned_reads import Gone, planned
 from tests.scenarios.harness.process import Process
 
@@ -41,6 +42,7 @@ TOPIC = "history"
 RECORD_BYTES = 900  # about
 FLUSH_S = 120.0
 ATTEMPTS = 10
+GONE_S = 60.0
 KEPT_FOR_EVER = {"retention.ms": "-1"}
 """The records' timestamps are years old."""
 LOOP = "tests.scenarios.harness.maintenance"
@@ -142,10 +144,12 @@ def run(
         broker = stack.enter_context(start_broker(str(log)))
         bootstrap = bootstrap_of(broker)
         create_topic(bootstrap, TOPIC, partitions, KEPT_FOR_EVER)
-        loop = _Loop(str(log), random.Random(seed), stack)
+        loop = _Loop(str(log), directory / "gate", random.Random(seed), stack)
         plans = _Plans(str(log), planners(str(log)))
         for number in range(rounds):
-            send(bootstrap, islice(made, count), sent)
+            with loop.held():
+                send(bootstrap, islice(made, count), sent)
+                plans.plan(number, sent.digest)
             loop.kill(kills * (number + 1) // rounds - loop.kill_count)
             readers: dict[str, Callable[[], Digest]] = {
                 "a Kafka consumer": partial(by_consumer, bootstrap, TOPIC, sent.ends),
@@ -153,8 +157,7 @@ def run(
             }
             found.faults += list(compare(readers, sent.digest, f"round {number}"))
             found.reads += len(readers)
-            found.faults += plans.read(f"round {number}", newest=1)
-            plans.plan(number, sent.digest)
+            found.faults += plans.read(f"round {number}", newest=2)
             stop(broker)  # it leaves a checkpoint, up to which there may be something to trim
             broker = stack.enter_context(start_broker(str(log)))
             bootstrap = bootstrap_of(broker)
@@ -169,7 +172,7 @@ def run(
             **table_readers(str(log)),
         }
         found.faults += list(compare(readers, sent.digest, "at the end"))
-        found.faults += plans.read("at the end", newest=rounds)
+        found.faults += plans.read_until_gone(str(log), newest=rounds)
         found.reads += len(readers)
         stop(broker)
     for lines in loop.said:
@@ -212,12 +215,22 @@ class _Plans:
             faults += compare(plan.reads, plan.sent, f"{when}, planned in round {plan.round}")
         return faults
 
+    def read_until_gone(self, url: str, *, newest: int) -> list[str]:
+        """Trims and reads until a task found that its segments had gone, or the deadline."""
+        deadline_s = time.monotonic() + GONE_S
+        faults = self.read("at the end", newest=newest)
+        while not faults and not self.gone.count and time.monotonic() < deadline_s:
+            trim(url)
+            faults = self.read("at the end", newest=newest)
+        return faults
+
 
 class _Loop:
     """The process that compacts, optimizes and trims; another after each kill."""
 
-    def __init__(self, url: str, chance: random.Random, stack: ExitStack) -> None:
+    def __init__(self, url: str, gate: Path, chance: random.Random, stack: ExitStack) -> None:
         self._url = url
+        self._gate = gate
         self._chance = chance
         self._stack = stack
         self.said: list[list[str]] = []
@@ -225,7 +238,20 @@ class _Loop:
         self._process = self._start()
 
     def _start(self) -> Process:
-        return self._stack.enter_context(Process([LOOP, "--url", self._url]))
+        return self._stack.enter_context(
+            Process([LOOP, "--url", self._url, "--gate", str(self._gate)])
+        )
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No round of it is under way, and none begins."""
+        said = len(self._process.lines)
+        self._gate.touch()
+        self._process.wait_for("^held$", after=said, deadline_s=FLUSH_S)
+        try:
+            yield
+        finally:
+            self._gate.unlink()
 
     def kill(self, times: int) -> None:
         """Each at a random moment of its work."""

@@ -1,11 +1,12 @@
 """Compaction, an owner's OPTIMIZE and trimming in a loop.
 
-    python -m tests.scenarios.harness.maintenance --url URL [--optimize-every N]
+    python -m tests.scenarios.harness.maintenance --url URL [--optimize-every N] [--gate FILE]
 
     compacted rows=<n>           `logstore compact --now` ended well
     compacted code=<n>           … or did not
     optimized removed=<n>        somebody's OPTIMIZE of the table, which knows nothing of logstore
     trimmed objects=<n>          what `logstore gc` does, with a grace of seconds
+    held                         the file FILE exists: no round begins until it does not
 
 Until SIGTERM, after which what is going on is ended, or a kill.
 """
@@ -18,6 +19,7 @@ import json
 import random
 import signal
 import sys
+import time
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -34,24 +36,34 @@ from logstore.trimming import Trimmer
 from logstore.wiring import open_existing
 
 GRACE_MS = 3_000
+LOOK_S = 0.05
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--url", required=True)
     parser.add_argument("--optimize-every", type=int, default=3)
+    parser.add_argument("--gate", type=Path, help="while this file exists, no round begins")
     options = parser.parse_args()
 
     stopping: list[bool] = []
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
     number = 0
     while not stopping:
+        await_gate(options.gate, stopping)
         number += 1
         print(compact(options.url))
         if number % options.optimize_every == 0:
             print(f"optimized removed={optimize(Path(options.url))}")
         print(f"trimmed objects={trim(options.url)}")
     return 0
+
+
+def await_gate(gate: Path | None, stopping: list[bool]) -> None:
+    if gate is not None and gate.exists():
+        print("held", flush=True)
+        while gate.exists() and not stopping:
+            time.sleep(LOOK_S)
 
 
 def compact(url: str) -> str:
