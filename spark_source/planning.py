@@ -25,6 +25,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from logstore.pieces import Cut, Piece
+from logstore.reading.sequence import seq_ranges
 from logstore.reading.table_ranges import Grain, TableRange, grains, joined, table_bytes
 from logstore.reading.tasks import Places, ReadTask, Run
 
@@ -127,22 +128,11 @@ def _segments(
 ) -> Iterator[tuple[int, int, int]]:
     """(chain, seq, object size) of every segment needed, by chain and seq."""
     for chain, pieces in by_chain.items():
-        for first, last in _seq_runs(pieces):
+        for first, last in seq_ranges(pieces):
             for seq, size_bytes in zip(
                 range(first, last + 1), sizes(chain, first, last), strict=True
             ):
                 yield chain, seq, size_bytes
-
-
-def _seq_runs(pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
-    """Seqs that `pieces`, sorted by first seq, need: [first, last] without holes."""
-    first, last = pieces[0].first_seq, pieces[0].last_seq
-    for piece in pieces[1:]:
-        if piece.first_seq > last + 1:
-            yield first, last
-            first = piece.first_seq
-        last = max(last, piece.last_seq)
-    yield first, last
 
 
 def _share_out(

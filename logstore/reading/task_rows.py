@@ -11,14 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from logstore.errors import Corrupt, Refused
+from logstore.errors import Corrupt, Invalid, Refused
+from logstore.history.columns import TABLE_COLUMNS as RECORD_COLUMNS
 from logstore.objects.store import BlockingObjectStore
 from logstore.reader import FoundBatch, Piece, SegmentGone, read_batches
 from logstore.reading.missing import Missing
 from logstore.reading.range_rows import table_rows
 from logstore.reading.table_ranges import TableRange
 from logstore.reading.tasks import ReadTask, Run, Storage
-from logstore.records.arrow import decode_to_arrow
+from logstore.records.arrow import arrow_schema, decode_to_arrow
 from logstore.records.batch import CorruptBatch, read_header
 from logstore.wiring import open_objects
 
@@ -38,6 +39,9 @@ PIECES_TOLD = 5  # in one error
 WHAT_TO_DO = "see what the log holds with: logstore inspect; begin above it to read the rest"
 
 PLACE = ("topic", "partition")
+DEFAULT_COLUMNS = ("key", "value", *PLACE, "offset", "timestamp", "timestampType")
+"""Those of Spark's Kafka source."""
+
 _Stretch = tuple[bytes, int, int]
 """Topic id, partition, leader epoch."""
 
@@ -54,6 +58,26 @@ def read_rows(
     `missing` is asked when an object is gone; without it that is an error.
     """
     yield from _joined(_TaskRows(store, topics, columns, missing).of(task))
+
+
+def rows_schema(columns: Sequence[str]) -> pa.Schema:
+    """What `read_rows` yields. Raises `Invalid` for a column that is unknown, or comes twice."""
+    import pyarrow as pa
+
+    places = {"topic": pa.string(), "partition": pa.int32()}
+    repeated = [name for number, name in enumerate(columns) if name in columns[:number]]
+    if repeated or not columns:
+        raise Invalid(f"columns must be some, each once: asked={', '.join(columns)}")
+    unknown = [name for name in columns if name not in (*PLACE, *RECORD_COLUMNS)]
+    if unknown:
+        known = ", ".join(dict.fromkeys((*DEFAULT_COLUMNS, *RECORD_COLUMNS)))
+        raise Invalid(f"no such columns: {', '.join(unknown)}; choose among: {known}")
+    return pa.schema(
+        [
+            (name, places[name] if name in places else arrow_schema([name]).field(0).type)
+            for name in columns
+        ]
+    )
 
 
 @lru_cache(maxsize=16)
