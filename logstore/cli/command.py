@@ -13,6 +13,7 @@ OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 """Exit codes of every command."""
 
 PORT_MAX = 65535
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,23 @@ def address(text: str) -> Address:
     if int(port) > PORT_MAX:
         raise argparse.ArgumentTypeError(f"port {port} is above {PORT_MAX}")
     return Address(bare, int(port))
+
+
+def add_broker_options(parser: argparse.ArgumentParser, *, is_action: bool = False) -> None:
+    """`--bootstrap` and `--json`, of a command and of each of its actions: either place will do."""
+    parser.add_argument(
+        "--bootstrap",
+        type=addresses,
+        default=argparse.SUPPRESS if is_action else DEFAULT_BOOTSTRAP,
+        metavar="HOST:PORT",
+        help=f"brokers to ask, the first that answers is taken (default {DEFAULT_BOOTSTRAP})",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        default=argparse.SUPPRESS if is_action else False,
+        help="print JSON",
+    )
 
 
 def setting(text: str) -> tuple[str, str]:

@@ -5,9 +5,15 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from logstore.cli.command import OK, Command, addresses, positive_number, whole_number
+from logstore.cli.command import (
+    DEFAULT_BOOTSTRAP,
+    OK,
+    Command,
+    addresses,
+    positive_number,
+    whole_number,
+)
 
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 FROM_METAVAR = "earliest|latest|OFFSET|TIME"
 
 

@@ -3,22 +3,14 @@
 import argparse
 from collections.abc import Callable
 
-from logstore.cli.command import OK, Command, addresses
+from logstore.cli.command import OK, Command, add_broker_options
 from logstore.cli.output import print_facts, print_json, print_table
 
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 NONE = "-"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--bootstrap",
-        type=addresses,
-        default=DEFAULT_BOOTSTRAP,
-        metavar="HOST:PORT",
-        help=f"brokers to ask, the first that answers is taken (default {DEFAULT_BOOTSTRAP})",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_broker_options(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     _action(actions, "list", _list, "all groups, and their states")
@@ -49,7 +41,7 @@ def _action(
     summary: str,
 ) -> argparse.ArgumentParser:
     parser = actions.add_parser(name, help=summary, description=summary)
-    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
+    add_broker_options(parser, is_action=True)
     parser.set_defaults(run_action=run_action)
     return parser
 

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, entry_points, version
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from logstore.cli.command import FAILED, INTERRUPTED, OK, USAGE, Command
 from logstore.errors import LogstoreError
@@ -20,7 +20,16 @@ EPILOG = "`logstore COMMAND --help` tells more of one command."
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports wrong usage in one line."""
+    """Reports wrong usage in one line, which names the help of the innermost command.
+
+    argparse would have the outermost parser report what an inner one does not know.
+    """
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options, unknown
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
@@ -53,13 +62,13 @@ def _run(arguments: Sequence[str]) -> int:
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     wanted = arguments[0] if arguments else ""
     if wanted not in found:  # help, version, or a mistake: argparse ends the process
-        _parser({name: found[name].load() for name in sorted(found)}).parse_args(arguments)
+        parser_of({name: found[name].load() for name in sorted(found)}).parse_args(arguments)
     # One command's module is enough to run it, however slow or broken another's may be.
     command: Command = found[wanted].load()
-    return command.run(_parser({wanted: command}, wanted).parse_args(arguments))
+    return command.run(parser_of({wanted: command}, wanted).parse_args(arguments))
 
 
-def _parser(commands: dict[str, Command], wanted: str | None = None) -> argparse.ArgumentParser:
+def parser_of(commands: dict[str, Command], wanted: str | None = None) -> argparse.ArgumentParser:
     """Knows all `commands` by name, and what may follow the one that is `wanted`."""
     parser = Parser(prog="logstore", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("--version", action="version", version=f"logstore {installed_version()}")

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from logstore.cli.command import OK, Command, addresses, whole_number
+from logstore.cli.command import DEFAULT_BOOTSTRAP, OK, Command, addresses, whole_number
 from logstore.cli.output import print_json
 
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 READ_BYTES = 256 * 1024
 LINE_BYTES_MAX = 1024 * 1024

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from logstore.cli.command import (
     OK,
     Command,
-    addresses,
+    add_broker_options,
     positive_number,
     setting,
     whole_number,
@@ -14,18 +14,9 @@ from logstore.cli.command import (
 from logstore.cli.output import print_facts, print_json, print_table
 from logstore.errors import Invalid
 
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--bootstrap",
-        type=addresses,
-        default=DEFAULT_BOOTSTRAP,
-        metavar="HOST:PORT",
-        help=f"brokers to ask, the first that answers is taken (default {DEFAULT_BOOTSTRAP})",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_broker_options(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     _action(actions, "list", _list, "names of all topics", named=False)
@@ -96,7 +87,7 @@ def _action(
     named: bool = True,
 ) -> argparse.ArgumentParser:
     parser = actions.add_parser(name, help=summary, description=summary)
-    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
+    add_broker_options(parser, is_action=True)
     parser.set_defaults(run_action=run_action)
     if named:
         parser.add_argument("name")

@@ -105,15 +105,15 @@ def test_every_record_comes_once_from_segments_from_the_table_and_from_both(
 
 
 def test_what_moves_while_a_reader_is_read_comes_once(tmp_path: Path) -> None:
-    """60 MB: more than a reader holds, so most of it is read after it has moved."""
-    written = Written(tmp_path / "log", filler=bytes(200_000))
+    """30 MB, more than a reader holds at first: the rest is read after it has moved."""
+    written = Written(tmp_path / "log", filler=bytes(100_000))
     before = read(written)
     written.mover.move({0: 50, 1: 50})
     with logstore.open(str(written.directory)) as log:
         early = log.read("orders", columns=COLUMNS)
         reader = log.read("orders", columns=COLUMNS)
     first = reader.read_next_batch()
-    assert 0 < first.num_rows < 50
+    assert first.num_rows == 50
 
     written.mover.move()
     assert written.mover.trim() > 0
@@ -266,7 +266,7 @@ def test_every_name_of_the_front_door_leads_somewhere() -> None:
         assert getattr(logstore, name) is not None
         assert name in dir(logstore)
     with pytest.raises(AttributeError, match="no attribute 'opened'"):
-        logstore.opened  # type: ignore[attr-defined]  # noqa: B018
+        logstore.opened  # noqa: B018
 
 
 def test_no_module_has_a_name_of_the_front_door() -> None:

@@ -1,12 +1,14 @@
 """Kinds of argument that commands share."""
 
 import argparse
+from importlib.metadata import entry_points
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.cli.command import Address, address, addresses, positive_number, setting, whole_number
+from logstore.cli.main import GROUP, parser_of
 
 
 @given(st.sampled_from(["localhost", "127.0.0.1", "::1", "kafka-1.example"]), st.integers(0, 65535))
@@ -49,3 +51,47 @@ def test_what_is_no_whole_number_is_refused(text: str) -> None:
 def test_zero_is_not_positive() -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         positive_number("0")
+
+
+def parsed(name: str, *arguments: str) -> argparse.Namespace:
+    command = entry_points(group=GROUP)[name].load()
+    return parser_of({name: command}, name).parse_args([name, *arguments])
+
+
+@pytest.mark.parametrize(
+    ("name", "action"),
+    [
+        ("topics", ["create", "t"]),
+        ("topics", ["list"]),
+        ("topics", ["reassign", "t", "--cancel"]),
+        ("groups", ["describe", "g"]),
+        ("groups", ["reset-offsets", "g", "--topic", "t", "--to", "latest"]),
+    ],
+)
+def test_where_brokers_are_may_be_said_before_and_after_the_action(
+    name: str, action: list[str]
+) -> None:
+    where = ["--bootstrap", "kafka-1:9093", "--json"]
+    for arguments in ([*where, *action], [*action, *where]):
+        options = parsed(name, *arguments)
+        assert options.bootstrap == [Address("kafka-1", 9093)]
+        assert options.json
+    assert parsed(name, *action).bootstrap == [Address("127.0.0.1", 9092)]
+    assert not parsed(name, *action).json
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["topics", "create", "t", "--bootstap", "h:1"], "see logstore topics create --help"),
+        (["topics", "--bootstap", "list"], "see logstore topics --help"),
+        (["groups", "delete", "g", "--bootstrap", "h"], "see logstore groups delete --help"),
+        (["consume", "t", "--frm", "x"], "see logstore consume --help"),
+    ],
+)
+def test_a_hint_names_the_help_of_what_was_misspelt(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parsed(*arguments)
+    assert capsys.readouterr().err.rstrip().endswith(says)
