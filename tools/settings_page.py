@@ -1,0 +1,98 @@
+"""Writes docs/settings.md from `logstore.config`.
+
+python -m tools.settings_page
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from logstore.config.broker import BROKER_SETTINGS, BY_STORE
+from logstore.config.kinds import INT_MAX, LONG_MAX, Kind, Setting
+from logstore.config.storage import STORAGE_SETTINGS
+from logstore.config.topics import BROKER_NAMES, NO_EFFECT, TOPIC_SETTINGS
+
+PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
+
+_HEAD = """# Settings
+
+Made by `python -m tools.settings_page` from `logstore/config`; do not edit. Names are Kafka's where
+Kafka has the setting, others begin with `logstore.` or `storage.`. A name that is not here is
+refused, and so is a value that a setting does not have.
+
+"""
+_BROKER = """## Of a broker
+
+`logstore serve --set NAME=VALUE`, which may be repeated, or `--config FILE.toml`; the command line
+prevails. Give all brokers of a log the same.
+
+"""
+_STORAGE = """## Of the store
+
+For a log in a bucket: `--set` of a broker, options of Spark, `storage=` of `logstore.open`. A
+directory needs none.
+
+"""
+_TOPIC = """## Of a topic
+
+`logstore topics create NAME --config KEY=VALUE`, `logstore topics alter`, or Kafka's own tools. A
+topic that does not say takes the broker's default, where the broker has a setting for it (in
+brackets), else the default here.
+
+"""
+_IDLE = """## Of a topic, without effect
+
+Taken, kept and shown, so that tools and scripts made for Kafka work; nothing here reads them.
+
+"""
+_COLUMNS = ("setting", "kind", "default", "values", "meaning")
+
+
+def render() -> str:
+    topic_defaults = set(BROKER_NAMES.values())
+    own = [
+        setting
+        for name, setting in BROKER_SETTINGS.items()
+        if name not in STORAGE_SETTINGS and name not in topic_defaults
+    ]
+    topics = TOPIC_SETTINGS.values()
+    return (
+        _HEAD
+        + _section(_BROKER, own)
+        + _section(_STORAGE, STORAGE_SETTINGS.values())
+        + _section(_TOPIC, (one for one in topics if NO_EFFECT not in one.documentation))
+        + _section(_IDLE, (one for one in topics if NO_EFFECT in one.documentation)).rstrip()
+        + "\n"
+    )
+
+
+def _section(head: str, settings: Iterable[Setting]) -> str:
+    lines = sorted(settings, key=lambda setting: setting.name)
+    rows = [_COLUMNS, ("---",) * len(_COLUMNS), *map(_row, lines)]
+    return head + "".join(f"| {' | '.join(row)} |\n" for row in rows) + "\n"
+
+
+def _row(setting: Setting) -> tuple[str, ...]:
+    broker = BROKER_NAMES.get(setting.name) if setting.name in TOPIC_SETTINGS else None
+    name = f"`{setting.name}`" + (f" (`{broker}`)" if broker else "")
+    default = "-" if setting.default == BY_STORE else f"{_number(setting.default)}"
+    meaning = setting.documentation.replace(NO_EFFECT, "").replace("|", "\\|")
+    return name, setting.kind.name.lower(), default, _values(setting) or "-", meaning
+
+
+def _values(setting: Setting) -> str:
+    if setting.one_of:
+        return ", ".join(setting.one_of)
+    least = "" if setting.at_least is None else f"from {_number(setting.at_least)}"
+    most = "" if setting.at_most is None else f"to {_number(setting.at_most)}"
+    if setting.kind is Kind.BOOLEAN:
+        return "true, false"
+    return " ".join(part for part in (least, most) if part)
+
+
+def _number(value: object) -> str:
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return {str(LONG_MAX): "2^63 - 1", str(INT_MAX): "2^31 - 1"}.get(text, text)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render())
