@@ -1,7 +1,7 @@
 """Once a minute: trim this broker's own chain, and as controller those that are sealed."""
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from logstore.config.broker import BrokerSettings
@@ -9,6 +9,7 @@ from logstore.errors import Corrupt, LogstoreError, Refused
 from logstore.log.asked_tables import AskedTables
 from logstore.log.held_by_tables import HeldByTables
 from logstore.perform import Performer
+from logstore.pieces import TopicPartition
 from logstore.rows import ChainRow
 from logstore.trimming import Trimmed, Trimmer, Wanted, only, sealed
 
@@ -26,7 +27,7 @@ class TrimmedLog(Protocol):
     @property
     def performer(self) -> Performer: ...
 
-    async def forget_ended(self) -> int: ...
+    async def forget_ended(self, held: Mapping[TopicPartition, int]) -> int: ...
 
 
 class Trimming:
@@ -68,10 +69,10 @@ class Trimming:
             return mine(epoch, row) or (is_controller and sealed(epoch, row))
 
         try:
-            done = await self._pass(wanted, troubles)
+            done, held = await self._pass(wanted, troubles)
             if done.due:
-                await self._pass(wanted, troubles, done.due_topics)
-            await self._log.forget_ended()
+                _, held = await self._pass(wanted, troubles, done.due_topics)
+            await self._log.forget_ended(held)
         except LogstoreError as error:
             is_alarm = isinstance(error, Corrupt | Refused)
             troubles[f"cannot trim: {error}"] = logging.ERROR if is_alarm else logging.WARNING
@@ -79,8 +80,11 @@ class Trimming:
 
     async def _pass(
         self, wanted: Wanted, troubles: dict[str, int], due: Collection[bytes] | None = None
-    ) -> Trimmed:
-        """Nothing is deleted unless it is known what is `due`: those tables are asked anew."""
+    ) -> tuple[Trimmed, Mapping[TopicPartition, int]]:
+        """Nothing is deleted unless it is known what is `due`: those tables are asked anew.
+
+        Returns what was done, and what tables hold.
+        """
         performer = self._log.performer
         held = await self._tables.look(performer, fresh=due or ())
         for trouble in held.troubles:
@@ -91,7 +95,7 @@ class Trimming:
         self.published_count += len(done.published)
         self.deleted_count += sum(done.deleted.values())
         _report(done)
-        return done
+        return done, held.ends
 
     def _tell(self, troubles: dict[str, int]) -> None:
         """Once for each trouble; what passes by itself is worth a word, what does not an alarm."""

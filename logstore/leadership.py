@@ -53,12 +53,15 @@ def change_leader(
     raise Retryable(f"the row of a partition keeps changing: sk={sk}")
 
 
-def shorten_row(key: tuple[bytes, int], row: PartitionRow) -> Steps[PartitionRow | None]:
-    """Drop stretches below log start from the row of a leadership whose take entry is committed.
+def shorten_row(
+    key: tuple[bytes, int], row: PartitionRow, held_end: int = 0
+) -> Steps[PartitionRow | None]:
+    """Drop stretches that `shortened` drops from the row of a leadership whose take entry is
+    committed.
 
     The row afterwards; None: it has nothing to drop, or has changed. For who leads by that row.
     """
-    short = shortened(row)
+    short = shortened(row, held_end)
     if short == row:
         return None
     seen = row.row()
@@ -72,11 +75,15 @@ def shorten_row(key: tuple[bytes, int], row: PartitionRow) -> Steps[PartitionRow
     return short
 
 
-def shortened(row: PartitionRow) -> PartitionRow:
-    """The row without stretches below log start, once the current one's take is committed."""
+def shortened(row: PartitionRow, held_end: int = 0) -> PartitionRow:
+    """The row without stretches that end at or below log start or `held_end`.
+
+    Only once the take entry of the current stretch is committed. `held_end` is what safety rule 7
+    calls held: the end of what the topic's table held a grace ago and holds now.
+    """
     kept = [
         ref
         for ref, following in pairwise(row.stretches)
-        if following.start > max(ref.start, row.log_start)
+        if following.start > max(ref.start, row.log_start, held_end)
     ]
     return replace(row, stretches=(*kept, row.stretches[-1]))

@@ -213,9 +213,13 @@ class LogReader:
         """Offset of the first committed record at or after `timestamp` (ms); None without one.
 
         Only from `start` on, or log start: what lies below may be in segments no more, and chains
-        that hold nothing else are not looked at.
+        that hold nothing else are not looked at. Raises `Trimmed` where the row lists no stretch
+        for offsets from there on: these are in the topic's table.
         """
         start = view.log_start if start is None else start
+        first = view.row.stretches[0].start
+        if start < min(first, view.end):
+            raise Trimmed(f"stretches are no longer listed: offset={start} first={first}")
         found = self._log.performer.run(self._offset_for_time(key, view, timestamp, start))
         return None if found is None else max(found, start)
 

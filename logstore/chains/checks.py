@@ -202,16 +202,20 @@ def partition_problems(
             yield Problem(What.STRETCHES, where, detail, involved)
 
 
-def take_problem(key: StretchKey, extent: Extent, epoch: int, row: PartitionRow) -> Problem | None:
+def take_problem(
+    key: StretchKey, extent: Extent, epoch: int, row: PartitionRow, held_end: int = 0
+) -> Problem | None:
     """A committed take entry of chain `epoch` that the row, read later, does not account for.
 
-    Rows drop earlier stretches that have no offsets from log start on.
+    Rows drop earlier stretches that have no offsets from log start on, and those that the topic's
+    table holds: `held_end` is its end for the partition, read before the row. A row drops a stretch
+    a grace after the table has it, so an end that was read within a grace is high enough.
     """
     named = {ref.leader_epoch: ref.chain for ref in row.stretches}
     if key.leader_epoch in named:
         is_known = named[key.leader_epoch] == epoch
     else:
-        has_offsets = extent.end > max(extent.start, row.log_start)
+        has_offsets = extent.end > max(extent.start, row.log_start, held_end)
         is_known = key.leader_epoch < row.leader_epoch and not has_offsets
     if is_known:
         return None

@@ -239,14 +239,15 @@ class _Look:
                 self._problem(What.NO_TOPIC, where, detail, row.chain, led[topic_id])
         # A late creation may put back rows of a topic that was deleted, or is being deleted.
         gone = (known - live) | seen.deleted
+        held = self._tables.ends(rows.keys())
         for epoch, chain in chains.items():
             for key, extent in chain.stretches.items():
                 taken = rows.get((key.topic_id, key.partition))
                 if taken is not None and key.topic_id not in gone:
-                    self._note(take_problem(key, extent, epoch, taken))
+                    held_end = held.get((key.topic_id, key.partition), 0)
+                    self._note(take_problem(key, extent, epoch, taken, held_end))
         self._check_topics(topics, rows, led)
         self._found.problems += end_problems(self._tables, rows, chains)
-        held = self._tables.ends(rows.keys())
         newest = newest_taken(chains)
         needs = Needs(live, rows, newest, held, seen.deleted, known - live)
         for epoch, front in fronts.items():

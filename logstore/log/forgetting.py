@@ -4,13 +4,14 @@ A checkpoint holds every stretch of its chain with its whole state, so that a ch
 months would carry all partitions that were ever led here. A stretch may be forgotten when
 
     its topic is deleted, and a record says so, which is final, or
-    it was released, and its partition's row, of a later leadership, lists it no more
+    it was released, its partition's row, of a later leadership, lists it no more, and it has no
+    offsets from log start on, by a log start that has its reason (`disposal`)
 
 A search for a stretch in a chain starts from a partition's row. A row drops a stretch only when a
 later one has a committed take entry, which holds the state that would be inherited, and when the
-stretch has no offsets from log start on. A reader with an older row finds nothing in the chain and
-reads the row again (safety rule 6); trimming has nothing to hold for; restore finds the later take
-entry.
+stretch has no offsets from log start on, or the topic's table holds them. A reader with an older
+row finds nothing in the chain and reads the row again (safety rule 6); trimming has nothing to hold
+for; restore finds the later take entry.
 
 Forgetting is an entry in the chain: a checkpoint stays a function of it. Nothing is lost by it that
 the segments hold, and none is deleted by it. Repeatable.
@@ -22,14 +23,19 @@ from itertools import islice
 from logstore.chains.replay import Stretch, StretchKey
 from logstore.chains.seal import read_chain_row
 from logstore.chains.writer import ChainWriter
+from logstore.disposal import confirmed_start
 from logstore.errors import LogstoreError
 from logstore.leadership import shorten_row, shortened
 from logstore.log.leader import Leader
 from logstore.metadata import read_partition_row
 from logstore.perform import Performer
+from logstore.pieces import TopicPartition
 from logstore.rows import PartitionRow
 from logstore.steps import Steps, Together
 from logstore.witnesses import read_deletions
+
+NOTHING: Mapping[TopicPartition, int] = {}
+"""What tables hold where there are none, or nobody asked."""
 
 AT_ONCE_MAX = 1_000
 """Of each kind and pass: the rest has its turn with the next."""
@@ -58,23 +64,38 @@ async def forget_ended(
     return len(found)
 
 
-async def shorten_rows(performer: Performer, leaders: Iterable[Leader]) -> int:
-    """Drop stretches below log start from the rows of partitions led here; how many rows changed.
+async def shorten_rows(
+    performer: Performer, leaders: Iterable[Leader], held: Mapping[TopicPartition, int] = NOTHING
+) -> int:
+    """Drop stretches below log start, or below the end that `held` has for their partition, from
+    the rows of partitions led here. Returns how many rows changed.
 
-    Else they would be listed until the next change of leader, and their chains could not forget.
+    Else a row would list them until the next change of leader, and those in the table for as long
+    as the partition keeps its records. `held` is what tables hold by safety rule 7.
     """
     long = [
         leader
         for leader in leaders
-        if leader.is_taken and not leader.is_released and shortened(leader.row) != leader.row
+        if leader.is_taken
+        and not leader.is_released
+        and shortened(leader.row, _held_end(leader, held)) != leader.row
     ][:AT_ONCE_MAX]
     rows = await performer.run(
-        _together([shorten_row((one.topic_id, one.partition), one.row) for one in long])
+        _together(
+            [
+                shorten_row((one.topic_id, one.partition), one.row, _held_end(one, held))
+                for one in long
+            ]
+        )
     )
     for leader, row in zip(long, rows, strict=True):
         if isinstance(row, PartitionRow) and row.leader_epoch == leader.leader_epoch:
             leader.follow_row(row)
     return sum(isinstance(row, PartitionRow) for row in rows)
+
+
+def _held_end(leader: Leader, held: Mapping[TopicPartition, int]) -> int:
+    return held.get(TopicPartition(leader.topic_id, leader.partition), 0)
 
 
 def _together(
@@ -104,8 +125,14 @@ def find_forgettable(
 
 
 def is_dropped(key: StretchKey, stretch: Stretch, row: PartitionRow | None) -> bool:
-    """Whether the partition's row says that a stretch is over and needed no more."""
+    """Whether the partition's row says that a stretch is over and needed no more.
+
+    A row also drops stretches that the table holds. Those are not forgotten: trimming asks the
+    table about them again before it deletes.
+    """
     if row is None or not stretch.released or key.leader_epoch >= row.leader_epoch:
+        return False
+    if stretch.end > max(stretch.start, confirmed_start(row)):
         return False
     return all(key.leader_epoch != ref.leader_epoch for ref in row.stretches)
 

@@ -25,7 +25,7 @@ from logstore.leases.liveness import Liveness
 from logstore.log.cache import SegmentCache
 from logstore.log.catalog import Catalog, Consequences, Move, Topic
 from logstore.log.followers import Followers
-from logstore.log.forgetting import forget_ended, shorten_rows
+from logstore.log.forgetting import NOTHING, forget_ended, shorten_rows
 from logstore.log.history import History, HistorySettings
 from logstore.log.leader import Leader
 from logstore.log.leading import Leading, committed
@@ -41,6 +41,7 @@ from logstore.log.view import News
 from logstore.log.watch import Watch
 from logstore.metadata import read_brokers
 from logstore.perform import Performer, outcome_of
+from logstore.pieces import TopicPartition
 from logstore.rows import BrokerRow, BrokerStatus, Change, PartitionRow
 from logstore.takeover import Inheritance
 from logstore.wiring import OpenLog
@@ -297,12 +298,13 @@ class Log:
         for callback in self._on_death:
             callback()
 
-    async def forget_ended(self) -> int:
+    async def forget_ended(self, held: Mapping[TopicPartition, int] = NOTHING) -> int:
         """Leave stretches that are over and needed no more out of rows and checkpoints; how many.
 
-        To be called now and then. Raises `Fenced`, or as store and registry do.
+        `held` is what tables hold by safety rule 7: rows do not list stretches below. To be called
+        now and then. Raises `Fenced`, or as store and registry do.
         """
-        await shorten_rows(self.performer, self._catalog.leaders())
+        await shorten_rows(self.performer, self._catalog.leaders(), held)
         led = {leader.key for leader in self._catalog.leaders() if not leader.is_released}
         live = frozenset(self._catalog.topics_by_id)
         return await forget_ended(self.performer, self.writer, led, live)

@@ -183,10 +183,8 @@ class Reader:
 
     async def rows(self, partition: Readable, offset: int) -> FoundRows:
         """Index rows from the batch that holds `offset` on. Raises `Trimmed`."""
-        first = partition.stretches[0].start
-        if offset < first:
-            raise Trimmed(f"stretches are no longer listed: offset={offset} first={first}")
         for _ in range(LOOKS_MAX):
+            _check_listed(partition, offset)
             if offset >= partition.first_offset_in_memory:
                 rows, number = partition.rows_for_offset(offset)
                 return FoundRows(partition.key, partition.stretches[-1].chain, rows, number)
@@ -203,6 +201,7 @@ class Reader:
         """Raises `Trimmed` where checkpoints that are known of here have been deleted, or the row
         lists the stretch no more: its chain may have forgotten it.
         """
+        _check_listed(partition, offset)
         ref = stretch_of(partition.stretches, offset)
         chain = ref.chain
         row = await self._performer.run(read_partition_row(partition.topic_id, partition.partition))
@@ -249,8 +248,9 @@ class Reader:
     async def _rows_for_time(
         self, partition: Readable, timestamp: int, from_offset: int
     ) -> FoundRows | None:
-        for number, ref in enumerate(partition.stretches):
-            end = _end_of(partition, number)
+        stretches = partition.stretches  # the row may drop some meanwhile
+        for number, ref in enumerate(stretches):
+            end = _end_of(stretches, number)
             if end is not None and end <= max(ref.start, from_offset):
                 continue
             while True:
@@ -325,9 +325,10 @@ class Reader:
     async def _offset_with_max_timestamp(self, partition: Readable, up_to: int) -> int:
         """An offset in its batch; -1 in an empty partition."""
         best = (-1, -1)
-        for number, ref in enumerate(partition.stretches):
+        stretches = partition.stretches  # the row may drop some meanwhile
+        for number, ref in enumerate(stretches):
             key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
-            end = _end_of(partition, number)
+            end = _end_of(stretches, number)
             while True:
                 known = await self._performer.run(self._checkpoints.of(ref.chain))
                 found = [await self._max_timestamp_in(ref.chain, known, key)]
@@ -375,9 +376,18 @@ def _is_current(partition: Readable, ref: StretchRef) -> bool:
     return ref.leader_epoch == partition.stretches[-1].leader_epoch
 
 
-def _end_of(partition: Readable, number: int) -> int | None:
+def _check_listed(partition: Readable, offset: int) -> None:
+    """Raises `Trimmed` below the stretches that the row lists: the table holds these offsets, or
+    nothing does.
+    """
+    first = partition.stretches[0].start
+    if offset < first:
+        raise Trimmed(f"stretches are no longer listed: offset={offset} first={first}")
+
+
+def _end_of(stretches: Sequence[StretchRef], number: int) -> int | None:
     """Where stretch `number` ended; None for the current one."""
-    following = partition.stretches[number + 1 :]
+    following = stretches[number + 1 :]
     return following[0].start if following else None
 
 

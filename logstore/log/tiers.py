@@ -28,6 +28,8 @@ from logstore.metadata import read_partition_row
 from logstore.perform import Performer
 
 BEGINS_KEPT_MAX = 100_000
+LOOKS_MAX = 5
+"""A row drops stretches at most once a minute."""
 
 
 class Tiers:
@@ -86,8 +88,21 @@ class Tiers:
     async def record_at_time(
         self, partition: Readable, timestamp: int, up_to: int
     ) -> FoundRecord | None:
-        """The first record at or after `timestamp` (ms) from log start on and below `up_to`."""
-        log_start, begin = partition.log_start, await self.begin_of_segments(partition)
+        """The first record at or after `timestamp` (ms) from log start on and below `up_to`.
+
+        Raises `Retryable` while segments keep moving to the table.
+        """
+        for _ in range(LOOKS_MAX):
+            begin = await self.begin_of_segments(partition)
+            found = await self._record_at_time(partition, timestamp, up_to, begin)
+            if _is_listed_from(partition, begin):
+                return found
+        raise self._keeps_moving(partition)
+
+    async def _record_at_time(
+        self, partition: Readable, timestamp: int, up_to: int, begin: int
+    ) -> FoundRecord | None:
+        log_start = partition.log_start
         old_end = min(begin, up_to)
         if log_start < old_end:
             ask = self._history.first_at_or_after
@@ -101,8 +116,21 @@ class Tiers:
     async def record_with_max_timestamp(
         self, partition: Readable, up_to: int
     ) -> FoundRecord | None:
-        """The record with the largest timestamp, the first of several, below `up_to`."""
-        log_start, begin = partition.log_start, await self.begin_of_segments(partition)
+        """The record with the largest timestamp, the first of several, below `up_to`.
+
+        Raises `Retryable` while segments keep moving to the table.
+        """
+        for _ in range(LOOKS_MAX):
+            begin = await self.begin_of_segments(partition)
+            found = await self._record_with_max_timestamp(partition, up_to, begin)
+            if _is_listed_from(partition, begin):
+                return found
+        raise self._keeps_moving(partition)
+
+    async def _record_with_max_timestamp(
+        self, partition: Readable, up_to: int, begin: int
+    ) -> FoundRecord | None:
+        log_start = partition.log_start
         old_end = min(begin, up_to)
         if log_start >= old_end:
             return await self._segments.record_with_max_timestamp(partition, up_to, 0)
@@ -141,6 +169,9 @@ class Tiers:
             raise OffsetOutOfRange(f"below log start: {_name(partition)} offset={offset}")
         await self.begin_of_segments(partition)
 
+    def _keeps_moving(self, partition: Readable) -> Retryable:
+        return Retryable(f"segments move to the table while they are looked at: {_name(partition)}")
+
     def _in_neither(self, partition: Readable, offset: int, gone: LogstoreError | None) -> NotFound:
         begin = self._begins.get((partition.topic_id, partition.partition), 0)
         cause = f" cause={gone}" if gone is not None else ""
@@ -148,6 +179,14 @@ class Tiers:
             f"neither segments nor the topic's table hold an offset: {_name(partition)} "
             f"offset={offset} segments_begin={begin}{cause}"
         )
+
+
+def _is_listed_from(partition: Readable, begin: int) -> bool:
+    """Whether the row still lists the stretches that were looked at from `begin` on.
+
+    It may drop some of them in the midst of a look-up; those offsets were then in neither tier.
+    """
+    return partition.stretches[0].start <= max(begin, partition.log_start)
 
 
 def _name(partition: Readable) -> str:

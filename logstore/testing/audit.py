@@ -310,7 +310,13 @@ class _Auditor:
             for key, extent in seen.stretches.items():
                 if (key.topic_id, key.partition) == partition:
                     begun[key.leader_epoch] = extent.start
-                    unknown = take_problem(key, extent, epoch, row)
+                    unknown = take_problem(
+                        key,
+                        extent,
+                        epoch,
+                        row,
+                        self._held.get((partition.topic_id, partition.number), 0),
+                    )
                     if unknown is not None:
                         self._wrong(f"{partition}: {unknown.detail}")
         for earlier, later in pairwise(sorted(begun)):

@@ -1,13 +1,25 @@
 """A broker trims its own chain; the controller trims sealed ones; trouble is told once."""
 
 import logging
+from collections.abc import Mapping
 
 import pytest
 
 from broker.trimming import Trimming
 from logstore.config.broker import BrokerSettings
+from logstore.history.snapshot import Snapshot
+from logstore.log.asked_tables import InTables
 from logstore.metadata import read_partition_row
-from logstore.rows import CHAIN, CLUSTER, ChainRow, partition_pk, partition_sk
+from logstore.pieces import TopicPartition
+from logstore.rows import (
+    CHAIN,
+    CLUSTER,
+    TABLE,
+    ChainRow,
+    TableRow,
+    partition_pk,
+    partition_sk,
+)
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.raised import raised_to
@@ -71,3 +83,37 @@ def test_trouble_is_told_once_until_it_is_over(caplog: pytest.LogCaptureFixture)
     told = [record for record in caplog.records if record.name == "broker.trimming"]
     assert [record.levelname for record in told] == ["ERROR"]
     assert "logstore restore" in told[0].getMessage()
+
+
+class TablesHold:
+    """Of every table that is asked for, the same ends are held for sure."""
+
+    def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
+        self._ends = ends
+
+    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> InTables:
+        return InTables(self._ends, (), dict.fromkeys(marks, 0))
+
+    async def snapshot(self, topic_id: bytes) -> Snapshot | None:
+        return None
+
+
+@pytest.mark.parametrize("held_end", [0, 11, 12, 20])
+def test_a_row_drops_the_stretches_that_its_table_held_a_grace_ago(held_end: int) -> None:
+    """The copy row says more, and decides nothing."""
+
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=3)
+        await two_chains(written)
+        (key,) = written.records
+        async with written.life() as log:
+            await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS] * 12)
+            copy = TableRow(version=1, ends={0: 24}).row()
+            await written.performer.registry.put_if(TABLE, key.topic_id.hex(), copy)
+            tables = TablesHold({key: held_end})
+            await Trimming(log, SETTINGS, lambda: False, tables).trim_once()
+            row = await written.performer.run(read_partition_row(*key))
+            assert row is not None
+            assert [ref.start for ref in row.stretches] == ([12] if held_end >= 12 else [0, 12])
+
+    run(scenario())

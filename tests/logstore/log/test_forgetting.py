@@ -228,10 +228,15 @@ def test_a_list_of_checkpoints_is_cut_where_they_are_deleted() -> None:
     run(scenario())
 
 
-def row_with(*leader_epochs: int) -> PartitionRow:
+def row_with(*leader_epochs: int, log_start: int = 30, reason: str = "") -> PartitionRow:
     refs = tuple(StretchRef(number, 1, 10 * number) for number in leader_epochs)
     return PartitionRow(
-        broker=1, chain=1, leader_epoch=leader_epochs[-1], log_start=0, stretches=refs
+        broker=1,
+        chain=1,
+        leader_epoch=leader_epochs[-1],
+        log_start=log_start,
+        stretches=refs,
+        start_reason=reason or f"retention: {log_start}",
     )
 
 
@@ -239,6 +244,9 @@ def row_with(*leader_epochs: int) -> PartitionRow:
     "is_released, row, expected",
     [
         (True, row_with(3), True),
+        (True, row_with(3, log_start=25), True),
+        (True, row_with(3, log_start=24), False),  # the topic's table holds it, trimming asks
+        (True, row_with(3, reason="somebody"), False),
         (True, row_with(2, 3), False),
         (True, row_with(2), False),
         (True, row_with(1), False),
