@@ -20,7 +20,13 @@ from logstore.chains.walk import get_patiently
 from logstore.clock import blocking_sleep_s
 from logstore.errors import Corrupt, Denied, NotFound, OutcomeUnknown, Refused, Retryable
 from logstore.index.cuts import ChainCut, end_in_memory, ends_in_checkpoints
-from logstore.index.lookup import IndexCache, Trimmed, rows_for_offset, rows_for_time
+from logstore.index.lookup import (
+    IndexCache,
+    Trimmed,
+    front_unless_trimmed,
+    rows_for_offset,
+    rows_for_time,
+)
 from logstore.index.partition import ChainCheckpoints
 from logstore.index.rows import first_row_for_offset, row_at, row_count, row_for_time
 from logstore.metadata import (
@@ -184,7 +190,8 @@ class LogReader:
         """Where offsets [start, end) lie, in order.
 
         Raises `Corrupt` when some cannot be found: below its first stretch a partition lies in its
-        table, if anywhere.
+        table, if anywhere. `Trimmed` where `row`, or what is known of its chains, is too old: read
+        the rows again, then the table.
         """
         return self._log.performer.run(self._pieces(key, row, start, end))
 
@@ -305,11 +312,21 @@ class LogReader:
             row = yield from read_partition_row(*key)
             if row is None or all(ref.leader_epoch != one.leader_epoch for one in row.stretches):
                 raise Trimmed(f"stretch is no longer listed: chain={ref.chain} offset={offset}")
+            if checkpoints and (yield from self._is_trimmed(ref.chain, checkpoints[-1])):
+                raise Trimmed(f"index is trimmed: chain={ref.chain} offset={offset}; look again")
             raise Corrupt(
                 f"offset is nowhere in its chain: topic={key.topic_id.hex()} "
                 f"partition={key.partition} offset={offset} chain={ref.chain}"
             )
         return row_at(found.rows, found.number).seq
+
+    def _is_trimmed(self, chain: int, checkpoint: int) -> Steps[bool]:
+        """Whether the last checkpoint that is known here was deleted: a reader slept for a grace.
+
+        Raises `MissingCheckpoint` where it is lost.
+        """
+        cache = self._checkpoints.cache
+        return (yield from front_unless_trimmed(cache, chain, checkpoint)) is None
 
     def _enter(self, chain: int) -> Steps[Follower | None]:
         """A follower of `chain`, unless it is sealed: then its checkpoints hold all of it.

@@ -25,6 +25,7 @@ from logstore.reader import (
     PartitionView,
     Piece,
     TopicPartition,
+    Trimmed,
     read_batches,
 )
 from logstore.registry.memory import MemoryRows
@@ -32,6 +33,7 @@ from logstore.registry.store import Row
 from logstore.rows import ChainRow, ChainStatus, chain_sk, partition_pks
 from logstore.steps import Create, Steps, Together
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
+from logstore.trimming import Trimmer
 from tests.logstore.written import CountedReads, WrittenLog, read_pieces
 
 PARTITIONS = 3
@@ -411,5 +413,35 @@ def test_a_segment_that_is_not_what_was_put_is_refused(damage: str) -> None:
 
         with pytest.raises(Corrupt, match=damage):
             list(read_batches(written.objects, 1, seq, seq, [piece]))
+
+    run(scenario())
+
+
+def test_a_reader_that_slept_past_a_grace_is_told_to_read_the_row_again() -> None:
+    """What it knows of the chain is trimmed with all checkpoints; the row lists the stretch."""
+
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=2)
+        async with written.life() as log:
+            leader = (await log.create_topic("orders", 1, {})).leaders[0]
+            for _ in range(7):
+                await written.write(log, leader, [EPOCH_MS] * 3)
+            reader = await written.reader()
+            ((key, view),) = reader.partitions(reader.topics()).items()
+
+            for _ in range(12):
+                await written.write(log, leader, [EPOCH_MS] * 3)
+            trimmer = Trimmer(reader.cluster_id, grace_ms=0)
+            for _ in range(2):
+                await trimmer.trim_once(written.performer, held={key: 50})
+            for offset in (0, 5, 10):
+                with pytest.raises(Trimmed):
+                    reader.pieces(key, view.row, offset, offset + 1)
+
+            reader = await written.reader()  # rows are young for as long as no time has passed
+            ((_, view),) = reader.partitions(reader.topics()).items()
+            assert view.end == 57
+            (piece,) = reader.pieces(key, view.row, 50, view.end)
+            assert (piece.start, piece.end) == (50, 57)
 
     run(scenario())
