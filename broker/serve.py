@@ -133,7 +133,7 @@ async def _serve_log(
                 counts=opened.counts,
                 stop=stop,
             )
-        _collect_less()
+        collect_less()
 
     lock = HostLock(opened.lock_directory / f"broker-{settings.broker}.lock")
     try:
@@ -188,7 +188,7 @@ def _log_settings(settings: BrokerSettings, opened: OpenLog) -> LogSettings:
     )
 
 
-def _collect_less() -> None:
+def collect_less() -> None:
     """What was made at the start stays; requests make no cycles, so look for them seldom.
 
     At its default pace the collector takes a tenth of the time of small requests.

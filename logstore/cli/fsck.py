@@ -87,6 +87,12 @@ def _print(verdict: "Verdict") -> None:
         if len(problems) > SHOWN_MAX:
             print(f"  and {len(problems) - SHOWN_MAX} more; --json shows all")
         print(f"  repair: {CURES[what]}")
+    for table, entries in counts.unsummed_entries.items():
+        print(
+            f"\nwarning: {table}: {entries} entries since the last checkpoint of its log, which "
+            "every reader of the table reads; see why checkpoints fail in the log of: "
+            "logstore compact"
+        )
     if not verdict.problems:
         print("\nnothing is wrong")
 

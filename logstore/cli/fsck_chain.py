@@ -59,6 +59,9 @@ class Counts:
     tables: int = 0
     """Also those of topics that are gone."""
     table_files: int = 0
+    unsummed_entries: dict[str, int] = field(default_factory=dict)
+    """By table, entries of its log since the last checkpoint where these are too many: writing
+    checkpoints fails there. Nothing is lost; every reader of the table reads all of them."""
 
 
 @dataclass(slots=True)

@@ -15,11 +15,15 @@ from logstore.cli.registry_view import query_all
 from logstore.disposal import confirmed_start
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
 from logstore.history import names
+from logstore.history.entries import CHECKPOINT_INTERVAL
 from logstore.history.patient import PatientStore
 from logstore.history.snapshot import CommitFacts, DataFile, Snapshot
 from logstore.history.table_log import TableLog
 from logstore.rows import TABLE, PartitionRow, TableRow
 from logstore.wiring import ReadableLog
+
+INTERVALS_MAX = 2
+"""So many times the interval of checkpoints may pass before their absence is worth a warning."""
 
 COMMITS_CHECKED = 100
 """The newest ones, unless every byte is looked at."""
@@ -93,6 +97,7 @@ class _Look:
                 self._problem(What.TABLE, where, "there is a copy row and no table")
             return
         self._counts.tables += 1
+        self._count_entries(where, table, snapshot)
         self.seen.snapshots[topic_id] = snapshot
         if row is not None:
             self.seen.problems += copy_row_problems(row, snapshot)
@@ -102,6 +107,14 @@ class _Look:
             self.seen.problems += file_problems(where, snapshot, files, self._sizes)
             if self._bodies:
                 self._read(where, files)
+
+    def _count_entries(self, where: str, table: TableLog, snapshot: Snapshot) -> None:
+        """A warning, no problem: nothing is wrong with the table but its length."""
+        configured = snapshot.rules.configuration.get("delta.checkpointInterval", "")
+        every = int(configured) if configured.isdigit() else CHECKPOINT_INTERVAL
+        entries = snapshot.version - table.checkpoint_version()
+        if every and entries > INTERVALS_MAX * every:
+            self._counts.unsummed_entries[where] = entries
 
     def _commits(self, table: TableLog, snapshot: Snapshot) -> list[CommitFacts]:
         first = max(0, snapshot.version - COMMITS_CHECKED)

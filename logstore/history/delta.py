@@ -10,6 +10,7 @@ Blocking; brokers call it from threads. What is stored: docs/formats/table.md.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -40,6 +41,8 @@ __all__ = ["CommitFacts", "TableConflict", "Tables"]
 
 _HOUR_MS = 3_600_000
 
+logger = logging.getLogger(__name__)
+
 
 class Tables:
     """The tables of the log at `url`; `storage` are its `storage.*` settings. For any thread."""
@@ -56,6 +59,8 @@ class Tables:
         opened = store or Backends(parse_location(url), dict(storage or {})).blocking_store()
         self._store = PatientStore.of(opened)
         self._clock = clock or SystemClock()
+        self._without_checkpoint: set[bytes] = set()
+        """Topics whose last checkpoint failed, and of which this was logged."""
 
     def snapshot(
         self, topic_id: bytes, *, version: int | None = None, known: Snapshot | None = None
@@ -101,9 +106,27 @@ class Tables:
         interval = snapshot.rules.configuration.get("delta.checkpointInterval", "")
         every = int(interval) if interval.isdigit() else CHECKPOINT_INTERVAL
         if every and version % every == 0:
-            with suppress(LogstoreError):  # the next one will do; the commit is made
-                self.checkpoint(topic_id)
+            self._checkpoint_if_possible(topic_id)
         return advanced(snapshot, commit)
+
+    def _checkpoint_if_possible(self, topic_id: bytes) -> None:
+        """The commit is made and stays; the next checkpoint sums up what this one should have.
+
+        Until then every reader of the table reads more entries: a failure is logged once for each
+        table, until a checkpoint succeeds; `logstore fsck` counts the entries.
+        """
+        try:
+            self.checkpoint(topic_id)
+        except LogstoreError as error:
+            if topic_id not in self._without_checkpoint:
+                logger.warning(
+                    "cannot write a checkpoint of a table's log: table=%s error=%s",
+                    names.table_key(topic_id),
+                    error,
+                )
+            self._without_checkpoint.add(topic_id)
+        else:
+            self._without_checkpoint.discard(topic_id)
 
     def commits(self, topic_id: bytes, since_version: int) -> Sequence[CommitFacts]:
         """Every version from `since_version` on, oldest first. Raises `NotFound`: cleaned away."""

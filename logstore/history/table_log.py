@@ -97,6 +97,11 @@ class TableLog:
                     yield found
                 at = past
 
+    def checkpoint_version(self) -> int:
+        """The version of the checkpoint that `_last_checkpoint` names; -1 without one."""
+        hint = self._hint()
+        return -1 if hint is None else hint.version
+
     def newest(self) -> int:
         """The newest version, -1 if there is no table."""
         hint = self._hint()

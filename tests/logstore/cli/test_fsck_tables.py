@@ -13,7 +13,7 @@ from logstore.chains.keys import segment_key
 from logstore.cli.command import FAILED, OK
 from logstore.cli.fsck_tables import file_problems
 from logstore.history.delta import Tables
-from logstore.history.entries import encode_commit
+from logstore.history.entries import CHECKPOINT_INTERVAL, encode_commit
 from logstore.history.names import data_path, entry_key, table_key
 from logstore.history.snapshot import DataFile, Snapshot, TableCommit
 from logstore.registry.sqlite import SqliteRows
@@ -128,6 +128,21 @@ def test_the_worst_is_named_first(logstore: Command, moved: MovedTopic) -> None:
     moved.trim(deleted=True)
     whats = [problem["what"] for problem in fsck(logstore, moved.log).json["problems"]]
     assert whats == [What.LOST.value, What.TABLE_BEHIND.value]
+
+
+def test_a_table_whose_checkpoints_fail_is_a_warning(logstore: Command, moved: MovedTopic) -> None:
+    for start in range(2, 2 + 2 * CHECKPOINT_INTERVAL):
+        moved.move(start, start + 1)
+        for checkpoint in (moved.log / moved.table / "_delta_log").glob("*checkpoint*"):
+            checkpoint.unlink()
+    entries = moved.snapshot.version + 1
+    answer = fsck(logstore, moved.log)
+    assert answer.json["counts"]["unsummed_entries"] == {moved.table: entries}
+    shown = logstore("fsck", "--url", str(moved.log))
+    assert f"{moved.table}: {entries} entries since the last checkpoint" in shown.out
+
+    moved.tables.checkpoint(moved.topic_id)
+    assert fsck(logstore, moved.log).json["counts"]["unsummed_entries"] == {}
 
 
 def lose_a_file(moved: MovedTopic) -> None:

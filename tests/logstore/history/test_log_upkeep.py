@@ -1,6 +1,7 @@
 """The log of a table stays short, and files stay as long as the table promises to its readers."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,11 +11,13 @@ from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.errors import Refused
+from logstore.errors import Denied, Refused
 from logstore.history import names
 from logstore.history.delta import Tables
 from logstore.history.durations import DELETED_FILES, LOG_ENTRIES, parse_interval
 from logstore.history.snapshot import Snapshot, TableCommit
+from logstore.objects.directory import DirectoryStore
+from logstore.objects.store import Buffer
 from tests.logstore.history.tables import (
     NOW_MS,
     TOPIC_ID,
@@ -89,6 +92,36 @@ def test_every_32nd_commit_is_a_checkpoint_whatever_is_installed(table: Clocked)
     ]
     assert '"version":64' in (table.log / "_last_checkpoint").read_text()
     assert agrees(table.root, table.snapshot)
+
+
+class NoCheckpoints(DirectoryStore):
+    """Takes none while `is_full`."""
+
+    is_full = True
+
+    def create(self, key: str, parts: Sequence[Buffer]) -> None:
+        if self.is_full and key.endswith(".checkpoint.parquet"):
+            raise Denied(f"no room: key={key}")
+        super().create(key, parts)
+
+
+def test_a_checkpoint_that_fails_is_logged_once_until_one_succeeds(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The commits are made all the same."""
+    store = NoCheckpoints(tmp_path)
+    tables = Tables(str(tmp_path), store=store, clock=SetTime())
+    snapshot = tables.create(TOPIC_ID, "orders")
+    warnings = []
+    with caplog.at_level("WARNING", logger="logstore.history.delta"):
+        for store.is_full in (True, True, False, True):
+            for _ in range(32):
+                end = snapshot.end(0) or 0
+                snapshot = moved(tables, snapshot, (0, end, end + 10))
+            warnings.append(len(caplog.records))
+    assert (snapshot.version, warnings) == (128, [1, 1, 1, 2])
+    message = caplog.records[0].getMessage()
+    assert "cannot write a checkpoint" in message and names.table_key(TOPIC_ID) in message
 
 
 def test_delta_reads_a_log_whose_entries_are_all_below_our_checkpoint(table: Clocked) -> None:
