@@ -433,7 +433,7 @@ def test_a_reader_that_slept_past_a_grace_is_told_to_read_the_row_again() -> Non
                 await written.write(log, leader, [EPOCH_MS] * 3)
             trimmer = Trimmer(reader.cluster_id, grace_ms=0)
             for _ in range(2):
-                await trimmer.trim_once(written.performer, held={key: 50})
+                await written.performer.run(trimmer.steps(held={key: 50}))
             for offset in (0, 5, 10):
                 with pytest.raises(Trimmed):
                     reader.pieces(key, view.row, offset, offset + 1)

@@ -79,12 +79,12 @@ def test_a_chain_keeps_a_stretch_that_its_row_drops_because_a_table_holds_it() -
                 await written.write(log, leader, [EPOCH_MS])
 
             trimmer = Trimmer(log.cluster_id, grace_ms=0)
-            done = await trimmer.trim_once(log.performer, held={key: 3})
+            done = await log.performer.run(trimmer.steps(held={key: 3}))
             assert done.published == {}
-            done = await trimmer.trim_once(log.performer, held={key: 20})
+            done = await log.performer.run(trimmer.steps(held={key: 20}))
             assert done.published
             with pytest.raises(Corrupt, match="trim point is too high"):
-                await trimmer.trim_once(log.performer, held={key: 3})
+                await log.performer.run(trimmer.steps(held={key: 3}))
         assert audit(written.objects, written.rows, {key: 20}).violations == []
 
     run(scenario())
