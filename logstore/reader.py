@@ -19,7 +19,7 @@ from logstore.chains.seal import read_chain_row
 from logstore.chains.walk import get_patiently
 from logstore.clock import blocking_sleep_s
 from logstore.errors import Corrupt, Denied, NotFound, OutcomeUnknown, Refused, Retryable
-from logstore.index.cuts import ChainCut, end_in_memory, ends_in_checkpoints
+from logstore.index.cuts import ChainCut, chain_cut, end_in_memory, ends_in_checkpoints
 from logstore.index.lookup import (
     IndexCache,
     Trimmed,
@@ -190,8 +190,7 @@ class LogReader:
         """Where offsets [start, end) lie, in order.
 
         Raises `Corrupt` when some cannot be found: below its first stretch a partition lies in its
-        table, if anywhere. `Trimmed` where `row`, or what is known of its chains, is too old: read
-        the rows again, then the table.
+        table, if anywhere. `Trimmed` where what is known is too old: read rows, then the table.
         """
         return self._log.performer.run(self._pieces(key, row, start, end))
 
@@ -312,21 +311,14 @@ class LogReader:
             row = yield from read_partition_row(*key)
             if row is None or all(ref.leader_epoch != one.leader_epoch for one in row.stretches):
                 raise Trimmed(f"stretch is no longer listed: chain={ref.chain} offset={offset}")
-            if checkpoints and (yield from self._is_trimmed(ref.chain, checkpoints[-1])):
+            cache, last = self._checkpoints.cache, checkpoints[-1] if checkpoints else 0
+            if last and (yield from front_unless_trimmed(cache, ref.chain, last)) is None:
                 raise Trimmed(f"index is trimmed: chain={ref.chain} offset={offset}; look again")
             raise Corrupt(
                 f"offset is nowhere in its chain: topic={key.topic_id.hex()} "
                 f"partition={key.partition} offset={offset} chain={ref.chain}"
             )
         return row_at(found.rows, found.number).seq
-
-    def _is_trimmed(self, chain: int, checkpoint: int) -> Steps[bool]:
-        """Whether the last checkpoint that is known here was deleted: a reader slept for a grace.
-
-        Raises `MissingCheckpoint` where it is lost.
-        """
-        cache = self._checkpoints.cache
-        return (yield from front_unless_trimmed(cache, chain, checkpoint)) is None
 
     def _enter(self, chain: int) -> Steps[Follower | None]:
         """A follower of `chain`, unless it is sealed: then its checkpoints hold all of it.
@@ -372,7 +364,7 @@ class LogReader:
     def _offsets_at(self, cuts: Sequence[Cut]) -> Steps[list[int]]:
         by_chain: dict[int, set[ChainCut]] = {}
         for cut in cuts:
-            by_chain.setdefault(cut.piece.chain, set()).add(_chain_cut(cut))
+            by_chain.setdefault(cut.piece.chain, set()).add(chain_cut(cut))
         ends: dict[tuple[int, ChainCut], int] = {}
         for chain, mine in by_chain.items():
             follower = yield from self._enter(chain)
@@ -386,7 +378,7 @@ class LogReader:
                 self._checkpoints.cache, chain, known, mine - recent
             )
             ends.update(((chain, cut), end) for cut, end in older.items())
-        found = ((cut.piece, ends[cut.piece.chain, _chain_cut(cut)]) for cut in cuts)
+        found = ((cut.piece, ends[cut.piece.chain, chain_cut(cut)]) for cut in cuts)
         return [min(max(end, piece.start), piece.end) for piece, end in found]
 
     def _offset_for_time(
@@ -492,11 +484,6 @@ def _batches_of(
                     f"partition={entry.partition} offset={entry.base_offset}"
                 )
             yield FoundBatch(piece, seq, entry, batch)
-
-
-def _chain_cut(cut: Cut) -> ChainCut:
-    piece, seq = cut
-    return ChainCut(StretchKey(piece.topic_id, piece.partition, piece.leader_epoch), seq)
 
 
 def _read_body_range(chain: int, seq: int, position: int, length: int) -> Steps[bytes]:

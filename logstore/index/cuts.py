@@ -18,6 +18,7 @@ from logstore.chains.replay import ChainState, StretchKey
 from logstore.errors import Corrupt
 from logstore.index.lookup import IndexCache
 from logstore.index.rows import first_row_for_seq, row_at, row_count
+from logstore.pieces import Cut
 from logstore.steps import Steps
 
 FRONTS_TOGETHER = 32
@@ -30,6 +31,11 @@ class ChainCut(NamedTuple):
 
     key: StretchKey
     seq: int
+
+
+def chain_cut(cut: Cut) -> ChainCut:
+    piece, seq = cut
+    return ChainCut(StretchKey(piece.topic_id, piece.partition, piece.leader_epoch), seq)
 
 
 class _Place(NamedTuple):
