@@ -6,15 +6,15 @@ leave a topic in the registry that nobody knows until everything is read again.
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from broker.cluster.new_partitions import place_partitions
+from broker.cluster.new_partitions import Assignments, place_partitions
 from broker.errors import Refuse
 from broker.groups.placement import OFFSETS_TOPIC
 from broker.services import Services
-from logstore.errors import LogstoreError
-from logstore.log.log import Log
+from logstore.errors import LogstoreError, Retryable
+from logstore.log.log import Log, NotAlive
 from logstore.log.topics import TopicExists, check_topic_name
 from logstore.perform import outcome_of
 from logstore.wire.errors import ErrorCode
@@ -23,6 +23,9 @@ T = TypeVar("T")
 
 AUTO_CREATED_AT_ONCE_MAX = 200
 """Topics on their way because clients asked for them; for others they have to ask again."""
+
+PLACEMENTS_MAX = 3
+"""A broker that dies is noticed within seconds: a second placement knows of it."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +65,26 @@ def check_same_length(assignments: Iterable[Sequence[int]]) -> None:
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "every partition must be assigned the same number of replicas",
         )
+
+
+async def make_placed(
+    make: Callable[[Assignments], Awaitable[T]],
+    assignments: Assignments,
+    again: Callable[[], Assignments] | None,
+) -> T:
+    """`make` with `assignments`, and with those of `again` where a chosen broker died meanwhile.
+
+    `again` is None where the client chose the brokers: then raises `NotAlive`. Else raises
+    `Retryable` after a few attempts, since it is not the request that is wrong.
+    """
+    for _ in range(PLACEMENTS_MAX):
+        try:
+            return await make(assignments)
+        except NotAlive:
+            if again is None:
+                raise
+        assignments = again()
+    raise Retryable("brokers die while partitions are placed on them; try again")
 
 
 async def begin_and_wait(

@@ -8,12 +8,13 @@ Not done: quotas on changes.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 
 from broker.authorizer import Kind, Operation
 from broker.call import Call
 from broker.cluster.new_partitions import Assignments, hosts, place_partitions
-from broker.creation import begin_and_wait, check_assignment, check_same_length
+from broker.creation import begin_and_wait, check_assignment, check_same_length, make_placed
 from broker.errors import Refuse, code_of
 from broker.services import Services
 from logstore.errors import LogstoreError
@@ -48,7 +49,13 @@ async def _create_all(broker: Services, call: Call, request: CreatePartitionsReq
             assignments = _assignments(broker, topic, asked)
             if not request.validate_only:
                 left_s = max(0.0, deadline - broker.loop.time())
-                await _create(broker, topic, asked.count, assignments, left_s)
+                new = asked.count - topic.partition_count
+                again = partial(place_partitions, broker.log, new, topic.replicas)
+                is_given = asked.assignments is not None
+                work = _grow(broker, topic, asked.count, assignments, None if is_given else again)
+                outcome = await begin_and_wait(broker, work, left_s)
+                if isinstance(outcome, LogstoreError):
+                    raise outcome
         except LogstoreError as error:
             result.error_code, result.error_message = code_of(error), str(error)
     call.answer(CreatePartitionsResponse(0, list(results.values())))
@@ -94,14 +101,14 @@ def _assigned(
     return assignments
 
 
-async def _create(
-    broker: Services, topic: Topic, count: int, assignments: Assignments, left_s: float
+async def _grow(
+    broker: Services,
+    topic: Topic,
+    count: int,
+    assignments: Assignments,
+    again: Callable[[], Assignments] | None,
 ) -> None:
-    async def grow() -> None:
-        if topic.partition_count != count - len(assignments):
-            raise BadPartitionCount(f"topic has grown meanwhile: name={topic.name}")
-        await broker.log.create_partitions(topic.name, count, assignments)
-
-    outcome = await begin_and_wait(broker, grow(), left_s)
-    if isinstance(outcome, LogstoreError):
-        raise outcome
+    if topic.partition_count != count - len(assignments):
+        raise BadPartitionCount(f"topic has grown meanwhile: name={topic.name}")
+    make = partial(broker.log.create_partitions, topic.name, count)
+    await make_placed(make, assignments, again)

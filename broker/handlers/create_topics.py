@@ -16,7 +16,13 @@ from typing import NamedTuple
 from broker.authorizer import CLUSTER, Kind, Operation
 from broker.call import Call
 from broker.cluster.new_partitions import Assignments, hosts, place_partitions
-from broker.creation import begin_and_wait, check_assignment, check_new_name, check_same_length
+from broker.creation import (
+    begin_and_wait,
+    check_assignment,
+    check_new_name,
+    check_same_length,
+    make_placed,
+)
 from broker.errors import Refuse, code_of
 from broker.services import Services
 from broker.shown_configs import show_topic_configs
@@ -81,12 +87,14 @@ async def _create(
     configs = _configs(asked)
     result = CreatableTopicResult(name, configs=[])
     if not request.validate_only:
-        work = broker.log.create_topic(
-            name,
-            partitions,
-            configs,
-            replicas=layout.replicas,
-            assignments=layout.assignments,
+        work = make_placed(
+            lambda assignments: broker.log.create_topic(
+                name, partitions, configs, replicas=layout.replicas, assignments=assignments
+            ),
+            layout.assignments,
+            None
+            if asked.assignments
+            else partial(place_partitions, broker.log, partitions, layout.replicas),
         )
         topic = await begin_and_wait(broker, work, left_s)
         if isinstance(topic, LogstoreError):
