@@ -23,9 +23,6 @@ from logstore.config.broker import BrokerSettings
 from logstore.errors import LogstoreError
 from logstore.log.log import Log, Topic
 
-COLD_TIMEOUT_S = 30.0
-"""Longest that slow work may take; clients give up about then."""
-
 CHANGES_MAX = 32
 """Requests that change topics at once."""
 

@@ -63,10 +63,6 @@ class Call:
         self.held: Held | None = None
 
     @property
-    def is_answered(self) -> bool:
-        return self.buffers is not None
-
-    @property
     def principal(self) -> str:
         return self.connection.principal
 

@@ -174,12 +174,6 @@ def get(key: str) -> Steps[bytes]:
     return data
 
 
-def get_range(key: str, start: int, length: int) -> Steps[bytes]:
-    """Bytes [start, start + length) of an object, as steps, for `Together`."""
-    data: bytes = yield GetRange(key, start, length)
-    return data
-
-
 def believed_ms() -> Steps[int]:
     """The time to judge by how old something is, as steps."""
     now_ms: int = yield BelievedMs()

@@ -77,10 +77,6 @@ class Progress:
         self._left_out: set[bytes] = set()
         self._pace = Pace(options.offsets_min, options.trigger_delay_s)
 
-    @property
-    def survey(self) -> Survey:
-        return self._survey
-
     def batch(self) -> Plan:
         """Everything between where the options start and where they end."""
         return self._looking_again(self._batch, self._look(known={}))

@@ -125,7 +125,7 @@ class Decoders:
             helper = "decode_compact_string_array" if field.compact else "decode_string_array"
             return [f"{target}, at = {helper}({_ARGUMENTS}, {count})"]
         if field.kind == "16s":
-            return [f"{target}, at = decode_uuid_array({_ARGUMENTS}, {count})"]
+            raise ValueError("arrays of uuids are not supported")  # no message has one
         fixed = self._functions.fixed(field.kind)
         return [f"{target}, at = decode_fixed_array({_ARGUMENTS}, {count}, {fixed})"]
 

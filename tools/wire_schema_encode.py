@@ -86,7 +86,7 @@ class Encoders:
             compact = "compact_" if field.compact else ""
             call = f"{run.out} += encode_{compact}string_array(v)"
         elif field.kind == "16s":
-            call = f"{run.out} += encode_uuid_array(v)"
+            raise ValueError("arrays of uuids are not supported")  # no message has one
         else:
             call = f"{run.out} += encode_fixed_array(v, {self._functions.fixed(field.kind)})"
         run.lines += ["if v:", f"    {call}"]

@@ -24,8 +24,6 @@ class GroupLimits:
     """Metadata and assignments of one group's members: they are written as one record."""
     memory_bytes_max: int = 256 * MiB
     """For all groups of one broker, about."""
-    metadata_bytes_max: int = 4096
-    """Of one committed offset."""
     retention_ms: int = 7 * 24 * 3_600_000
 
     def has_room(self, used_bytes: int, growth_bytes: int, *, is_known: bool) -> bool:

@@ -27,7 +27,6 @@ EARLIEST, LATEST = -2, -1
 CONSUMER = -1
 """Replica id of whoever is no broker."""
 
-CONNECT_TIMEOUT_S = 5.0
 CALL_TIMEOUT_S = 35.0
 DEADLINE_S = 30.0
 AGAIN_S = 0.1

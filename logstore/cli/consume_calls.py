@@ -7,7 +7,7 @@ from logstore.cli.cluster_calls import EARLIEST, LATEST, Cluster, Moved, check
 from logstore.cli.group_calls import commit_offsets, fetch_offsets, offsets_at
 from logstore.cli.offset_reset import Target, choose
 from logstore.errors import Invalid
-from logstore.records.batch import check_crc, read_header
+from logstore.records.batch import split_batches
 from logstore.records.decode import decode_records
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -112,13 +112,10 @@ class Consumer:
             return ()  # the next poll looks for the leader again
 
     def _records(self, answer: Any) -> Iterator[Consumed]:
-        number, data, at = answer.partition_index, memoryview(_joined(answer.records)), 0
-        while at < len(data):
-            header = read_header(data, at, len(data) - at)
+        number, data = answer.partition_index, memoryview(_joined(answer.records))
+        for at, header in split_batches(data):
             batch = data[at : at + header.size_bytes]
-            at += header.size_bytes
             if not header.is_control:
-                check_crc(batch, 0, header)
                 for record in decode_records(batch, max_bytes=DECODED_BYTES_MAX):
                     offset = header.base_offset + record.offset_delta
                     if offset >= self.next[number]:

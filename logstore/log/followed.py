@@ -29,11 +29,6 @@ class FollowedChain(Protocol):
     @property
     def is_entered(self) -> bool: ...
 
-    @property
-    def is_at_tail(self) -> bool:
-        """Whether all there was a moment ago is known here."""
-        ...
-
     def stretch(self, key: StretchKey) -> Stretch | None: ...
 
 
@@ -114,11 +109,6 @@ class Followed:
     def is_ready(self) -> bool:
         """Whether it knows where the partition ends, so that it can be read here."""
         return self._chain.is_entered and self._chain.error is None
-
-    @property
-    def is_caught_up(self) -> bool:
-        """In the in-sync set, as this broker computes it for itself."""
-        return self.is_ready and self._chain.is_at_tail
 
     # Reading
 

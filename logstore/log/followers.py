@@ -248,6 +248,7 @@ class _Chain:
 
     @property
     def is_at_tail(self) -> bool:
+        """Whether every segment of a moment ago has been read here."""
         seen_s = self._tail_seen_s
         return self.follower.is_sealed or self.performer.clock.monotonic_s() - seen_s < CAUGHT_UP_S
 

@@ -100,10 +100,6 @@ class Leader:
         """Begin the stretch in the writer's chain, with the state it inherits."""
         self._stretch = self._writer.take(self.key, self, self.high_watermark, state)
 
-    def take_empty(self) -> None:
-        """Begin the first stretch of a new partition."""
-        self.take(PartitionState())
-
     def follow_row(self, row: PartitionRow) -> None:
         """The row of this leadership was changed."""
         self.row = row

@@ -138,10 +138,6 @@ class BatchHeader(NamedTuple):
         return self.attributes & CONTROL_BIT != 0
 
     @property
-    def is_idempotent(self) -> bool:
-        return self.producer_id >= 0
-
-    @property
     def last_sequence(self) -> int:
         """Sequence of the last record, -1 if the batch has no sequence."""
         if self.base_sequence < 0:

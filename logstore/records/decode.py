@@ -34,8 +34,8 @@ _HEADER_BYTES_MIN = 2  # a name's length and a value's
 def decode_records(batch: Buffer, *, max_bytes: int) -> list[Record]:
     """Records of the one whole batch in `batch`; keys and values are `bytes`, copied out.
 
-    Does not check the CRC. Control records are decoded like any other (`records.markers` reads
-    them), batches with gaps or without records too. `max_bytes` bounds the decompressed payload.
+    Does not check the CRC. Control records are decoded like any other, batches with gaps or without
+    records too. `max_bytes` bounds the decompressed payload.
     Raises `CorruptBatch`; the position of a BAD_RECORD counts from the start of the payload.
     """
     header = read_header(batch, 0, len(batch))

@@ -15,7 +15,6 @@ class _Question(IntEnum):
 
     FIRST_AT_OR_AFTER = 0
     LATEST = 1
-    NULL_KEY = 2
 
 
 def first_record_at_or_after(
@@ -47,11 +46,6 @@ def record_with_max_timestamp(
     return _look_up(batch, _Question.LATEST, 0, max_bytes)
 
 
-def has_null_key(batch: Buffer, *, max_bytes: int = LOOKUP_BYTES_MAX) -> bool:
-    """Whether a compacted topic must refuse the batch."""
-    return _look_up(batch, _Question.NULL_KEY, 0, max_bytes) is not None
-
-
 def _look_up(
     batch: Buffer, question: _Question, timestamp: int, max_bytes: int
 ) -> tuple[int, int] | None:
@@ -71,8 +65,6 @@ def _look_up(
             records = [record for record in records if record.timestamp >= timestamp]
         case _Question.LATEST:
             records.sort(key=lambda record: -record.timestamp)
-        case _Question.NULL_KEY:
-            records = [record for record in records if record.key is None]
     if not records:
         return None
     return header.base_offset + records[0].offset_delta, records[0].timestamp

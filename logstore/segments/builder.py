@@ -100,10 +100,6 @@ class ArenaPool:
         self._size_bytes = size_bytes
         self._retired: deque[Arena] = deque(maxlen=held_max)
 
-    @property
-    def retired_count(self) -> int:
-        return len(self._retired)
-
     def take(self, size_bytes: int) -> Arena:
         """An empty arena of at least `size_bytes`."""
         if size_bytes > self._size_bytes:

@@ -152,19 +152,6 @@ def encode_fixed_array(values: Sequence[int], fixed: Struct) -> bytes:
     return pack(f">{len(values)}{fixed.format[1:]}", *values)
 
 
-def decode_uuid_array(
-    buf: Readable, at: int, end: int, count_max: int, count: int
-) -> tuple[list[bytes], int]:
-    stop = _array_end(at, end, count_max, count, 16)
-    return [bytes(buf[i : i + 16]) for i in range(at, stop, 16)], stop
-
-
-def encode_uuid_array(values: Sequence[bytes]) -> bytes:
-    if any(len(value) != 16 for value in values):
-        raise ValueError("a uuid is 16 bytes")
-    return b"".join(values)
-
-
 def decode_string_array(
     buf: Readable, at: int, end: int, count_max: int, count: int
 ) -> tuple[list[str], int]:

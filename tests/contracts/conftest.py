@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 import pytest
 
 from logstore.clock import SystemClock
-from logstore.objects.caching import CachingBlockingStore, CachingStore, RangeCache
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.fault_draws import Faults, StoreFaults
 from logstore.objects.faulty import FaultyBlockingStore, FaultyStore
@@ -227,10 +226,6 @@ OBJECT_STORES: dict[str, Callable[[Path], AbstractContextManager[BlockingObjectS
     ),
     "metered-memory": lambda _: _on_loop(MeteredStore(MemoryStore(_memory()), StoreCounts())),
     "metered-memory-blocking": lambda _: _blocking(MeteredBlockingStore(_memory(), StoreCounts())),
-    "caching-memory": lambda _: _on_loop(CachingStore(MemoryStore(_memory()), RangeCache(1 << 20))),
-    "caching-memory-blocking": lambda _: _blocking(
-        CachingBlockingStore(_memory(), RangeCache(1 << 20))
-    ),
     "hedging-memory": lambda _: _on_loop(
         HedgingStore(MemoryStore(_memory()), HedgePolicy(HedgeSettings()), SystemClock())
     ),

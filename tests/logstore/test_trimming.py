@@ -15,7 +15,7 @@ from logstore.chains.walk import Front
 from logstore.chains.writer import ChainLimits
 from logstore.errors import Corrupt, NotFound, Refused, Retryable
 from logstore.index.lookup import IndexCache
-from logstore.index.partition import ChainCheckpoints, locate_offset, locate_time
+from logstore.index.partition import ChainCheckpoints, locate_offset
 from logstore.index.rows import row_at
 from logstore.log.log import Log, LogSettings
 from logstore.log.topic_record import TOPICS, TopicRecord
@@ -41,6 +41,7 @@ from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from logstore.trimming import Trimmed, Trimmer, every, only, sealed
+from tests.logstore.index.times import locate_time
 from tests.logstore.raised import raised_to
 from tests.logstore.written import WrittenLog, read_pieces
 

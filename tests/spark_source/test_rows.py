@@ -17,13 +17,13 @@ from logstore.records.batch import CODECS, HEADER_BYTES, Codec
 from logstore.records.compression import compress
 from logstore.records.crc32c import crc32c
 from logstore.records.encode import encode_batch, records_of
-from logstore.records.markers import encode_marker
 from logstore.records.record import Record
 from logstore.wiring import open_objects
 from spark_source.options import Mode, parse_options
 from spark_source.progress import Progress
 from spark_source.schema import KAFKA_COLUMNS
 from tests.spark_source.log_on_disk import LogOnDisk
+from tests.transaction_markers import encode_marker
 
 TIME_MS = 1_700_000_000_123
 

@@ -38,9 +38,6 @@ class Wrong:
     def wrong_look_up(self, *arguments: object) -> tuple[bool, int, int]:
         return True, 0, 0
 
-    def wrong_partitions_of(self, keys: object, count: int, partitions: int, out: object) -> None:
-        """Leaves `out` as it is."""
-
     def wrong_encode_rows(self, *arguments: object) -> tuple[bytes, int, int]:
         batch, following, offset = self._codec.encode_rows(*arguments)  # type: ignore[arg-type]
         return batch[:-1] + b"?", following, offset
@@ -65,7 +62,7 @@ def test_the_twins_agree_on_what_hypothesis_invents(
     attack(rng, codec)
 
 
-@pytest.mark.parametrize("name", ["look_up", "partitions_of", "encode_rows"])
+@pytest.mark.parametrize("name", ["look_up", "encode_rows"])
 def test_a_codec_that_is_wrong_is_noticed(codec: native.Codec, name: str) -> None:
     with pytest.raises(Disagreement):
         played(Wrong(codec, name), range(150))  # type: ignore[arg-type]

@@ -21,10 +21,8 @@ from logstore.records.arrow_encode import encode_from_arrow
 from logstore.records.arrow_schema import arrow_schema
 from logstore.records.lookup import (
     first_record_at_or_after,
-    has_null_key,
     record_with_max_timestamp,
 )
-from logstore.records.murmur2 import partitions_for_keys
 from tools.fuzz.inputs import INT64_MAX, NOW_MS, damaged, some_batches
 
 _ENCODED = ("offset", "timestamp_ms", "key", "value", "headers")
@@ -90,7 +88,6 @@ def _compare_lookups(rng: random.Random, codec: native.Codec, batch: bytes) -> N
     for look_up in (
         lambda: (True, first_record_at_or_after(data, timestamp, max_bytes=limit)),
         lambda: (True, record_with_max_timestamp(data, max_bytes=limit)),
-        lambda: (True, has_null_key(data, max_bytes=limit)),
     ):
         _both(codec, look_up, batch.hex())
 
@@ -142,8 +139,6 @@ def _compare_encoding(rng: random.Random, codec: native.Codec, table: pa.Table) 
         rows = rows.drop_columns(["offset"])
         options["base_offset"] = rng.choice([0, 2**40])
     _both(codec, lambda: list(encode_from_arrow(rows, **options)), (rows.to_pylist(), options))
-    keys = rows.column("key")
-    _both(codec, lambda: partitions_for_keys(keys, 1 + len(keys)), keys.to_pylist())
 
 
 def _parse(rng: random.Random, codec: native.Codec, batch: memoryview) -> None:
@@ -231,8 +226,6 @@ def _abuse_columns(rng: random.Random, codec: native.Codec) -> None:
     columns = (rng.choice([None, fixed()]), fixed(), *(binary() for _ in range(5)))
     rows = rng.randrange(12)
     _survive(lambda: codec.encode_rows(0, rows, 61 + rng.randrange(99), 0, 0, False, columns))
-    out = exactly(bytes(4 * rng.randrange(1, 12)))
-    _survive(lambda: codec.partitions_of(columns[2], rows, 7, out))
 
 
 def _survive(call: Callable[[], object]) -> None:

@@ -81,7 +81,6 @@ class Codec(Protocol):
     def look_up(
         self, batch: Bytes, payload: Bytes, question: int, timestamp: int, /
     ) -> tuple[bool, int, int]: ...
-    def partitions_of(self, keys: Column, count: int, partitions: int, out: Bytes, /) -> None: ...
 
 
 def _chosen() -> Codec | None:

@@ -79,11 +79,10 @@ enum verdict {
 
 extern PyType_Spec decoder_spec;
 
-/* encoder.c, lookup.c, murmur2.c */
+/* encoder.c, lookup.c */
 
 PyObject *py_encode_rows(PyObject *module, PyObject *arguments);
 PyObject *py_look_up(PyObject *module, PyObject *arguments);
-PyObject *py_partitions_of(PyObject *module, PyObject *arguments);
 
 /* memory that Python lends: a column of an Arrow array, as (start, validity, ends, data) */
 

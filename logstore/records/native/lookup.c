@@ -1,7 +1,7 @@
-/* One question to the records of one batch, as a broker asks it: by time, or for a null key. */
+/* One question to the records of one batch, as a broker asks it: by time. */
 #include "record.h"
 
-enum question { FIRST_AT_OR_AFTER, LATEST, NULL_KEY, QUESTION_COUNT };
+enum question { FIRST_AT_OR_AFTER, LATEST, QUESTION_COUNT };
 
 typedef struct {
     int64_t offset, timestamp;
@@ -18,9 +18,8 @@ static int search(const BatchHeader *header, const Py_buffer *payload, enum ques
     while (cursor.records_left) {
         if (next_record(&cursor, &row) != OK)
             return ODD;
-        int is_it = question == NULL_KEY  ? !found->is_found && row.key_bytes == IS_NULL
-                    : question == LATEST ? !found->is_found || row.timestamp > found->timestamp
-                                         : !found->is_found && row.timestamp >= timestamp;
+        int is_it = question == LATEST ? !found->is_found || row.timestamp > found->timestamp
+                                       : !found->is_found && row.timestamp >= timestamp;
         if (is_it)
             *found = (Found){row.offset, row.timestamp, 1};
     }

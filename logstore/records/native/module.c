@@ -8,7 +8,6 @@ static PyMethodDef functions[] = {
     {"crc32c_ways", py_crc32c_ways, METH_NOARGS, NULL},
     {"encode_rows", py_encode_rows, METH_VARARGS, NULL},
     {"look_up", py_look_up, METH_VARARGS, NULL},
-    {"partitions_of", py_partitions_of, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -12,9 +12,7 @@ from logstore.errors import Corrupt
 from logstore.index.lookup import READ_BYTES, IndexCache
 from logstore.index.partition import (
     ChainCheckpoints,
-    locate_max_timestamp,
     locate_offset,
-    locate_time,
     stretch_of,
 )
 from logstore.index.rows import ROW, row_at
@@ -26,6 +24,7 @@ from logstore.rows import StretchRef
 from logstore.steps import GetRange
 from logstore.testing.scripted import drive
 from logstore.testing.virtual_loop import EPOCH_MS, run
+from tests.logstore.index.times import locate_max_timestamp, locate_time
 from tests.logstore.written import WrittenLog
 
 # Lives of a broker; each: batches of (record count, timestamp), and whether it ends well.

@@ -13,11 +13,11 @@ from logstore.errors import Invalid
 from logstore.records.arrow import KAFKA_COLUMNS, arrow_schema, decode_to_arrow
 from logstore.records.batch import CorruptBatch
 from logstore.records.encode import encode_batch
-from logstore.records.markers import encode_marker
 from logstore.records.record import Record
 from logstore.records.varint import encode_varint
 from tests.logstore.records.strategies import NOW_MS
 from tests.logstore.records.test_decode import DAMAGED, batch_of
+from tests.transaction_markers import encode_marker
 
 pytestmark = pytest.mark.usefixtures("twin")
 

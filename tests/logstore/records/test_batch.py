@@ -56,7 +56,6 @@ def test_a_whole_batch_is_read_wherever_it_lies() -> None:
     assert (header.leader_epoch, header.record_count) == (4, 3)
     assert (header.base_timestamp, header.max_timestamp) == (NOW_MS, NOW_MS + 2)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 1, 5)
-    assert header.is_idempotent
     assert header.last_sequence == 7
     assert header.size_bytes == len(batch)
     assert header.compression == "none"
@@ -235,7 +234,7 @@ def test_any_bytes_give_a_header_or_a_declared_error(data: bytes) -> None:
 def test_checking_a_batch_needs_no_arrow() -> None:
     code = (
         "import sys, logstore.records.batch, logstore.records.encode, logstore.records.decode\n"
-        "import logstore.records.arrow, logstore.records.lookup, logstore.records.markers\n"
+        "import logstore.records.arrow, logstore.records.lookup\n"
         "from logstore.records.record import Record\n"
         "logstore.records.encode.encode_batch([Record(0, 0, b'k', b'v')])\n"
         "assert not {'pyarrow', 'numpy'} & set(sys.modules)"

@@ -1,14 +1,11 @@
 """Times and keys of one batch are found as Kafka finds them."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from logstore.records.batch import CorruptBatch
 from logstore.records.encode import encode_batch
 from logstore.records.lookup import (
     first_record_at_or_after,
-    has_null_key,
     record_with_max_timestamp,
 )
 from logstore.records.record import Record
@@ -64,18 +61,10 @@ def test_an_empty_batch_has_no_records_to_find() -> None:
 
     assert first_record_at_or_after(batch, -1) is None
     assert record_with_max_timestamp(batch) is None
-    assert not has_null_key(batch)
-
-
-@given(st.lists(st.none() | st.binary(max_size=3), min_size=1, max_size=9))
-def test_a_missing_key_is_noticed_and_an_empty_one_is_a_key(keys: list[bytes | None]) -> None:
-    batch = encode_batch([Record(i, 0, key, b"v") for i, key in enumerate(keys)])
-
-    assert has_null_key(batch) == (None in keys)
 
 
 def test_a_bomb_is_not_looked_into() -> None:
     batch = encode_batch([Record(0, 0, None, bytes(100_000))], compression="gzip")
 
     with pytest.raises(CorruptBatch, match="too large"):
-        has_null_key(batch, max_bytes=1000)
+        record_with_max_timestamp(batch, max_bytes=1000)
