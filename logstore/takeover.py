@@ -14,20 +14,23 @@ from dataclasses import dataclass
 
 from logstore.chains.checkpoint import encode_in_slices, forget_expired
 from logstore.chains.keys import checkpoint_key
-from logstore.chains.opening import OLD_REGISTRY
 from logstore.chains.put import create_parts_settled
 from logstore.chains.replay import ChainState, StretchKey
 from logstore.chains.seal import SealedChain, mark_sealed, read_chain_row, seal_chain
 from logstore.chains.state import PartitionState
 from logstore.chains.walk import read_chain_at
-from logstore.disposal import Fate, fate_of
-from logstore.errors import ConditionFailed, LogstoreError, Refused
+from logstore.errors import ConditionFailed, LogstoreError
 from logstore.inheritance import Chains, Known, newest_stretch
 from logstore.leadership import change_leader
 from logstore.metadata import read_partition_rows, read_topics_by_id
-from logstore.rows import ChainStatus, PartitionRow, TopicRow
+from logstore.old_registry import (
+    PartitionRows,
+    TopicRows,
+    check_not_older,
+    leaderships_above,
+)
+from logstore.rows import ChainStatus, PartitionRow
 from logstore.steps import Steps, Together, sliced
-from logstore.witnesses import read_deletions
 
 __all__ = ["Heir", "HeirOf", "Inheritance", "Known", "PartlyTaken", "take_over"]
 
@@ -42,8 +45,6 @@ class Heir:
     chain: int
 
 
-_Rows = dict[tuple[bytes, int], PartitionRow]
-_TopicRows = dict[bytes, tuple[str, TopicRow]]
 HeirOf = Callable[[bytes, int, PartitionRow], Heir]
 """Topic id, partition and its row → its next leader, which should be alive."""
 
@@ -85,8 +86,8 @@ def take_over(
     # Rows are read while the chain is sealed: whoever waits for a leader waits for both. A row that
     # changes meanwhile fails its terms, and one that names the chain only then is taken next time.
     sealed: SealedChain | LogstoreError
-    rows: _Rows | LogstoreError
-    topics: _TopicRows | LogstoreError
+    rows: PartitionRows | LogstoreError
+    topics: TopicRows | LogstoreError
     sealed, rows, topics = yield Together(
         [_sealed(cluster_id, epoch, sealer, known(epoch)), _read_rows(), read_topics_by_id()]
     )
@@ -96,9 +97,10 @@ def take_over(
         raise rows
     if isinstance(topics, LogstoreError):
         raise topics
-    if _find_above(sealed.state, rows, topics):
+    led = {epoch: sealed.state.stretches.keys()}
+    if leaderships_above(led, rows, topics):
         rows = yield from _read_rows()
-        yield from _check_not_older(sealed.state, rows)
+        yield from check_not_older(led, rows)
     chains = Chains(cluster_id, sealer, known)
     chains.give(epoch, sealed.state)
     takes: list[Steps[Inheritance | None]] = []
@@ -122,7 +124,7 @@ def take_over(
     return taken
 
 
-def _read_rows() -> Steps[_Rows]:
+def _read_rows() -> Steps[PartitionRows]:
     return dict((yield from read_partition_rows()))
 
 
@@ -133,43 +135,6 @@ def _sealed(
     if row.status is ChainStatus.SEALED:
         return SealedChain((yield from read_chain_at(cluster_id, epoch, row.seal)))
     return (yield from seal_chain(cluster_id, epoch, sealer, known))
-
-
-def _find_above(chain: ChainState, rows: _Rows, topics: _TopicRows) -> dict[bytes, StretchKey]:
-    """By topic, a committed take entry of this chain that is above its partition's row, or whose
-    topic has no row.
-    """
-    above: dict[bytes, StretchKey] = {}
-    for key in chain.stretches:
-        row = rows.get((key.topic_id, key.partition))
-        if row is None or _is_above(key, chain.epoch, row) or key.topic_id not in topics:
-            above[key.topic_id] = key
-    return above
-
-
-def _check_not_older(chain: ChainState, rows: _Rows) -> Steps[None]:
-    """No committed take entry of this chain may be above its partition's row, read after it.
-
-    Unless its topic is deleted: its row says so, or a record does once that row is gone.
-    """
-    topics: _TopicRows = yield from read_topics_by_id()
-    above = _find_above(chain, rows, topics)
-    deletions = yield from read_deletions(above.keys() - topics.keys())
-    for topic_id, found in above.items():
-        name, row = topics.get(topic_id, (topic_id.hex(), None))
-        fate = fate_of(row, deletion_recorded=topic_id in deletions)
-        if fate in (Fate.LIVE, Fate.UNKNOWN):
-            raise Refused(
-                f"chain {chain.epoch} has led partition {found.partition} of topic {name} as "
-                f"leader epoch {found.leader_epoch}, which the registry does not know: "
-                f"{OLD_REGISTRY}"
-            )
-
-
-def _is_above(key: StretchKey, epoch: int, row: PartitionRow) -> bool:
-    if key.leader_epoch == row.leader_epoch:
-        return row.chain != epoch
-    return key.leader_epoch > row.leader_epoch
 
 
 @dataclass(frozen=True, slots=True)

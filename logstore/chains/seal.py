@@ -59,29 +59,47 @@ def seal_chain(
     """`known` is the chain as far as it was followed here; it is read on."""
     yield from _fence(epoch)
     for _ in range(ROUNDS_MAX):
-        row = yield from read_chain_row(epoch)
-        try:
-            chain = yield from enter_chain(cluster_id, epoch, row.checkpoint, known)
-            is_cut_short = yield from _is_cut_short(chain)
-        except (MissingCheckpoint, MissingPiece):
-            if (yield from read_chain_row(epoch)).checkpoint > row.checkpoint:
-                known = None
-                continue  # trimmed while it was read
-            raise
+        chain = yield from read_to_end(cluster_id, epoch, known)
         known = None
-        if is_cut_short:
-            now = yield from read_chain_row(epoch)
-            if now.checkpoint > row.checkpoint:
-                continue  # trimmed while we read it
-            raise Refused(
-                f"chain {epoch} has a checkpoint above all segments that can be found, which its "
-                f"row does not name: seq={chain.next_seq}; {OLD_REGISTRY}"
-            )
         yield from seal_at_end(chain, sealer)
         row = yield from read_chain_row(epoch)
         if chain.next_seq >= row.trim:
             return SealedChain(chain)
     raise Corrupt(f"the trim point of a fenced chain keeps moving: epoch={epoch}")
+
+
+def read_to_end(
+    cluster_id: bytes, epoch: int, known: ChainState | None = None
+) -> Steps[ChainState]:
+    """The chain up to its seal or its first free seq; `known` is a prefix of it, read on.
+
+    Raises `Refused` when the chain was trimmed beyond what its row says: the registry is older.
+    """
+    for _ in range(ROUNDS_MAX):
+        row = yield from read_chain_row(epoch)
+        try:
+            chain = yield from enter_chain(cluster_id, epoch, row.checkpoint, known)
+            is_cut_short = yield from _is_cut_short(chain)
+        except (MissingCheckpoint, MissingPiece) as missing:
+            if (yield from read_chain_row(epoch)).checkpoint > row.checkpoint:
+                known = None
+                continue  # trimmed while it was read
+            keys = yield from list_patiently(checkpoints_prefix(epoch))
+            if not any(seq_of(key) > row.checkpoint for key in keys):
+                raise  # lost
+            raise Refused(
+                f"chain {epoch} was trimmed to a checkpoint that its row does not name: {missing}; "
+                f"{OLD_REGISTRY}"
+            ) from missing
+        known = None
+        if not is_cut_short:
+            return chain
+        if (yield from read_chain_row(epoch)).checkpoint <= row.checkpoint:
+            raise Refused(
+                f"chain {epoch} has a checkpoint above all segments that can be found, which its "
+                f"row does not name: seq={chain.next_seq}; {OLD_REGISTRY}"
+            )
+    raise Corrupt(f"the trim point of a chain keeps moving: epoch={epoch}")
 
 
 def mark_sealed(epoch: int, seal: int) -> Steps[None]:

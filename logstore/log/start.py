@@ -1,13 +1,14 @@
 """What a broker does before it serves: safety rule 3, and the takeover of its own predecessors.
 
-    watch the predecessor → open a chain → broker row → take over every chain of this broker id that
-    is not sealed → read topics and partitions
+    watch the predecessor → open a chain → broker row → compare the registry with the log → take
+    over every chain of this broker id that is not sealed → read topics and partitions
 
-A live twin is refused. Every step may be repeated by the next start, wherever this one dies. Where
-no other broker is known it also clears away what died half done, and takes over whatever there is;
-else that is the controller's work. A predecessor that was only stopped may go on in the midst of it
-and create a topic in a chain that is sealed by then; hence the rounds, until every partition of
-every live topic is inherited.
+A live twin is refused. A registry older than the log is refused before any partition's row changes:
+however many brokers start at once, each compares by itself (`logstore.old_registry`). Every step
+may be repeated by the next start, wherever this one dies. Where no other broker is known it also
+clears away what died half done, and takes over whatever there is; else that is the controller's
+work. A predecessor that was only stopped may go on in the midst of it and create a topic in a chain
+that is sealed by then; hence the rounds, until every partition of every live topic is inherited.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from logstore.errors import ConditionFailed, Refused
 from logstore.log.topics import UnknownTopic, delete_partition_rows, delete_topic, forget_deleted
 from logstore.log.view import News, read_everything
 from logstore.metadata import read_partition_row, read_partition_rows, read_topics
+from logstore.old_registry import compare_with_log
 from logstore.registry.store import Condition, RowAbsent, Term
 from logstore.rows import (
     BROKER,
@@ -34,7 +36,7 @@ from logstore.rows import (
     partition_sk,
 )
 from logstore.steps import DeleteRow, GetRow, PutRow, QueryRows, Steps, Wait
-from logstore.takeover import Heir, Inheritance, PartlyTaken, take_over
+from logstore.takeover import Heir, Inheritance, Known, PartlyTaken, take_over
 from logstore.witnesses import judge_half_done
 
 LEASE_S = 3.0
@@ -91,10 +93,14 @@ def finish(cluster_id: bytes, me: Self, begun: Begun) -> Steps[Started]:
     opened = begun.opened
     inherited: Inherited = {}
     heir = Heir(me.broker, opened.epoch)
-    if (yield from _is_alone(me.broker)):
-        yield from _inherit_everything(cluster_id, heir, inherited)
+    is_alone = yield from _is_alone(me.broker)
+    read = yield from compare_with_log(
+        cluster_id, opened.epoch, lambda row: is_alone or row.broker == me.broker
+    )
+    if is_alone:
+        yield from _inherit_everything(cluster_id, heir, inherited, read.get)
     else:
-        yield from _take_over_all(cluster_id, heir, inherited, is_alone=False)
+        yield from _take_over_all(cluster_id, heir, inherited, read.get, is_alone=False)
     news = yield from read_everything()
     return Started(me.broker, opened, list(inherited.values()), news)
 
@@ -157,10 +163,12 @@ def _started_twice(broker: int) -> Refused:
     )
 
 
-def _inherit_everything(cluster_id: bytes, heir: Heir, inherited: Inherited) -> Steps[None]:
+def _inherit_everything(
+    cluster_id: bytes, heir: Heir, inherited: Inherited, known: Known
+) -> Steps[None]:
     """Take over until `inherited` has every partition of every live topic."""
     for _ in range(ROUNDS_MAX):
-        yield from _take_over_all(cluster_id, heir, inherited, is_alone=True)
+        yield from _take_over_all(cluster_id, heir, inherited, known, is_alone=True)
         topics = yield from _clear_away(cluster_id, inherited)
         if (yield from _settle(cluster_id, topics, inherited)):
             yield from forget_deleted()
@@ -169,11 +177,11 @@ def _inherit_everything(cluster_id: bytes, heir: Heir, inherited: Inherited) -> 
 
 
 def _take_over_all(
-    cluster_id: bytes, heir: Heir, inherited: Inherited, *, is_alone: bool
+    cluster_id: bytes, heir: Heir, inherited: Inherited, known: Known, *, is_alone: bool
 ) -> Steps[None]:
     for epoch in (yield from _chains_to_take(heir, is_alone=is_alone)):
         try:
-            taken = yield from take_over(cluster_id, epoch, heir.broker, lambda *_: heir)
+            taken = yield from take_over(cluster_id, epoch, heir.broker, lambda *_: heir, known)
         except PartlyTaken as partly:
             raise partly.first from partly
         for one in taken:

@@ -1,4 +1,4 @@
-"""A registry that is lost, or put back from a copy of any age; then `logstore restore`.
+"""A registry that is lost, or put back from a copy of any age, or half; then `logstore restore`.
 
 Before it is run, brokers may start, trim, and compaction may run: they may refuse, and nothing that
 anybody needs may go. After it everything that was acknowledged is there; log start may have gone
@@ -47,6 +47,9 @@ async def lose_registry(world: TierWorld) -> None:
     world.disasters += 1
     kill_everybody(world)
     copy = chance.choice([{}, chance.choice(world.copies), chance.choice(world.copies)])
+    if copy and chance.random() < 0.3:
+        copy = {place: row for place, row in copy.items() if chance.random() < 0.5}
+        world.seen["half a copy of the registry"] += 1
     world.trace(f"disaster: registry of {len(copy)} rows")
     world.seen["registry lost" if not copy else "registry put back from a copy"] += 1
     world.rows.put_back(copy)

@@ -44,6 +44,7 @@ MUST_BE_SEEN = (
     # of a registry that is lost or old
     "registry lost",
     "registry put back from a copy",
+    "half a copy of the registry",
     "refused an old registry",
     "restored",
     "restore killed",
