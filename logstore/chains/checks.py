@@ -209,14 +209,17 @@ def take_problem(
 
     Rows drop earlier stretches that have no offsets from log start on, and those that the topic's
     table holds: `held_end` is its end for the partition, read before the row. A row drops a stretch
-    a grace after the table has it, so an end that was read within a grace is high enough.
+    a grace after the table has it, so an end that was read within a grace is high enough. One that
+    holds nothing may have the number of a listed one: `logstore restore` has left it out.
     """
     named = {ref.leader_epoch: ref.chain for ref in row.stretches}
+    is_earlier = key.leader_epoch < row.leader_epoch
     if key.leader_epoch in named:
-        is_known = named[key.leader_epoch] == epoch
+        is_left_out = is_earlier and extent.end == extent.start
+        is_known = named[key.leader_epoch] == epoch or is_left_out
     else:
         has_offsets = extent.end > max(extent.start, row.log_start, held_end)
-        is_known = key.leader_epoch < row.leader_epoch and not has_offsets
+        is_known = is_earlier and not has_offsets
     if is_known:
         return None
     return Problem(

@@ -4,12 +4,13 @@ import argparse
 import random
 from typing import TYPE_CHECKING
 
-from logstore.cli.command import OK, Command
+from logstore.cli.command import OK, Command, whole_number
 from logstore.cli.output import print_facts, print_json, progress
 from logstore.cli.storage_arguments import add_url, storage_of
 from logstore.errors import Invalid
 
 if TYPE_CHECKING:
+    from logstore.restore.plan import LeftOut
     from logstore.restore.run import Restored
 
 
@@ -26,6 +27,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="names",
         metavar="ID=NAME",
         help="name of a topic whose row is lost, in place of its own or of restored-ID; repeatable",
+    )
+    parser.add_argument(
+        "--leave-out",
+        type=whole_number,
+        action="append",
+        default=[],
+        metavar="CHAIN",
+        help="where two chains hold the same leadership or offsets, do not count this one: its "
+        "records are not read any more; repeatable",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -86,6 +96,7 @@ async def _run(options: argparse.Namespace) -> "Restored":
                 dry_run=options.dry_run,
                 advance=advance,
                 names=dict(options.names),
+                chains_left_out=options.leave_out,
                 trash=None if trash is None else TrashInThreads(trash),
             )
     finally:
@@ -101,6 +112,7 @@ def _fields(done: "Restored") -> dict[str, object]:
         "removed": done.removed,
         "records": done.records,
         "lost_topics": done.lost_topics,
+        "left_out": [_shown(one) for one in done.left_out],
         "taken_back": done.taken_back,
     }
 
@@ -126,8 +138,17 @@ def _print(done: "Restored", *, dry_run: bool) -> None:
             f"\na topic whose name is lost {would}called {name} ({partitions} partitions); "
             "delete it if it had been deleted"
         )
+    for one in done.left_out:
+        print(f"\n{would}left out, as it contradicts others: {_shown(one)}")
     if not dry_run:
         print("\ndone: start the brokers")
+
+
+def _shown(one: "LeftOut") -> str:
+    return (
+        f"topic={one.topic_id.hex()} partition={one.partition} leader_epoch={one.leader_epoch} "
+        f"chain={one.chain} offsets=[{one.start}, {one.end})"
+    )
 
 
 COMMAND = Command("rebuild a registry that was lost or is older than the log", configure, run)

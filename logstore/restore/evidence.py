@@ -12,9 +12,7 @@ from logstore.chains.checks import Extent, extents_of
 from logstore.chains.keys import (
     CHAINS,
     CHECKPOINTS,
-    chain_prefix,
     checkpoint_key,
-    checkpoints_prefix,
     segment_key,
 )
 from logstore.chains.replay import ChainState, StretchKey
@@ -37,7 +35,7 @@ from logstore.log.topic_record import (
     deletion_in,
     record_place,
 )
-from logstore.restore.missing import PUT_BACK, MissingObjects
+from logstore.restore.missing import PUT_BACK, MissingObjects, prefixes_of_chain
 from logstore.rows import ChainRow, TableRow
 from logstore.segments.format import HEADER_BYTES, Header, SegmentKind, decode_header
 from logstore.steps import Steps, Together
@@ -297,10 +295,6 @@ def _trim_point(state: ChainState, listed: Listed) -> tuple[int, str]:
 
 def torn_chain(epoch: int, missing: str) -> Corrupt:
     return MissingObjects(f"{missing} of chain {epoch}; {PUT_BACK}", prefixes_of_chain(epoch))
-
-
-def prefixes_of_chain(epoch: int) -> list[str]:
-    return [chain_prefix(epoch), checkpoints_prefix(epoch)]
 
 
 def openings_missing(epochs: Sequence[int]) -> list[int]:

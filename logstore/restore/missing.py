@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from logstore.chains.keys import chain_prefix, checkpoints_prefix
 from logstore.errors import Corrupt, LogstoreError, Refused
 
 PUT_BACK = "put the files back from a copy, then run this again"
@@ -26,3 +27,7 @@ class MissingChains(Refused):
 def prefixes_of(error: LogstoreError) -> Sequence[str]:
     """Below which objects are missing; empty for any other error."""
     return error.prefixes if isinstance(error, MissingObjects | MissingChains) else ()
+
+
+def prefixes_of_chain(epoch: int) -> list[str]:
+    return [chain_prefix(epoch), checkpoints_prefix(epoch)]

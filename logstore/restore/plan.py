@@ -8,10 +8,8 @@ holds offsets, chains and tables (`disposal`).
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import NamedTuple
 
-from logstore.chains.checks import Extent
 from logstore.config.topics import TOPIC_SETTINGS
 from logstore.disposal import (
     ON_DELETE,
@@ -23,8 +21,9 @@ from logstore.disposal import (
 from logstore.errors import Corrupt
 from logstore.history.snapshot import Snapshot
 from logstore.log.topic_record import TopicRecord, deletion_in
-from logstore.restore.evidence import Evidence, prefixes_of_chain, torn_chain
-from logstore.restore.missing import MissingChains, MissingObjects
+from logstore.restore.evidence import Evidence, torn_chain
+from logstore.restore.leaderships import Lead, Settled, settle
+from logstore.restore.missing import MissingChains, prefixes_of_chain
 from logstore.restore.topics import Led, Records, plan_topics
 from logstore.rows import (
     FORMAT_LEVEL,
@@ -43,6 +42,17 @@ from logstore.rows import (
 TopicPartition = tuple[bytes, int]
 
 
+class LeftOut(NamedTuple):
+    """A leadership that does not count, since it contradicts others that do."""
+
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    chain: int
+    start: int
+    end: int
+
+
 @dataclass(slots=True)
 class Rows:
     """The rows that restore reads and writes. Topics by name, all others by their key."""
@@ -55,15 +65,7 @@ class Rows:
     """Copy rows, by topic id."""
     records: list[TopicRecord] = field(default_factory=list)
     """Of topics whose rows are planned and have none: to be written before them."""
-
-
-class Lead(NamedTuple):
-    """One stretch as its chain holds it; offsets below `gone` are deleted."""
-
-    leader_epoch: int
-    chain: int
-    extent: Extent
-    gone: int
+    left_out: list[LeftOut] = field(default_factory=list)
 
 
 Snapshots = Mapping[bytes, Snapshot]
@@ -77,15 +79,25 @@ def plan_rows(
     snapshots: Snapshots,
     names: Mapping[bytes, str] | None = None,
     records: Records | None = None,
+    *,
+    chains_left_out: Collection[int] = (),
 ) -> Rows:
     """The rows as they are to be. Raises `Refused` or `Corrupt` where that cannot be told.
 
     `names` are of topics whose rows are lost, by id, where somebody knows them; `records` of all
-    topics that have any.
+    topics that have any. Where chains contradict each other, `chains_left_out` do not count.
     """
     _check_same_moment(chains, old)
     brokers = {chain.epoch: chain.broker for chain in chains}
-    all_leads = _leads(chains)
+    found = _leads(chains)
+    over = _deleted(found, old, records or {})
+    settled = {
+        partition: Settled(sorted(leads), ())
+        if partition[0] in over
+        else settle(_name(partition), leads, chains_left_out)
+        for partition, leads in found.items()
+    }
+    all_leads = {partition: leads.kept for partition, leads in settled.items()}
     starts = {
         partition: _log_start(partition, leads, old, snapshots.get(partition[0]))
         for partition, leads in all_leads.items()
@@ -105,7 +117,11 @@ def plan_rows(
     for partition, leads in all_leads.items():
         if partition[0] in wanted:
             known = old.partitions.get(partition)
-            row = _partition(partition, leads, starts[partition], known, brokers)
+            left_out = settled[partition].left_out
+            row = _partition(leads, left_out, starts[partition], known, brokers)
+            planned.left_out += [
+                LeftOut(*partition, *lead[:2], *lead.extent[:2]) for lead in left_out
+            ]
             edited_end = _edited_end(partition, old, snapshots)
             planned.partitions[partition] = replace(row, edited_end=edited_end)
     _fill_up(planned, brokers)
@@ -204,23 +220,39 @@ def _leads(chains: Sequence[Evidence]) -> dict[TopicPartition, list[Lead]]:
     return {partition: sorted(leads) for partition, leads in found.items()}
 
 
+def _deleted(partitions: Collection[TopicPartition], old: Rows, records: Records) -> set[bytes]:
+    """Topics of which nothing is needed, whatever their chains hold."""
+    ends = {TopicStatus.DELETING, TopicStatus.DELETED}
+    by_rows = {topic.topic_id for topic in old.topics.values() if topic.status in ends}
+    by_records = {
+        topic_id
+        for topic_id in {topic_id for topic_id, _ in partitions}
+        if deletion_in(records.get(topic_id, ())) is not None
+    }
+    return by_rows | by_records
+
+
 def _partition(
-    partition: TopicPartition,
     leads: Sequence[Lead],
+    left_out: Sequence[Lead],
     log_start: int,
     old: PartitionRow | None,
     brokers: Mapping[int, int],
 ) -> PartitionRow:
-    _check_they_meet(partition, leads)
     end = leads[-1].extent.end
     taken = {lead.leader_epoch: lead for lead in leads}
     refs = {lead.leader_epoch: StretchRef(*lead[:2], lead.extent.start) for lead in leads}
     newest = leads[-1].leader_epoch
+    others = {lead[:2] for lead in left_out}
     for ref in () if old is None else old.stretches:
         # Where a chain took a leadership that the row gives to another, a broker was started on an
-        # old copy: it changed the row and took nothing, or two chains would hold that leadership.
-        if ref.leader_epoch not in refs and ref.leader_epoch > newest:
+        # old copy: it changed the row and took nothing, or its leadership is left out.
+        if ref.leader_epoch not in refs and ref.leader_epoch > newest and ref[:2] not in others:
             refs[ref.leader_epoch] = ref._replace(start=end)  # its take entry never came: empty
+    highest = max((lead.leader_epoch for lead in left_out), default=-1)
+    if highest >= max(refs):
+        # The next leadership must not have the number of one that is left out.
+        refs[highest + 1] = StretchRef(highest + 1, max(brokers), end)
     kept = [
         refs[number]
         for number in sorted(refs)
@@ -255,7 +287,8 @@ def _in_table(
     if table_end > end:
         raise Corrupt(
             f"the table holds offsets that no chain has: {_name(partition)} table_end={table_end} "
-            f"chains_end={end}; objects are missing: put the files back from a copy"
+            f"chains_end={end}; objects are missing: put the files back from a copy; if "
+            "there is none, move the folder of the table away to go on without what it holds"
         )
     return InTable(snapshot.first(number), table_end)
 
@@ -320,21 +353,6 @@ def _start_reason(log_start: int, old: PartitionRow | None) -> str:
     if old is not None and log_start <= confirmed_start(old):
         return old.start_reason
     return StartReason.RESTORED.to(log_start) if log_start else ""
-
-
-def _check_they_meet(partition: TopicPartition, leads: Sequence[Lead]) -> None:
-    for earlier, later in pairwise(leads):
-        if earlier.leader_epoch == later.leader_epoch:
-            raise Corrupt(
-                f"two chains hold one leadership: {_name(partition)} "
-                f"leader_epoch={later.leader_epoch} chains={earlier.chain},{later.chain}"
-            )
-        if earlier.extent.end != later.extent.start:
-            raise MissingObjects(
-                f"stretches do not meet: {_name(partition)} leader_epoch={earlier.leader_epoch} "
-                f"end={earlier.extent.end} next={later.extent.start}; objects are missing",
-                prefixes_of_chain(earlier.chain),
-            )
 
 
 def _of_topics(

@@ -40,14 +40,18 @@ from logstore.restore.evidence import (
     list_tables,
     missing_files,
     openings_missing,
-    prefixes_of_chain,
     read_chain,
     read_records,
     tables_missing,
 )
 from logstore.restore.listing import PatientKeys
-from logstore.restore.missing import MissingChains, MissingObjects, prefixes_of
-from logstore.restore.plan import Rows, check_end, check_known_chains, plan_rows
+from logstore.restore.missing import (
+    MissingChains,
+    MissingObjects,
+    prefixes_of,
+    prefixes_of_chain,
+)
+from logstore.restore.plan import LeftOut, Rows, check_end, check_known_chains, plan_rows
 from logstore.restore.taking_back import AskedTrash
 from logstore.restore.topics import RESTORED, Records
 from logstore.rows import (
@@ -93,6 +97,8 @@ class Restored:
     """Keys of topics' records."""
     lost_topics: dict[str, int] = field(default_factory=dict)
     """Topics whose names were lost, as they are called now, and how many partitions they have."""
+    left_out: list[LeftOut] = field(default_factory=list)
+    """Leaderships that contradict others, which count."""
     taken_back: list[str] = field(default_factory=list)
     """Keys of objects that were missing, and that the store had kept."""
 
@@ -114,17 +120,26 @@ async def restore(
     advance: Advance,
     names: Mapping[bytes, str] | None = None,
     trash: AskedTrash | None = None,
+    chains_left_out: Collection[int] = (),
 ) -> Restored:
     """Rebuilds the registry. What turns out to be missing is taken back from `trash` first.
 
     Raises `Refused` when a broker is at work, `Corrupt` when a piece of a chain is missing or a
-    table cannot be read. `names` are of topics whose rows are lost, by id.
+    table cannot be read. `names` are of topics whose rows are lost, by id. Where chains contradict
+    each other, the leaderships in `chains_left_out` do not count.
     """
     taken: list[str] = []
     while True:
         try:
             done = await _restore(
-                performer, cluster_id, tables, trash, dry_run=dry_run, advance=advance, names=names
+                performer,
+                cluster_id,
+                tables,
+                trash,
+                dry_run=dry_run,
+                advance=advance,
+                names=names,
+                chains_left_out=chains_left_out,
             )
         except LogstoreError as error:
             prefixes = prefixes_of(error)
@@ -163,6 +178,7 @@ async def _restore(
     dry_run: bool,
     advance: Advance,
     names: Mapping[bytes, str] | None,
+    chains_left_out: Collection[int],
 ) -> Restored:
     keys_below = PatientKeys(performer).below
     listed = await list_chains(keys_below)
@@ -199,7 +215,10 @@ async def _restore(
     if trash is not None and not dry_run:
         files = await missing_files(keys_below, snapshots)
         done.taken_back += await trash.take_back(files)
-    planned = plan_rows(cluster_id, evidence, old, snapshots, names, records)
+    planned = plan_rows(
+        cluster_id, evidence, old, snapshots, names, records, chains_left_out=chains_left_out
+    )
+    done.left_out = planned.left_out
     done.lost_topics = {
         name: topic.partitions
         for name, topic in planned.topics.items()

@@ -1,0 +1,124 @@
+"""Which leaderships of one partition count, where chains contradict each other. Pure.
+
+Brokers that served an older copy of the registry gave numbers of leaderships away a second time.
+Example, as (leader epoch, chain, offsets):
+
+    (0, 1, [0, 5))   (1, 2, [5, 9))             what happened before the copy was put back
+                     (1, 3, [5, 5))             a broker that was started on the copy
+
+Leaderships with records count: the records were acknowledged. They must follow each other without
+an overlap. A leadership without records promises nothing; it counts if it fits between the others,
+and is left out if it does not. Where two that hold records contradict each other, both have
+acknowledged offsets, and no rule can keep both: a person chooses a chain to leave out.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from operator import attrgetter
+from typing import NamedTuple
+
+from logstore.chains.checks import Extent
+from logstore.errors import Corrupt
+from logstore.restore.missing import MissingObjects, prefixes_of_chain
+
+
+class Lead(NamedTuple):
+    """One leadership as its chain holds it; offsets below `gone` are deleted."""
+
+    leader_epoch: int
+    chain: int
+    extent: Extent
+    gone: int
+
+    @property
+    def has_records(self) -> bool:
+        return self.extent.end > self.extent.start
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Both in the order of their leader epochs."""
+
+    kept: Sequence[Lead]
+    left_out: Sequence[Lead]
+
+
+class Contradiction(Corrupt):
+    """Two leaderships hold records, and both cannot be of one history."""
+
+
+def settle(name: str, leads: Sequence[Lead], chains_left_out: Collection[int]) -> Settled:
+    """Which of `leads` count. `name` is the partition's, for errors.
+
+    `chains_left_out` are left out only where leaderships contradict each other. Raises
+    `Contradiction` when they still do, `MissingObjects` when there is a hole between two.
+    """
+    ordered = sorted(leads)
+    try:
+        return _settle(name, ordered, [])
+    except Contradiction:
+        chosen = [lead for lead in ordered if lead.chain in chains_left_out]
+        if not chosen or len(chosen) == len(ordered):
+            raise
+    return _settle(name, [lead for lead in ordered if lead not in chosen], chosen)
+
+
+def _settle(name: str, leads: Sequence[Lead], chosen: Sequence[Lead]) -> Settled:
+    with_records = [lead for lead in leads if lead.has_records]
+    for earlier, later in pairwise(with_records):
+        if _contradict(earlier, later):
+            raise _contradiction(name, earlier, later)
+    left_out = [*chosen, *_misfits(leads, with_records, chosen)]
+    kept = [lead for lead in leads if lead not in left_out]
+    for earlier, later in pairwise(kept):
+        if earlier.extent.end != later.extent.start:
+            raise _hole(name, earlier, later)
+    return Settled(kept, sorted(left_out))
+
+
+def _misfits(
+    leads: Sequence[Lead], with_records: Sequence[Lead], chosen: Sequence[Lead]
+) -> Iterator[Lead]:
+    """Leaderships without records that other ones show to be of another history."""
+    over = {lead.extent.end for lead in chosen}
+    for number, some in groupby(leads, key=attrgetter("leader_epoch")):
+        before = [lead.extent.end for lead in with_records if lead.leader_epoch < number]
+        is_taken = any(lead.leader_epoch == number for lead in with_records)
+        for lead in (one for one in some if not one.has_records):
+            start = lead.extent.start
+            is_behind = bool(before) and start < before[-1]
+            goes_on = bool(before) and start > before[-1] and start in over
+            if is_taken or is_behind or goes_on:
+                yield lead
+            else:
+                is_taken = True  # of two that fit, the one whose chain is older
+
+
+def _contradict(earlier: Lead, later: Lead) -> bool:
+    is_twice = earlier.leader_epoch == later.leader_epoch
+    return is_twice or later.extent.start < earlier.extent.end
+
+
+def _contradiction(name: str, earlier: Lead, later: Lead) -> Contradiction:
+    older, younger = sorted((earlier, later), key=attrgetter("chain"))
+    return Contradiction(
+        f"two chains hold one leadership: {name} leader_epoch={later.leader_epoch} "
+        f"chains={earlier.chain},{later.chain}; both have records, offsets "
+        f"{_shown(older)} in chain {older.chain} and {_shown(younger)} in chain {younger.chain}: "
+        "brokers have served an older copy of the registry. Look at both with logstore inspect "
+        f"chain, then leave one out: --leave-out {younger.chain} keeps what was there before "
+        f"chain {younger.chain} was opened"
+    )
+
+
+def _hole(name: str, earlier: Lead, later: Lead) -> MissingObjects:
+    return MissingObjects(
+        f"stretches do not meet: {name} leader_epoch={earlier.leader_epoch} "
+        f"end={earlier.extent.end} next={later.extent.start}; objects are missing",
+        prefixes_of_chain(earlier.chain),
+    )
+
+
+def _shown(lead: Lead) -> str:
+    return f"[{lead.extent.start}, {lead.extent.end})"

@@ -1,0 +1,93 @@
+"""A registry whose rows are of different moments, on which brokers have served: restore settles it.
+
+The copy's partition row is older than its chain rows, so no chain that a start compares shows it.
+"""
+
+from collections.abc import Sequence
+
+import pytest
+
+from logstore.errors import Corrupt
+from logstore.pieces import TopicPartition
+from logstore.restore.run import Restored, restore
+from logstore.rows import CHAIN, chain_sk
+from logstore.takeover import Heir, take_over
+from logstore.testing.audit import audit
+from logstore.testing.simulated_rows import at_once
+from logstore.testing.virtual_loop import EPOCH_MS, run
+from tests.logstore.log.test_cold_start import led_by_two
+from tests.logstore.restore.test_restore import (
+    check_everything_is_there,
+    cluster_id,
+    put_back,
+)
+from tests.logstore.written import NoTables, WrittenLog
+
+
+async def restored(written: WrittenLog, left_out: Sequence[int] = ()) -> Restored:
+    return await restore(
+        written.performer,
+        cluster_id(written),
+        NoTables(),
+        dry_run=False,
+        advance=lambda _: None,
+        chains_left_out=left_out,
+    )
+
+
+async def given_away_twice(written: WrittenLog, count: int) -> tuple[TopicPartition, int]:
+    """Chain 2 holds leadership 1 of a partition with records, and so does the chain returned, with
+    `count` records.
+    """
+    old, chain = await led_by_two(written)
+    identity = await written._identity()
+    await written.performer.run(
+        take_over(identity.cluster_id, chain, 9, lambda *_: Heir(9, chain + 10))
+    )
+    row = at_once(written.rows.get(CHAIN, chain_sk(chain)))
+    assert row is not None
+    put_back(written, old)
+    await written.performer.registry.update_if(CHAIN, chain_sk(chain), row)
+    (key,) = written.records
+    acknowledged = list(written.records[key])
+    async with written.life(broker=1, clean=False) as log:
+        leader = log.topics["orders"].leaders[0]
+        assert (leader.leader_epoch, leader.high_watermark) == (1, 1)
+        for _ in range(count):
+            await written.write(log, leader, [EPOCH_MS])
+        epoch = log.epoch
+    written.records[key] = acknowledged
+    return key, epoch
+
+
+def test_a_second_leadership_without_records_is_left_out() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        key, epoch = await given_away_twice(written, 0)
+
+        done = await restored(written)
+        assert [(one.chain, one.leader_epoch) for one in done.left_out] == [(epoch, 1)]
+        again = await restored(written)
+        assert (again.rows, again.removed) == ({}, [])
+        await check_everything_is_there(written, {key.topic_id: "orders"})
+        assert not audit(written.objects, written.rows).violations
+        await restored(written)  # whatever the next leaderships are called
+        await check_everything_is_there(written, {key.topic_id: "orders"})
+
+    run(scenario())
+
+
+def test_where_both_were_written_to_a_person_chooses() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        key, epoch = await given_away_twice(written, 3)
+
+        with pytest.raises(Corrupt, match=f"--leave-out {epoch}"):
+            await restored(written)
+        done = await restored(written, [epoch])
+        assert [(one.chain, one.start, one.end) for one in done.left_out] == [(epoch, 1, 4)]
+        async with written.life() as log:
+            leader = log.topics["orders"].leaders[0]
+            assert leader.high_watermark == len(written.records[key]) == 2
+
+    run(scenario())

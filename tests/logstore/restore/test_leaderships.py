@@ -1,0 +1,162 @@
+"""Chains that contradict each other: what was acknowledged counts, and a person is asked at most
+where two of them hold records.
+"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logstore.chains.checks import Extent, take_problem
+from logstore.chains.replay import StretchKey
+from logstore.errors import Corrupt
+from logstore.restore.leaderships import Contradiction, Lead, settle
+from logstore.restore.missing import MissingObjects
+from logstore.restore.plan import Rows, plan_rows
+from logstore.rows import PartitionRow, StretchRef, TopicRow, TopicStatus
+from tests.logstore.restore.test_plan import CLUSTER_ID, KEY, TOPIC_ID, evidence
+
+
+def lead(leader_epoch: int, chain: int, start: int, end: int) -> Lead:
+    return Lead(leader_epoch, chain, Extent(start, end, False), start)
+
+
+BEFORE, AFTER = lead(0, 1, 0, 5), lead(1, 2, 5, 9)
+LIVE = {"orders": TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {})}
+
+
+def test_a_leadership_given_away_again_that_holds_nothing_is_left_out() -> None:
+    again = lead(1, 3, 5, 5)
+
+    settled = settle("p", [again, BEFORE, AFTER], ())
+
+    assert settled.kept == [BEFORE, AFTER]
+    assert settled.left_out == [again]
+
+
+def test_the_one_that_holds_records_counts_although_its_chain_is_younger() -> None:
+    empty, again = lead(1, 2, 5, 5), lead(1, 3, 5, 8)
+
+    settled = settle("p", [BEFORE, empty, again], ())
+
+    assert settled.kept == [BEFORE, again]
+    assert settled.left_out == [empty]
+
+
+def test_of_two_that_hold_nothing_the_older_chain_counts() -> None:
+    first, second = lead(1, 2, 5, 5), lead(1, 3, 5, 5)
+
+    assert settle("p", [BEFORE, second, first], ()).kept == [BEFORE, first]
+
+
+def test_a_later_leadership_that_holds_nothing_and_begins_too_low_is_left_out() -> None:
+    """The old copy knew the partition up to offset 5, and gave its leadership away twice."""
+    settled = settle("p", [BEFORE, AFTER, lead(1, 3, 5, 5), lead(2, 4, 5, 5)], ())
+
+    assert settled.kept == [BEFORE, AFTER]
+    assert [one.chain for one in settled.left_out] == [3, 4]
+
+
+@pytest.mark.parametrize("again", [lead(1, 3, 5, 8), lead(2, 3, 5, 8)])
+def test_where_both_hold_records_the_error_says_what_to_do(again: Lead) -> None:
+    with pytest.raises(Contradiction, match="--leave-out 3") as error:
+        settle("p", [BEFORE, AFTER, again], ())
+    assert "[5, 9) in chain 2 and [5, 8) in chain 3" in str(error.value)
+
+    kept = settle("p", [BEFORE, AFTER, again], [3])
+    assert (kept.kept, kept.left_out) == ([BEFORE, AFTER], [again])
+    other = settle("p", [BEFORE, AFTER, again], [2])
+    assert (other.kept, other.left_out) == ([BEFORE, again], [AFTER])
+
+
+def test_what_goes_on_from_a_chain_that_is_left_out_is_left_out_too() -> None:
+    again, on = lead(1, 3, 5, 12), lead(2, 4, 12, 12)
+
+    assert settle("p", [BEFORE, AFTER, again, on], [3]).kept == [BEFORE, AFTER]
+
+
+def test_a_chain_is_left_out_only_where_it_contradicts_another() -> None:
+    assert settle("p", [BEFORE, AFTER], [2]).kept == [BEFORE, AFTER]
+    with pytest.raises(Contradiction):
+        settle("p", [lead(0, 1, 0, 5), lead(0, 2, 0, 4)], [1, 2])
+
+
+def test_a_hole_is_not_a_contradiction() -> None:
+    with pytest.raises(MissingObjects, match="do not meet"):
+        settle("p", [BEFORE, lead(1, 2, 7, 9)], ())
+    with pytest.raises(MissingObjects, match="do not meet"):
+        settle("p", [BEFORE, lead(1, 2, 7, 7)], [2])
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), max_size=6), st.data())
+def test_all_records_of_one_history_count_whatever_an_old_copy_gave_away(
+    lengths: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """True leaderships of any length, and takeovers on a copy of any moment that wrote nothing."""
+    history, end = [lead(0, 1, 0, 3)], 3
+    for number, (length, _) in enumerate(lengths, 1):
+        history.append(lead(number, number + 1, end, end + length))
+        end += length
+    copied = data.draw(st.sampled_from(history))
+    again = [
+        lead(copied.leader_epoch + 1 + more, 100 + more, copied.extent.end, copied.extent.end)
+        for more in range(data.draw(st.integers(0, 3)))
+    ]
+
+    kept = settle("p", [*again, *history], ()).kept
+
+    assert [one for one in kept if one.has_records] == [one for one in history if one.has_records]
+    assert len({one.leader_epoch for one in kept}) == len(kept)
+
+
+def given_away_twice() -> Rows:
+    """The old row names the chain that was given a leadership that chain 2 holds."""
+    refs = (StretchRef(0, 1, 0), StretchRef(1, 3, 5), StretchRef(2, 3, 5))
+    row = PartitionRow(
+        broker=1, chain=3, leader_epoch=2, log_start=0, stretches=refs, replicas=(1,)
+    )
+    return Rows(partitions={KEY: row}, topics=LIVE)
+
+
+def chains() -> list:  # type: ignore[type-arg]
+    return [
+        evidence(1, {0: Extent(0, 5, False)}),
+        evidence(2, {1: Extent(5, 9, False)}),
+        evidence(3, {1: Extent(5, 5, True), 2: Extent(5, 5, False)}),
+    ]
+
+
+def test_the_next_leadership_is_above_those_that_are_left_out() -> None:
+    """A takeover of chain 3 as leader epoch 2 would begin at offset 5, where that one ends."""
+    planned = plan_rows(CLUSTER_ID, chains(), given_away_twice(), {})
+
+    row = planned.partitions[KEY]
+    assert row.stretches == (StretchRef(0, 1, 0), StretchRef(1, 2, 5), StretchRef(3, 3, 9))
+    assert (row.chain, row.leader_epoch) == (3, 3)
+    assert [(one.leader_epoch, one.chain) for one in planned.left_out] == [(1, 3), (2, 3)]
+
+
+def test_restoring_twice_is_restoring_once() -> None:
+    planned = plan_rows(CLUSTER_ID, chains(), given_away_twice(), {})
+
+    assert plan_rows(CLUSTER_ID, chains(), planned, {}).partitions == planned.partitions
+
+
+def test_what_is_left_out_and_holds_nothing_is_no_evidence_of_an_old_registry() -> None:
+    row = plan_rows(CLUSTER_ID, chains(), given_away_twice(), {}).partitions[KEY]
+    for chain in chains():
+        for key, extent in chain.stretches.items():
+            assert take_problem(key, extent, chain.epoch, row) is None
+    again = StretchKey(TOPIC_ID, 0, 1)
+    assert take_problem(again, Extent(5, 6, False), 3, row) is not None
+
+
+def test_a_deleted_topic_may_contradict_itself() -> None:
+    twice = [evidence(1, {0: Extent(0, 5, False)}), evidence(2, {0: Extent(0, 4, False)})]
+    old = Rows(topics={"orders": TopicRow(TOPIC_ID, TopicStatus.DELETED, 1, {})})
+
+    assert plan_rows(CLUSTER_ID, twice, old, {}).partitions == {}
+    with pytest.raises(Corrupt, match="--leave-out 2"):
+        plan_rows(CLUSTER_ID, twice, Rows(topics=LIVE), {})
+    planned = plan_rows(CLUSTER_ID, twice, Rows(topics=LIVE), {}, chains_left_out=[2])
+    assert planned.partitions[KEY].stretches[0] == StretchRef(0, 1, 0)
+    assert planned.partitions[KEY].end_of(0) == 5
