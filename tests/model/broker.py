@@ -17,7 +17,6 @@ from tests.model.state import (
     OPENED,
     RESTORED,
     SEAL,
-    SEALED,
     SEGMENT,
     SETTLED,
     STARTED,
@@ -60,8 +59,6 @@ def _begins(state: State, number: int, broker: Broker, config: Config) -> Iterat
     row = state.registry.row
     if row.chain != number or row.leader_epoch <= broker.leader_epoch:
         return
-    if config.checks_chain_by_chain and not _has_taken_all(state, number):
-        return
     what = inherited(state, row, config)
     if config.bug is Bug.LEFT_WITH_TWO_LEADERS and broker.asked:
         what = broker.asked
@@ -78,11 +75,6 @@ def _begins(state: State, number: int, broker: Broker, config: Config) -> Iterat
     if after.phase == STARTED:
         after = after._replace(phase=SETTLED)
     yield "leader begins its stretch", (number, row.leader_epoch), answered(after, number, config)
-
-
-def _has_taken_all(state: State, number: int) -> bool:
-    """A start leads nothing before every chain of an earlier one is sealed by its row."""
-    return all(row.status in (SEALED, 0) for row in state.registry.chains[:number])
 
 
 def _freezes(state: State, number: int, broker: Broker, config: Config) -> Iterator[Move]:

@@ -16,6 +16,7 @@ class Bug(Enum):
     NO_CONDITION = "4d: the row changes without any condition"
     NO_EPOCH_CONDITION = "4d: the row changes if the leader is still E, whatever the leader epoch"
     COPY_NOT_CHECKED = "4d: at a cold start no chain is compared with the row"
+    COPY_CHECKED_CHAIN_BY_CHAIN = "4d: a cold start compares the chain that it takes over, no other"
     SEALED_UNCHECKED = "4d, e: at a cold start a chain's row is sealed without that comparison"
     OPENING_NOT_CHECKED = "3: an opening that is there is sealed and passed, segments or not"
     RAISED_BEFORE_CHAIN_ROW = "3: the next epoch's row is raised before the chain's row is there"
@@ -63,8 +64,6 @@ class Config:
     """Brokers draw their epochs (rule 3); otherwise all chains are open from the beginning."""
     restores: bool = False
     """The registry may be set back, once, to a copy taken before; every broker is stopped then."""
-    checks_chain_by_chain: bool = False
-    """The cold-start check as logstore.takeover does it: one chain at a time, by epoch."""
     bug: Bug | None = None
 
     @property

@@ -42,7 +42,7 @@ NORMAL = (
         restores=True,
     ),
     Config(
-        name="restores, chain by chain",
+        name="restores, three leaderships",
         chains=3,
         slots=3,
         batches=1,
@@ -51,7 +51,6 @@ NORMAL = (
         crashes=False,
         starts=True,
         restores=True,
-        checks_chain_by_chain=True,
     ),
     Config(
         name="restores after trimming",

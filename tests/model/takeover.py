@@ -63,8 +63,7 @@ def _chains_to_take(state: State, config: Config) -> list[int]:
     mine = [n for n in range(heir) if rows[n].status in (OPEN, FENCED)]
     if state.registry.row.chain < heir:
         mine.append(state.registry.row.chain)
-    chosen = sorted(set(mine))
-    return chosen[:1] if config.checks_chain_by_chain else chosen
+    return sorted(set(mine))
 
 
 def _newest_checkpoint(state: State, number: int, config: Config) -> int:
@@ -146,7 +145,7 @@ def _changes_row(state: State, number: int, config: Config) -> Iterator[Move]:
     seal = seal_of(chain, state.registry.chains[number], config)
     if not seal and config.bug is not Bug.REPLAY_BEFORE_SEAL:
         return
-    if _is_older_at_start(state, config):
+    if _is_older_at_start(state, number, config):
         yield "taker: the registry is older than the log", (), state._replace(phase=STOPPED)
         return
     end = seal or committed_end(chain, state.registry.chains[number])
@@ -171,16 +170,18 @@ def _remembers(state: State, heir: int, config: Config) -> State:
     return with_broker(state, heir, state.brokers[heir]._replace(asked=what))
 
 
-def _is_older_at_start(state: State, config: Config) -> bool:
-    """A chain that its row does not call sealed holds a committed take entry above the row."""
+def _is_older_at_start(state: State, taken: int, config: Config) -> bool:
+    """A chain that its row does not call sealed holds a committed take entry above the row.
+
+    Whoever changes a row asks, however many have started: as logstore.old_registry does it.
+    """
     if state.phase != STARTED or config.bug is Bug.COPY_NOT_CHECKED:
         return False
     row = state.registry.row
-    if config.checks_chain_by_chain:
-        chains = _chains_to_take(state, config)
-    else:
-        rows = enumerate(state.registry.chains)
-        chains = [number for number, row_of in rows if row_of.status in (OPEN, FENCED)]
+    rows = enumerate(state.registry.chains)
+    chains = [number for number, row_of in rows if row_of.status in (OPEN, FENCED)]
+    if config.bug is Bug.COPY_CHECKED_CHAIN_BY_CHAIN:
+        chains = [taken]
     for number in chains:
         chain_row = state.registry.chains[number]
         newest = _newest_checkpoint(state, number, config)
@@ -200,7 +201,7 @@ def _marks_sealed(state: State, number: int, config: Config) -> Iterator[Move]:
     seal = seal_of(chain, row, config)
     if not seal:
         return
-    if config.bug is not Bug.SEALED_UNCHECKED and _is_older_at_start(state, config):
+    if config.bug is not Bug.SEALED_UNCHECKED and _is_older_at_start(state, number, config):
         yield "taker: the registry is older than the log", (), state._replace(phase=STOPPED)
         return
     sealed = ChainRow(SEALED, row.trim, seal)
