@@ -1,25 +1,31 @@
 """Memory of a log that lives for long, and of a broker whose consumers do not read: it stays flat.
 
-    days            a leader and its follower in this process, a wall clock that is put forward: 30
-                    new producers a minute on 10 partitions, a topic made and deleted every ten
-                    minutes, log starts raised and chains trimmed every hour, the registry away for
-                    ten minutes every six hours. Producers stay for a day: the first day grows. The
-                    store is in this process too: RSS has all objects that are not deleted
+    days            a leader and its follower, a process each, on one directory and its SQLite file,
+                    with a wall clock that is put forward: 30 new producers a minute on 10
+                    partitions, a topic made and deleted every ten minutes, log starts raised and
+                    chains trimmed every hour, the registry away for ten minutes every six hours (of
+                    the first six hours from minute 20 on). Producers stay for a day: the first day
+                    grows. RSS is that of each process: it holds no store
     slow consumers  a broker process on a directory, 60 consumers that ask at other places of the
                     log and do not read the answers while 3 GB are produced, and then go
 
-`--scale` is days / 3, and for the slow consumers the bytes.
+`--scale` is days / 3, and for the slow consumers the bytes. RSS is shown after 10, 20, 40 and 60
+minutes, and then each half day.
 """
 
 import asyncio
+import json
 import random
 import socket
+import sys
+import tempfile
 import time
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -28,23 +34,21 @@ from benchmarks.load import new_topic
 from benchmarks.options import Options
 from benchmarks.peers.logstore_broker import start_logstore
 from benchmarks.peers.server import Server
+from broker.serve import collect_less
+from logstore.backends import EMBEDDED_REGISTRY, Backends
 from logstore.believed_time import BelievedTime
-from logstore.chains.identity import ensure_identity
 from logstore.chains.replay import Stretch
 from logstore.chains.writer import ChainLimits
 from logstore.clock import SystemClock
-from logstore.errors import Retryable
-from logstore.location import DirectoryLocation
+from logstore.errors import Invalid, Retryable
+from logstore.location import parse_location
 from logstore.log.log import Log, LogSettings, Topic
 from logstore.log.records_deletion import Raise, raise_log_start
 from logstore.log.start import Self
-from logstore.objects.memory import MemoryObjects, MemoryStore
-from logstore.objects.metered import StoreCounts
-from logstore.perform import Performer, outcome_of
+from logstore.perform import outcome_of
 from logstore.records.batch import check_batch
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
-from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.store import Row, Term
 from logstore.trimming import Trimmer, only
@@ -55,10 +59,12 @@ from logstore.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from logstore.wiring import OpenLog
+from logstore.wiring import open_log
 from tools.full_wire import APIS, Connection
 
 DAYS, PARTITIONS, PRODUCERS_A_MINUTE = 3, 10, 30
+LEADER, FOLLOWER = 1, 2
+AWAY_FROM, FIRST_SHOWN = 20, (10, 20, 40, 60)
 DAY_MINUTES, HOUR_MINUTES, AWAY_EVERY_MINUTES, MINUTE_MS = 1440, 60, 360, 60_000
 WAIT_S = 60.0
 CONSUMERS, BATCH_BYTES, BATCHES = 60, 900_000, 3_600
@@ -67,7 +73,7 @@ SETTLE_S = 4.0
 
 def contenders(options: Options) -> Contenders:
     slow = on_servers({"slow consumers": partial(start_logstore)}, _slow, options)
-    return {"days": partial(_days, max(1, round(DAYS * options.scale))), **slow}
+    return {"days": partial(_days, DAYS * options.scale), **slow}
 
 
 # Days
@@ -110,32 +116,34 @@ class _World:
     clock: _Clock
     registry: _Registry
     leader: Log
-    follower: Log
+    follower: "_Follower"
     topic: Topic
     producer_count: int = 0
 
 
-def _days(days: int) -> dict[str, float]:
-    return asyncio.run(_play(days))
+def _days(days: float) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(_play(days, f"{folder}/log"))
 
 
-async def _play(days: int) -> dict[str, float]:
+async def _play(days: float, url: str) -> dict[str, float]:
     figures: dict[str, float] = {}
-    async with _world() as world:
+    async with _world(url) as world:
         trimmer = Trimmer(world.leader.cluster_id, grace_ms=1)
-        for minute in range(days * DAY_MINUTES):
+        for minute in range(1, round(days * DAY_MINUTES) + 1):
             await _one_minute(world, minute)
-            if minute % HOUR_MINUTES == HOUR_MINUTES - 1:
+            if minute % HOUR_MINUTES == 0:
                 await _one_hour(world, trimmer)
-            if minute % DAY_MINUTES == DAY_MINUTES - 1:
-                figures |= _figures_of(world, minute // DAY_MINUTES + 1)
+            if minute in FIRST_SHOWN or minute % (DAY_MINUTES // 2) == 0:
+                figures |= await _figures_of(world, f"{minute / HOUR_MINUTES:.2g} h")
     return figures
 
 
 async def _one_minute(world: _World, minute: int) -> None:
     log, away = world.leader, minute % AWAY_EVERY_MINUTES
     world.clock.later_ms += MINUTE_MS
-    world.registry.is_away = 200 <= away < 210
+    world.registry.is_away = AWAY_FROM <= away < AWAY_FROM + 10
+    await world.follower.pass_to(world.clock.later_ms, is_away=world.registry.is_away)
     if away % 10 == 5 and not world.registry.is_away:
         name = f"comes-and-goes-{minute}"
         await log.create_topic(name, 1, {})
@@ -158,13 +166,7 @@ async def _one_minute(world: _World, minute: int) -> None:
 
 async def _one_hour(world: _World, trimmer: Trimmer) -> None:
     log, topic = world.leader, world.topic
-    followers = world.follower.topics[topic.name].followers
-    await _until(
-        lambda: all(
-            followers[number].high_watermark == leader.high_watermark
-            for number, leader in topic.leaders.items()
-        )
-    )
+    await world.follower.reach(_watermarks(topic))
     for number, leader in topic.leaders.items():
         wanted = Raise(
             topic.topic_id, number, log.epoch, leader.leader_epoch, leader.high_watermark
@@ -178,17 +180,22 @@ async def _one_hour(world: _World, trimmer: Trimmer) -> None:
     await log.forget_ended()
 
 
-def _figures_of(world: _World, day: int) -> dict[str, float]:
+async def _figures_of(world: _World, after: str) -> dict[str, float]:
     chain = world.leader.writer.chain
-    followed = world.follower.followed_chain(world.leader.epoch)
-    assert followed is not None
+    await world.follower.reach(_watermarks(world.topic))
+    followed = await world.follower.figures()
     return {
-        f"day {day}: RSS MB": psutil.Process().memory_info().rss / 1e6,
-        f"day {day}: producers led": _producers(chain.stretches.values()),
-        f"day {day}: producers followed": _producers(followed.stretches.values()),
-        f"day {day}: stretches": len(chain.stretches),
-        f"day {day}: checkpoints listed": len(chain.checkpoints),
+        f"{after}: leader RSS MB": psutil.Process().memory_info().rss / 1e6,
+        f"{after}: follower RSS MB": followed["rss_bytes"] / 1e6,
+        f"{after}: producers led": _producers(chain.stretches.values()),
+        f"{after}: producers followed": followed["producers"],
+        f"{after}: stretches": len(chain.stretches),
+        f"{after}: checkpoints listed": len(chain.checkpoints),
     }
+
+
+def _watermarks(topic: Topic) -> int:
+    return sum(leader.high_watermark for leader in topic.leaders.values())
 
 
 def _producers(stretches: Iterable[Stretch]) -> int:
@@ -196,35 +203,99 @@ def _producers(stretches: Iterable[Stretch]) -> int:
 
 
 @asynccontextmanager
-async def _world() -> AsyncIterator[_World]:
-    clock, chance = _Clock(), random.Random(1)
-    registry = _Registry(MemoryRows(), lambda: f"{chance.getrandbits(64):016x}", clock, chance)
-    performer = Performer(
-        MemoryStore(MemoryObjects(clock)), registry, clock, chance, lambda: chance.randbytes(16)
-    )
-    identity = await performer.run(ensure_identity("memory"))
-    opened = OpenLog(DirectoryLocation(Path("/memory")), performer, identity, StoreCounts())
+async def _world(url: str) -> AsyncIterator[_World]:
+    async with _life(url, LEADER) as (clock, registry, one), _follower(url) as follower:
+        await _until(lambda: len(one.live_brokers()) == 2)
+        topic = await one.create_topic(
+            "orders", PARTITIONS, {}, replicas=2, assignments=[(LEADER, FOLLOWER)] * PARTITIONS
+        )
+        yield _World(clock, registry, one, follower, topic)
+
+
+@asynccontextmanager
+async def _life(url: str, broker: int) -> AsyncIterator[tuple[_Clock, _Registry, Log]]:
+    """One broker on the log at `url`, and what it has of clock and registry."""
+    clock, chance = _Clock(), random.Random(broker)
+    opened = await open_log(url, clock=clock, chance=chance)
+    rows = Backends(parse_location(url)).rows(EMBEDDED_REGISTRY, "create")
+    registry = _Registry(rows, lambda: f"{chance.getrandbits(64):016x}", clock, chance)
+    opened = replace(opened, performer=replace(opened.performer, registry=registry))
+    me = Self(broker, "localhost", 9091 + broker, "", f"the lock of {broker}")
+    settings = LogSettings(limits=ChainLimits(checkpoint_segments=64))
+    collect_less()
     try:
         async with asyncio.TaskGroup() as tasks:
-            settings = LogSettings(limits=ChainLimits(checkpoint_segments=64))
-            one, two = [
-                await Log.start(
-                    opened,
-                    Self(broker, "localhost", 9091 + broker, "", f"the lock of {broker}"),
-                    settings,
-                    tasks,
-                )
-                for broker in (1, 2)
-            ]
-            await _until(lambda: len(one.live_brokers()) == len(two.live_brokers()) == 2)
-            topic = await one.create_topic(
-                "orders", PARTITIONS, {}, replicas=2, assignments=[(1, 2)] * PARTITIONS
-            )
-            await _until(lambda: topic.name in two.topics)
-            yield _World(clock, registry, one, two, topic)
+            yield clock, registry, await Log.start(opened, me, settings, tasks)
             raise _Over
     except* _Over:
         pass
+
+
+class _Follower:
+    """A broker in a process of its own, asked by lines: `pass`, `reach`, `figures`."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    async def pass_to(self, later_ms: int, *, is_away: bool) -> None:
+        await self._ask("pass", later_ms, is_away)
+
+    async def reach(self, watermarks: int) -> None:
+        await self._ask("reach", watermarks)
+
+    async def figures(self) -> dict[str, float]:
+        found: dict[str, float] = await self._ask("figures")
+        return found
+
+    async def _ask(self, *words: object) -> Any:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(words).encode() + b"\n")
+        async with asyncio.timeout(WAIT_S):
+            return json.loads(await self._process.stdout.readline())
+
+
+@asynccontextmanager
+async def _follower(url: str) -> AsyncIterator[_Follower]:
+    command = [sys.executable, "-m", "benchmarks.cases.memory", url]
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+    try:
+        yield _Follower(process)
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def _follow(url: str) -> None:
+    """The follower's process: answers a line for each line until there are no more."""
+    async with _life(url, FOLLOWER) as (clock, registry, log):
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            answer: object = None
+            match json.loads(line):
+                case ["pass", later_ms, is_away]:
+                    clock.later_ms, registry.is_away = later_ms, is_away
+                case ["reach", watermarks]:
+                    await _until(partial(_has_reached, log, watermarks))
+                case ["figures"]:
+                    answer = {
+                        "rss_bytes": psutil.Process().memory_info().rss,
+                        "producers": _producers(_followed(log)),
+                    }
+                case unknown:
+                    raise Invalid(f"no such command: {unknown}")
+            print(json.dumps(answer), flush=True)
+
+
+def _has_reached(log: Log, watermarks: int) -> bool:
+    topic = log.topics.get("orders")
+    followers = () if topic is None else topic.followers.values()
+    return sum(one.high_watermark for one in followers) == watermarks
+
+
+def _followed(log: Log) -> Iterable[Stretch]:
+    for row in log.topics["orders"].rows[:1]:
+        chain = log.followed_chain(row.chain)
+        if chain is not None:
+            yield from chain.stretches.values()
 
 
 async def _until(condition: Callable[[], bool]) -> None:
@@ -234,7 +305,7 @@ async def _until(condition: Callable[[], bool]) -> None:
 
 
 class _Over(Exception):
-    """Ends both brokers where they stand."""
+    """Ends a broker where it stands."""
 
 
 # Slow consumers
@@ -280,3 +351,7 @@ def _ask(host: str, port: int, topic: str, offset: int) -> socket.socket:
     )
     sock.sendall(b"".join(encode_request_frame(1, APIS[1], 12, "bench", request)) * 16)
     return sock
+
+
+if __name__ == "__main__":
+    asyncio.run(_follow(sys.argv[1]))

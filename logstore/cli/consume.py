@@ -1,8 +1,11 @@
 """`logstore consume`: records of a topic become lines of standard output."""
 
 import argparse
+import os
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from logstore.cli.command import (
@@ -58,12 +61,38 @@ def run(options: argparse.Namespace) -> int:
             partitions=options.partition,
             group=options.group,
         )
-        try:
-            _read(consumer, write, options.max, is_endless=options.follow)
-        finally:
-            sys.stdout.flush()
-            consumer.commit()
+        with _terminated_in_order():
+            try:
+                _read(consumer, write, options.max, is_endless=options.follow)
+            except (KeyboardInterrupt, _Terminated):
+                cluster.forget()  # an answer may be under way on a connection
+                raise
+            finally:
+                sys.stdout.flush()
+                consumer.commit()
     return OK
+
+
+class _Terminated(BaseException):
+    """SIGTERM came: what was written is committed before the process ends by it."""
+
+
+@contextmanager
+def _terminated_in_order() -> Iterator[None]:
+    """SIGTERM raises `_Terminated` inside; afterwards the process ends as the signal has it end."""
+
+    def on_signal(number: int, frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends the process at once
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, on_signal)
+    try:
+        yield
+    except _Terminated:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _read(
@@ -73,6 +102,7 @@ def _read(
     while is_endless or not consumer.is_at_end:
         for record in consumer.poll():
             write(record)
+            consumer.done(record)
             count += 1
             if count == count_max:
                 return

@@ -66,7 +66,7 @@ class Consumer:
         return all(self.next[partition] >= end for partition, end in self.ends.items())
 
     def poll(self) -> Iterator[Consumed]:
-        """What every leader has now, or within half a second."""
+        """What every leader has now, or within half a second. Each is to be told `done`."""
         leaders = self._cluster.insist(self._leaders)
         by_leader: dict[int, list[int]] = {}
         for partition in self.next:
@@ -74,6 +74,10 @@ class Consumer:
         for leader, numbers in by_leader.items():
             for answer in self._fetch(leader, numbers):
                 yield from self._records(answer)
+
+    def done(self, record: Consumed) -> None:
+        """Go on behind `record`, which was written: one that is not is read again."""
+        self.next[record.partition] = record.offset + 1
 
     def commit(self) -> None:
         if self._group is not None:
@@ -119,7 +123,6 @@ class Consumer:
                 for record in decode_records(batch, max_bytes=DECODED_BYTES_MAX):
                     offset = header.base_offset + record.offset_delta
                     if offset >= self.next[number]:
-                        self.next[number] = offset + 1
                         yield Consumed(
                             number,
                             offset,

@@ -1,6 +1,7 @@
 """`logstore groups`, `produce` and `consume` beside a real broker process."""
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -70,6 +71,23 @@ def test_json_lines_go_through_unchanged(bootstrap: str) -> None:
             (1, None, {"base64": "//4="}),
         ]
         assert (read[1]["headers"], read[1]["timestamp"]) == ({"h": "x"}, 1_000_000_000_000)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_consumer_that_is_ended_by_a_signal_commits_what_it_wrote(
+    logstore: Command, bootstrap: str, number: signal.Signals
+) -> None:
+    topic = f"ended-{number}"
+    create_topic(bootstrap, topic, 1)
+    follow = ("consume", topic, "--bootstrap", bootstrap, "--follow", "--group", topic)
+    run(bootstrap, "produce", topic, lines="1\n2\n3\n")
+    with Process(("logstore.cli.main", *follow)) as consumer:
+        consumer.wait_for("3")
+        consumer.send(number)
+        assert consumer.wait() == (-signal.SIGTERM if number == signal.SIGTERM else 130)
+    (line,) = of_group(logstore, bootstrap, "describe", topic)["offsets"]
+    assert line["lag"] == 0
+    assert run(bootstrap, "consume", topic, "--group", topic) == ""
 
 
 def test_a_group_goes_on_where_it_was(logstore: Command, bootstrap: str) -> None:
