@@ -15,6 +15,7 @@ leader answers, when it is sure that it is one.
 
 import asyncio
 from functools import partial
+from typing import Protocol
 
 from broker.authorizer import Kind, Operation
 from broker.call import Call
@@ -22,7 +23,7 @@ from broker.errors import code_of
 from broker.partitions import check_epoch, epoch_at, find_leader
 from broker.services import Services
 from broker.sure import Standing, answer_surely
-from logstore.errors import LogstoreError
+from logstore.errors import LogstoreError, Retryable
 from logstore.log.leader import Leader
 from logstore.log.read import FoundRecord
 from logstore.wire.errors import ErrorCode
@@ -39,6 +40,8 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4,
 KNOWN_FROM = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 READ_COMMITTED = 1
 NO_TIME = -1
+LOOKS_MAX = 5
+"""Log start goes up once a minute or by request: it does not overtake five look-ups in a row."""
 COLD_TIMEOUT_S = 30.0
 
 _ByTime = tuple[Leader, ListOffsetsPartition, ListOffsetsPartitionResponse]
@@ -164,9 +167,31 @@ async def _find(broker: Services, leader: Leader, timestamp: int, up_to: int) ->
     elif timestamp == LATEST_TIERED:
         offset = (await log.table_end(leader) or 0) - 1
     else:
-        found = await log.offset_for_time(leader, timestamp, up_to)
-        while found is not None and found.offset < leader.log_start:
-            # Log start has gone up since: another record is the first now.
-            found = await log.offset_for_time(leader, timestamp, up_to)
-        return found
+        return await find_by_time(log, leader, timestamp, up_to)
     return FoundRecord(offset, NO_TIME, epoch_at(leader, offset))
+
+
+class TimeIndex(Protocol):
+    """What is asked of a `Log`."""
+
+    async def offset_for_time(
+        self, partition: Leader, timestamp: int, up_to: int
+    ) -> FoundRecord | None: ...
+
+
+async def find_by_time(
+    log: TimeIndex, leader: Leader, timestamp: int, up_to: int
+) -> FoundRecord | None:
+    """The first record at or after `timestamp` (ms) that is readable, below `up_to`.
+
+    Asked again where log start has gone up since: another record is the first now. Raises
+    `Retryable` where answers stay below log start.
+    """
+    for _ in range(LOOKS_MAX):
+        found = await log.offset_for_time(leader, timestamp, up_to)
+        if found is None or found.offset >= leader.log_start:
+            return found
+    raise Retryable(
+        f"records found by time are below log start: topic={leader.topic_id.hex()} "
+        f"partition={leader.partition} log_start={leader.log_start}; run: logstore fsck"
+    )

@@ -19,8 +19,8 @@ from logstore.reading.missing import Missing
 from logstore.reading.range_rows import table_rows
 from logstore.reading.table_ranges import TableRange
 from logstore.reading.tasks import ReadTask, Run, Storage
-from logstore.records.arrow import arrow_schema, decode_to_arrow
-from logstore.records.batch import CorruptBatch, read_header
+from logstore.records.arrow import INFLATED_BYTES_MAX, arrow_schema, decode_to_arrow
+from logstore.records.batch import CorruptBatch, Reason, read_header
 from logstore.wiring import open_objects
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 MiB = 1024 * 1024
 ROWS_MAX = 10_000
 BYTES_MAX = 8 * MiB
-PAYLOAD_BYTES_MAX = 1024 * MiB
-"""What one batch may decompress to: more than any client sends by accident."""
-
 GATHERED_BYTES_MAX = 32 * MiB
 """Stored bytes kept until they are decoded; bounds a task's memory, with a few segments more."""
 
@@ -182,8 +179,11 @@ def _decode(
                 for _ in _decode_together([found], columns, topic):
                     pass
             except CorruptBatch as fault:
+                what = "batch is damaged"
+                if fault.reason is Reason.TOO_LARGE:
+                    what = f"batch inflates to more than {INFLATED_BYTES_MAX} bytes"
                 raise Corrupt(
-                    f"batch is damaged: {_where(found, topic)} cause={fault}; {WHAT_TO_DO}"
+                    f"{what}: {_where(found, topic)} cause={fault}; {WHAT_TO_DO}"
                 ) from fault
         raise AssertionError("a batch is damaged, but none by itself") from error
 
@@ -199,7 +199,7 @@ def _decode_together(
         columns=_stored(columns),
         rows_max=ROWS_MAX,
         bytes_max=BYTES_MAX,
-        payload_bytes_max=PAYLOAD_BYTES_MAX,
+        payload_bytes_max=INFLATED_BYTES_MAX,
     )
 
 

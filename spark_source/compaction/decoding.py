@@ -18,7 +18,7 @@ from logstore.errors import Corrupt, Refused
 from logstore.history.columns import TABLE_COLUMNS
 from logstore.pieces import Piece
 from logstore.reader import FoundBatch
-from logstore.records.arrow import decode_to_arrow
+from logstore.records.arrow import INFLATED_BYTES_MAX, decode_to_arrow
 from logstore.records.batch import CODEC_BITS, CorruptBatch
 from logstore.records.crc32c import Buffer
 
@@ -31,10 +31,6 @@ BYTES_MAX = 8 * MiB
 
 LIGHT_BYTES = 8 * MiB
 """Decompressed, of one batch: eight times what a producer's defaults allow."""
-
-INFLATED_BYTES_MAX = 128 * MiB
-"""Above Kafka's default `socket.request.max.bytes` of 100 MiB, which bounds an uncompressed batch.
-Brokers do not decompress what they append (only gzip's and lz4's records would tell their size)."""
 
 _ATTRIBUTES_AT = 22  # the low byte, in a batch
 _KINDS, _TRANSACTIONAL = 0x30, 0x10  # control, transactional; transactional and no control

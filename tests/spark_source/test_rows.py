@@ -13,6 +13,7 @@ from logstore.errors import Corrupt, Refused
 from logstore.reading.survey import Survey
 from logstore.reading.task_rows import BYTES_MAX, ROWS_MAX, read_rows
 from logstore.reading.tasks import ReadTask
+from logstore.records.arrow import INFLATED_BYTES_MAX
 from logstore.records.batch import CODECS, HEADER_BYTES, Codec
 from logstore.records.compression import compress
 from logstore.records.crc32c import crc32c
@@ -218,3 +219,15 @@ def test_a_damaged_batch_is_named(tmp_path: Path) -> None:
     ):
         for task in tasks:
             list(read_rows(open_objects(str(copy)), task, topics, ("offset",)))
+
+
+def test_a_batch_that_inflates_beyond_the_bound_of_compaction_is_named(log: LogOnDisk) -> None:
+    """A worker that made room for it would be killed, and the query with it, again and again."""
+    log.create_topic("orders", 1)
+    log.append("orders", 0, encode_batch(records_of([(None, b"small")], timestamp=1)))
+    mib = bytes(1 << 20)
+    values = [(None, mib)] * (INFLATED_BYTES_MAX // len(mib) + 1)
+    log.append("orders", 0, encode_batch(records_of(values, timestamp=1), compression="zstd"))
+
+    with pytest.raises(Corrupt, match=rf"inflates to more than {INFLATED_BYTES_MAX} bytes: .*"):
+        rows_of(log.directory, "offset")
