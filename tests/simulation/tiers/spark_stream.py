@@ -46,6 +46,8 @@ class SparkStream(Spark):
         self._taken: set[int] = set()
         """Batches that are in the sink."""
         self._next: dict[Partition, int] = {}
+        self._replayed_from: dict[Partition, int] = {}
+        """Where the batch begins that a driver would read again: the sink may have it already."""
 
     async def run(self) -> None:
         world = self.world
@@ -148,6 +150,7 @@ class SparkStream(Spark):
         if self._crashes():
             return False
         self._done = number + 1
+        self._replayed_from = dict(self._next)
         world.seen["stream batches"] += 1
         return True
 
@@ -171,7 +174,7 @@ class SparkStream(Spark):
         """Only what was asked to be deleted may be gone."""
         history = self.world.history
         is_gone = any(
-            self._next.get(Partition(topic_id, number), 0)
+            self._replayed_from.get(Partition(topic_id, number), 0)
             < history.start_asked(Partition(topic_id, number))
             for topic_id, (name, count) in self.world.live_topics.items()
             for number in range(count)
