@@ -3,12 +3,12 @@ them has compared every chain with the rows (safety rules 4d and 12).
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 import pytest
 
-from logstore.chains.keys import checkpoint_key, segment_key
+from logstore.chains.keys import CHAINS, checkpoint_key, segment_key
 from logstore.errors import LogstoreError, Refused
 from logstore.log.log import Log
 from logstore.log.start import Self, Started, start
@@ -45,6 +45,19 @@ class ReadStore(MemoryStore):
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
         self.reads.append(key)
+        return await super().get_range(key, start, length)
+
+
+class BusyStore(MemoryStore):
+    """Something happens just before the first read of a segment."""
+
+    def __init__(self, objects: MemoryObjects, happens: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(objects)
+        self._happens = [happens]
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        if key.startswith(CHAINS) and self._happens:
+            await self._happens.pop()()
         return await super().get_range(key, start, length)
 
 
@@ -198,6 +211,21 @@ def test_a_broker_that_starts_beside_one_at_work_is_not_refused() -> None:
             assert not beside.inheritances
             await written.write(one, topic.leaders[0], [EPOCH_MS])
             assert not one.fenced.is_set()
+
+    run(scenario())
+
+
+def test_what_is_led_since_the_start_began_is_no_evidence() -> None:
+    """The rows are read after the chains: a leadership is in its row before it is in a chain."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life(broker=1) as one:
+            await one.create_topic("orders", 1, {})
+            store = BusyStore(written.objects, lambda: one.create_topic("notes", 1, {}))
+            written.performer = replace(written.performer, store=store)
+            beside = await started(written, 2)
+            assert sorted(beside.news.topics) == ["notes", "orders"]
 
     run(scenario())
 
