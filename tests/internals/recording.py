@@ -1,0 +1,93 @@
+"""Records what a story does to objects and rows, as lines of text for docs/internals."""
+
+import random
+from collections.abc import Mapping, Sequence
+
+from logstore.objects.memory import MemoryObjects, MemoryStore
+from logstore.perform import Performer
+from logstore.registry.memory import MemoryRows
+from logstore.registry.retrying import RetryingRegistry
+from logstore.registry.store import WRITE_ID, Row, Term
+from logstore.testing.virtual_loop import VirtualClock
+
+PROBES = "probe/"
+"""Objects that ask the store for its time: left out."""
+
+
+class Transcript:
+    """A performer over `objects` and `rows`, and in `lines` what went through it."""
+
+    def __init__(self, objects: MemoryObjects, rows: MemoryRows) -> None:
+        self.lines: list[str] = []
+        clock, rng = VirtualClock(), random.Random(0)
+        registry = RetryingRegistry(
+            _RecordedRows(rows, self.lines), lambda: f"{rng.getrandbits(64)}", clock, rng
+        )
+        store = _RecordedStore(objects, self.lines)
+        self.performer = Performer(store, registry, clock, rng, lambda: rng.randbytes(16))
+
+    def say(self, text: str) -> None:
+        self.lines += ["", f"# {text}"]
+
+
+class _RecordedStore(MemoryStore):
+    def __init__(self, objects: MemoryObjects, lines: list[str]) -> None:
+        super().__init__(objects)
+        self._lines = lines
+
+    async def create(self, key: str, parts: Sequence[bytes | bytearray | memoryview]) -> None:
+        await super().create(key, parts)
+        if not key.startswith(PROBES):
+            self._lines.append(f"create  {_short(key)}  {sum(map(len, parts))} bytes")
+
+    async def delete(self, key: str) -> None:
+        await super().delete(key)
+        if not key.startswith(PROBES):
+            self._lines.append(f"delete  {_short(key)}")
+
+
+class _RecordedRows(MemoryRows):
+    """Changes the rows of `rows`."""
+
+    def __init__(self, rows: MemoryRows, lines: list[str]) -> None:
+        super().__init__()
+        self._rows, self._order, self._lines = rows._rows, rows._order, lines
+
+    async def put_if(
+        self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str
+    ) -> None:
+        before = self._rows.get((pk, sk), {})
+        await super().put_if(pk, sk, row, terms, write_id)
+        self._changed(pk, sk, before)
+
+    async def update_if(
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+    ) -> None:
+        before = self._rows.get((pk, sk), {})
+        await super().update_if(pk, sk, sets, terms, write_id)
+        self._changed(pk, sk, before)
+
+    async def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+        await super().delete_if(pk, sk, terms, write_id)
+        self._lines.append(f"no row  {pk}  {_short(sk)}")
+
+    def _changed(self, pk: str, sk: str, before: Mapping[str, object]) -> None:
+        after = self._rows[pk, sk]
+        changed = {
+            name: value
+            for name, value in after.items()
+            if before.get(name) != value and name != WRITE_ID
+        }
+        if set(changed) - {"heartbeat"}:  # counts up all the time
+            shown = "  ".join(f"{name}={_value(value)}" for name, value in changed.items())
+            self._lines.append(f"row     {pk}  {_short(sk)}  {shown}")
+
+
+def _value(value: object) -> str:
+    return '""' if value == "" else str(value)
+
+
+def _short(key: str) -> str:
+    """Without leading zeros of numbers."""
+    parts = (part.lstrip("0") or "0" if part.isdigit() else part for part in key.split("/"))
+    return "/".join(parts)
