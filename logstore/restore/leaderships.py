@@ -48,23 +48,28 @@ class Contradiction(Corrupt):
     """Two leaderships hold records, and both cannot be of one history."""
 
 
-def settle(name: str, leads: Sequence[Lead], chains_left_out: Collection[int]) -> Settled:
+def settle(
+    name: str, leads: Sequence[Lead], chains_left_out: Collection[int], log_start: int = 0
+) -> Settled:
     """Which of `leads` count. `name` is the partition's, for errors.
+
+    `log_start` is the one that the old row gives a reason for. A hole below it is no loss: the
+    owner of an open chain forgets leaderships that lie below it (`log.forgetting`).
 
     `chains_left_out` are left out only where leaderships contradict each other. Raises
     `Contradiction` when they still do, `MissingObjects` when there is a hole between two.
     """
     ordered = sorted(leads)
     try:
-        return _settle(name, ordered, [])
+        return _settle(name, ordered, [], log_start)
     except Contradiction:
         chosen = [lead for lead in ordered if lead.chain in chains_left_out]
         if not chosen or len(chosen) == len(ordered):
             raise
-    return _settle(name, [lead for lead in ordered if lead not in chosen], chosen)
+    return _settle(name, [lead for lead in ordered if lead not in chosen], chosen, log_start)
 
 
-def _settle(name: str, leads: Sequence[Lead], chosen: Sequence[Lead]) -> Settled:
+def _settle(name: str, leads: Sequence[Lead], chosen: Sequence[Lead], log_start: int) -> Settled:
     with_records = [lead for lead in leads if lead.has_records]
     for earlier, later in pairwise(with_records):
         if _contradict(earlier, later):
@@ -72,7 +77,8 @@ def _settle(name: str, leads: Sequence[Lead], chosen: Sequence[Lead]) -> Settled
     left_out = [*chosen, *_misfits(leads, with_records, chosen)]
     kept = [lead for lead in leads if lead not in left_out]
     for earlier, later in pairwise(kept):
-        if earlier.extent.end != later.extent.start:
+        is_forgotten = earlier.extent.end < later.extent.start <= log_start
+        if earlier.extent.end != later.extent.start and not is_forgotten:
             raise _hole(name, earlier, later)
     return Settled(kept, sorted(left_out))
 

@@ -94,7 +94,7 @@ def plan_rows(
     settled = {
         partition: Settled(sorted(leads), ())
         if partition[0] in over
-        else settle(_name(partition), leads, chains_left_out)
+        else settle(_name(partition), leads, chains_left_out, _confirmed_start(partition, old))
         for partition, leads in found.items()
     }
     all_leads = {partition: leads.kept for partition, leads in settled.items()}
@@ -208,6 +208,11 @@ def _chain(chain: Evidence, old: ChainRow | None) -> ChainRow:
         trim_ms=old.trim_ms if old is not None and old.trim == trim else 0,
         deleted=max(chain.trim, 0 if old is None else old.deleted),
     )
+
+
+def _confirmed_start(partition: TopicPartition, old: Rows) -> int:
+    row = old.partitions.get(partition)
+    return 0 if row is None else confirmed_start(row)
 
 
 def _leads(chains: Sequence[Evidence]) -> dict[TopicPartition, list[Lead]]:
