@@ -1,8 +1,11 @@
 """The stories whose transcripts docs/internals shows: short, in memory and in virtual time."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 
-from logstore.testing.virtual_loop import EPOCH_MS, run
+from logstore.log.replica_changes import Placement, change_placement
+from logstore.rows import Change
+from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.internals.recording import Transcript
 from tests.logstore.written import WrittenLog
 
@@ -23,8 +26,39 @@ async def takeover(transcript: Transcript, written: WrittenLog) -> None:
         await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS + 9])
 
 
+async def handover(transcript: Transcript, written: WrittenLog) -> None:
+    performer = transcript.performer
+    transcript.say("brokers 1 and 2 start; a topic of one partition, led by 1 and followed by 2")
+    async with (
+        written.life(clean=False, broker=1, performer=performer) as one,
+        written.life(clean=False, broker=2, performer=performer) as two,
+    ):
+        await until(lambda: all(len(log.live_brokers()) == 2 for log in (one, two)))
+        topic = await one.create_topic("orders", 1, {}, assignments=[(1, 2)])
+        await until(lambda: "orders" in two.topics and two.topics["orders"].followers[0].is_ready)
+        transcript.say("broker 1 commits a batch of two records")
+        await written.write(one, topic.leaders[0], [EPOCH_MS] * 2)
+        transcript.say("broker 2 becomes the target, as an administrator or the controller asks")
+        await performer.run(
+            change_placement(topic.topic_id, 0, lambda row: Placement((1, 2), (), target=2))
+        )
+        await one.publish([Change(topic.name, topic.topic_id)])
+        there = two.topics["orders"]
+        await until(lambda: 0 in there.leaders)
+        transcript.say("broker 2 commits a batch")
+        await written.write(two, there.leaders[0], [EPOCH_MS + 9])
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    clock = VirtualClock()
+    async with asyncio.timeout(60):
+        while not condition():
+            await clock.sleep_s(0.01)
+
+
 STORIES: dict[str, Callable[[Transcript, WrittenLog], Coroutine[None, None, None]]] = {
-    "takeover": takeover
+    "takeover": takeover,
+    "handover": handover,
 }
 
 
