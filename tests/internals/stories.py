@@ -3,12 +3,16 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 
+from logstore.chains.identity import ensure_identity
 from logstore.log.replica_changes import Placement, change_placement
-from logstore.rows import Change
+from logstore.rows import Change, partition_pk, partition_sk
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
+from logstore.trimming import Trimmer
 from tests.internals.recording import Transcript
+from tests.logstore.raised import raised_to
 from tests.logstore.written import WrittenLog
 
+GRACE_MS = 60_000
 FENCE = "```text transcript\n"
 
 
@@ -49,6 +53,25 @@ async def handover(transcript: Transcript, written: WrittenLog) -> None:
         await written.write(two, there.leaders[0], [EPOCH_MS + 9])
 
 
+async def trimming(transcript: Transcript, written: WrittenLog) -> None:
+    performer = transcript.performer
+    transcript.say("a broker commits six batches of one record each and dies; restarted, it stops")
+    async with written.life(clean=False, performer=performer) as log:
+        topic = await log.create_topic("orders", 1, {})
+        for number in range(6):
+            await written.write(log, topic.leaders[0], [EPOCH_MS + number])
+    async with written.life(performer=performer):
+        identity = await performer.run(ensure_identity("memory"))
+    transcript.say("log start is raised to offset 6, as DeleteRecords does")
+    place = partition_pk(topic.topic_id, 0), partition_sk(topic.topic_id, 0)
+    await performer.registry.update_if(*place, raised_to(6))
+    trimmer = Trimmer(identity.cluster_id, grace_ms=GRACE_MS)
+    for what in ("publishes trim points", "waits for the grace to end", "deletes"):
+        transcript.say(f"a pass {what}")
+        await performer.run(trimmer.steps())
+        await VirtualClock().sleep_s(GRACE_MS / 2000)
+
+
 async def until(condition: Callable[[], bool]) -> None:
     clock = VirtualClock()
     async with asyncio.timeout(60):
@@ -59,6 +82,7 @@ async def until(condition: Callable[[], bool]) -> None:
 STORIES: dict[str, Callable[[Transcript, WrittenLog], Coroutine[None, None, None]]] = {
     "takeover": takeover,
     "handover": handover,
+    "trimming": trimming,
 }
 
 
