@@ -9,7 +9,8 @@ A stretch whose take entry was never committed is empty: it ends where its row s
 its state is that of the newest earlier stretch with one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from logstore.chains.checkpoint import encode_in_slices, forget_expired
@@ -19,8 +20,9 @@ from logstore.chains.replay import ChainState, StretchKey
 from logstore.chains.seal import SealedChain, mark_sealed, read_chain_row, seal_chain
 from logstore.chains.state import PartitionState
 from logstore.chains.walk import read_chain_at
+from logstore.disposal import Fate
 from logstore.errors import ConditionFailed, LogstoreError
-from logstore.inheritance import Chains, Known, newest_stretch
+from logstore.inheritance import Chains, Known, PartitionKey, newest_stretch
 from logstore.leadership import change_leader
 from logstore.metadata import read_partition_rows, read_topics_by_id
 from logstore.old_registry import (
@@ -29,8 +31,10 @@ from logstore.old_registry import (
     check_not_older,
     leaderships_above,
 )
-from logstore.rows import ChainStatus, PartitionRow
-from logstore.steps import Steps, Together, sliced
+from logstore.registry.store import Condition
+from logstore.rows import ChainStatus, PartitionRow, partition_pk, partition_sk
+from logstore.steps import DeleteRow, Steps, Together, sliced
+from logstore.witnesses import read_fates
 
 __all__ = ["Heir", "HeirOf", "Inheritance", "Known", "PartlyTaken", "take_over"]
 
@@ -104,15 +108,16 @@ def take_over(
     chains = Chains(cluster_id, sealer, known)
     chains.give(epoch, sealed.state)
     takes: list[Steps[Inheritance | None]] = []
-    errors: list[LogstoreError] = []
+    failed: dict[PartitionKey, LogstoreError] = {}
     for key, row in rows.items():
         if row.chain == epoch:
             try:
                 ended = yield from _ended(chains, key, row, sealed)
             except LogstoreError as error:  # one partition's trouble is not the others'
-                errors.append(error)
+                failed[key] = error
             else:
                 takes.append(_take_partition(key, row, ended, heir_of(*key, row)))
+    errors = yield from _drop_rows_of_deleted(failed, rows)
     results: Sequence[Inheritance | LogstoreError | None] = yield Together(
         [*takes, _put_checkpoint(sealed.state)]
     )
@@ -174,6 +179,27 @@ def _take_partition(
     except ConditionFailed:
         return None  # somebody else took it, or the topic is gone
     return Inheritance(*key, taken, ended.state)
+
+
+def _drop_rows_of_deleted(
+    failed: Mapping[PartitionKey, LogstoreError], rows: PartitionRows
+) -> Steps[list[LogstoreError]]:
+    """Delete the rows that cannot be taken over and whose topic is deleted; the errors of the rest.
+
+    Example: the first attempt to create a row times out, the second succeeds, the topic is deleted,
+    and then the first attempt arrives. Chains forget the stretches of a deleted topic, so this row
+    names a stretch that no chain holds, and every takeover of its chain would fail.
+    """
+    fates = (yield from read_fates({key[0] for key in failed})) if failed else {}
+    errors = []
+    for key, error in failed.items():
+        if fates[key[0]].fate is not Fate.DELETED:
+            errors.append(error)
+            continue
+        is_seen = Condition("leader_epoch", "=", rows[key].leader_epoch)
+        with suppress(ConditionFailed):  # deleted or taken over by another broker
+            yield DeleteRow(partition_pk(*key), partition_sk(*key), [is_seen])
+    return errors
 
 
 def _put_checkpoint(chain: ChainState) -> Steps[None]:

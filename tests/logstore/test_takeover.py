@@ -209,3 +209,15 @@ def test_a_partition_that_cannot_be_taken_keeps_none_from_the_others() -> None:
     (one,) = taken(chain)
     assert one.partition == 1
     assert chain.chain_row().status is ChainStatus.SEALED
+
+
+def test_a_row_of_a_deleted_topic_that_arrived_late_ends_no_takeover() -> None:
+    """It names a stretch that its chain has forgotten."""
+    chain = opened()
+    put_record(chain, TopicStatus.DELETED, 2)
+    stretches = (StretchRef(1, EPOCH, 0), StretchRef(2, EPOCH, 1))
+    put_row(chain, replace(ROW, leader_epoch=2, stretches=stretches))
+
+    assert taken(chain) == []
+    assert row_of(chain) is None
+    assert chain.chain_row().status is ChainStatus.SEALED
