@@ -1,0 +1,62 @@
+"""fsck of one chain on a store that has a bad day: what it refuses to tell is no damage."""
+
+from collections import Counter
+
+import pytest
+
+from logstore.chains.checkpoint import encode_checkpoint
+from logstore.chains.keys import chain_prefix, checkpoint_key, seq_of
+from logstore.cli.fsck_chain import Counts, look_at_chain
+from logstore.clock import SystemClock
+from logstore.errors import Throttled
+from logstore.objects.memory import MemoryObjects
+from logstore.perform import BlockingPerformer
+from logstore.rows import ChainRow, ChainStatus
+from tests.golden.samples import BROKER, CLUSTER_ID, EPOCH
+from tests.logstore.chains.built import BuiltChain
+
+
+class Throttling(MemoryObjects):
+    """Throttles every other read of each key."""
+
+    def __init__(self) -> None:
+        super().__init__(SystemClock())
+        self._reads: Counter[str] = Counter()
+
+    def get(self, key: str) -> bytes:
+        self._throttle(key)
+        return super().get(key)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        self._throttle(key)
+        return super().get(key)[start : start + length]
+
+    def _throttle(self, key: str) -> None:
+        self._reads[key] += 1
+        if self._reads[key] % 2:
+            raise Throttled(f"slow down key={key}")
+
+
+@pytest.mark.parametrize("bodies", [False, True])
+def test_a_throttled_read_is_no_damage(bodies: bool) -> None:
+    chain = BuiltChain()
+    chain.add_opening()
+    chain.add_take()
+    chain.add_batches(3)
+    end = chain.seq
+    checkpoint = encode_checkpoint(chain.replay())
+    chain.add_seal()
+    store = Throttling()
+    for info in chain.objects.list(""):
+        store.create(info.key, [chain.objects.get(info.key)])
+    store.create(checkpoint_key(EPOCH, end), [checkpoint])
+    performer = BlockingPerformer(store, None, chain.chance, sleep_s=lambda _: None)
+    row = ChainRow(broker=BROKER, status=ChainStatus.SEALED, checkpoint=end, seal=end)
+
+    keys = list(store.list(""))
+    objects = [
+        (seq_of(info.key), info) for info in keys if info.key.startswith(chain_prefix(EPOCH))
+    ]
+    look = look_at_chain(performer, CLUSTER_ID, EPOCH, row, objects, Counts(), bodies=bodies)
+
+    assert look.problems == []
