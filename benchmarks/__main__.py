@@ -145,7 +145,9 @@ def _parser() -> argparse.ArgumentParser:
         help="profile our brokers instead: produce by default; --load 100B for small records",
     )
     parser.add_argument("--json", help="write every value to this file")
-    parser.add_argument("--charts", help="draw each case in this folder: needs the extra demo")
+    parser.add_argument(
+        "--charts", help="draw each case in this folder: needs the dependency group demo"
+    )
     return parser
 
 

@@ -48,7 +48,8 @@ set_up() {
 lock() {
   local compile=("$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes
     --no-emit-index-url --custom-compile-command "make lock")
-  "${compile[@]}" "$@" --all-extras pyproject.toml --output-file requirements.lock
+  "${compile[@]}" "$@" --all-extras --group demo --group test pyproject.toml \
+    --output-file requirements.lock
   printf 'setuptools>=77\nuv\n' |
     "${compile[@]}" "$@" --no-annotate - --output-file "$BUILD_LOCK"
 }

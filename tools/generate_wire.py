@@ -2,7 +2,7 @@
 
     python -m tools.generate_wire [--output DIR]
 
-Needs the `test` extra. The output is committed; a test regenerates it and compares. To speak one
+Needs the `test` group. The output is committed; a test regenerates it and compares. To speak one
 more API, add a line to `APIS` and run this.
 
 The committed files hold what a broker needs (decode requests and encode responses in every version)
