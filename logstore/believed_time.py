@@ -20,7 +20,12 @@ believed step by step, an hour for half a day; `ahead_ms` is what is still doubt
 warns of it. Nothing measures the time between two boots (`boot`), so it has to be confirmed too.
 
 To stamp what is stored, the wall clock is used (`NowMs`): a stamp that is too high only delays. To
-judge how old something is, `BelievedMs`.
+judge how old something is, `BelievedMs`. Where a stamp that is too low does harm too, `StoreMs`:
+the time of the store alone, whatever the wall clock says; in a directory that of the wall clock.
+
+    trim point            a low stamp would shorten its grace
+    opening of a chain    a high one would make the chain forget producers that it inherits, a low
+                          one would make the next chain forget producers of this one
 
 Rejected: the clocks of other brokers (on S3 the store has a better one, on a directory brokers
 share the host's); the kernel's judgement of its clock (`adjtimex`: unknown in most containers).
@@ -106,6 +111,15 @@ class BelievedTime:
         """`monotonic_s` was read after the store had stamped `store_ms`."""
         self._store = _Anchor(store_ms, monotonic_s)
 
+    def store_ms(self, now: Moment) -> int:
+        """The time of the store, which was asked. In a directory: that of the wall clock."""
+        return now.wall_ms if self.has_no_store_clock else self._by_store(now)
+
+    @property
+    def has_no_store_clock(self) -> bool:
+        """Whether the store is a directory, which stamps by the clock of this host."""
+        return self.boot is not None
+
     @property
     def asks_row(self) -> bool:
         """Whether the log's row is still to be read."""
@@ -160,12 +174,7 @@ class BelievedTime:
 
 def believed_now(believed: BelievedTime) -> Steps[int]:
     """Milliseconds since 1970. Raises as store and registry do; then nothing is to be deleted."""
-    now = yield from _moment()
-    if believed.asks_store(now):
-        store_ms = yield from _time_of_store()
-        # Read after the answer: the time of asking must not count.
-        now = yield from _moment()
-        believed.store_said(store_ms, now.monotonic_s)
+    now = yield from _moment_with_store(believed)
     if believed.asks_row:
         believed.row_said((yield GetRow(TIME, BELIEVED)), now)
     now_ms = believed.now_ms(now)
@@ -174,6 +183,25 @@ def believed_now(believed: BelievedTime) -> Steps[int]:
         yield from _write_row(row, is_first=believed.is_new)
         believed.is_new = False
     return now_ms
+
+
+def store_now(believed: BelievedTime) -> Steps[int]:
+    """Milliseconds since 1970 by the store; in a directory by the wall clock, at no request."""
+    if believed.has_no_store_clock:
+        now_ms: int = yield NowMs()
+        return now_ms
+    return believed.store_ms((yield from _moment_with_store(believed)))
+
+
+def _moment_with_store(believed: BelievedTime) -> Steps[Moment]:
+    """Now; the store was asked its time."""
+    now = yield from _moment()
+    if believed.asks_store(now):
+        store_ms = yield from _time_of_store()
+        # Read after the answer: the time of asking must not count.
+        now = yield from _moment()
+        believed.store_said(store_ms, now.monotonic_s)
+    return now
 
 
 def _moment() -> Steps[Moment]:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
-from logstore.believed_time import BelievedTime, believed_now
+from logstore.believed_time import BelievedTime, believed_now, store_now
 from logstore.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.errors import LogstoreError, NotFound
 from logstore.objects.store import BlockingObjectStore, ObjectStore
@@ -33,6 +33,7 @@ from logstore.steps import (
     QueryRows,
     Request,
     Steps,
+    StoreMs,
     Together,
     UpdateRow,
     Wait,
@@ -92,6 +93,8 @@ class Performer:
                 return self.clock.monotonic_s()
             case BelievedMs():
                 return await self.run(believed_now(self.believed))
+            case StoreMs():
+                return await self.run(store_now(self.believed))
             case DrawNonce():
                 return self.draw_nonce()
             case Together(steps):

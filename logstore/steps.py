@@ -130,6 +130,14 @@ class BelievedMs:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreMs:
+    """Milliseconds since 1970 by the store, or by this host where the store is a directory on it.
+
+    To stamp what a stamp that is too low or too high would both harm (`logstore.believed_time`).
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class DrawNonce:
     """16 random bytes."""
 
@@ -161,6 +169,7 @@ Request = (
     | NowMs
     | MonotonicS
     | BelievedMs
+    | StoreMs
     | DrawNonce
     | Together
 )

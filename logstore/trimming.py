@@ -49,7 +49,7 @@ from logstore.rows import (
     chain_sk,
 )
 from logstore.segments.format import HEADER_BYTES, SegmentKind, decode_header
-from logstore.steps import BelievedMs, GetRow, NowMs, QueryRows, Steps
+from logstore.steps import BelievedMs, GetRow, NowMs, QueryRows, Steps, StoreMs
 from logstore.witnesses import read_deletions
 
 GRACE_MS = 3_600_000
@@ -169,7 +169,10 @@ class Trimmer:
                 if self._is_still_held(epoch, needs):
                     return
                 trim = yield from self._highest(cache, epoch, row, needs, topics)
-                if is_trim_point(row, trim) and (yield from publish_trim(epoch, row, trim, now_ms)):
+                if not is_trim_point(row, trim):
+                    return
+                stamp_ms: int = yield StoreMs()
+                if (yield from publish_trim(epoch, row, trim, stamp_ms)):
                     done.published[epoch] = trim
                     done.waiting += 1
 

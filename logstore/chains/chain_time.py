@@ -1,7 +1,8 @@
-"""The time of a chain: by the wall clock, but no faster than time passes. Pure.
+"""The time of a chain: by the wall clock, but no faster or slower than time passes. Pure.
 
 Producers expire by it. A wall clock set days ahead would make all of them forgotten at once, and
-their repeats would be stored twice. A clock that is behind only delays; a chain never goes back.
+their repeats would be stored twice. One set days back would make the next chain, which is right
+again, forget those that were at work just now. A chain never goes back.
 """
 
 from typing import NamedTuple
@@ -18,5 +19,6 @@ class ChainTime(NamedTuple):
 
     def now_ms(self, wall_ms: int, monotonic_s: float, last_ms: int) -> int:
         """When a segment is begun; `last_ms`: the one before."""
-        passed_ms = int((monotonic_s - self.opened_s) * 1000) + CLOCK_SLACK_MS
-        return max(min(wall_ms, self.opened_ms + passed_ms), last_ms)
+        due_ms = self.opened_ms + int((monotonic_s - self.opened_s) * 1000)
+        lowest_ms, highest_ms = due_ms - CLOCK_SLACK_MS, due_ms + CLOCK_SLACK_MS
+        return max(min(wall_ms, highest_ms), lowest_ms, last_ms)

@@ -16,16 +16,17 @@ and the raise, and its chain, which holds nothing, was taken over by that row.
 
 A chain row that is there already for a freshly drawn epoch means the same as that last case.
 
-An opening is stamped with the believed time (`logstore.believed_time`). A chain's time goes on from
-there, and producers expire by it: a wall clock that is a day ahead would make the first checkpoint
-forget every producer whose state was inherited. It is asked for while the cluster row is read.
+An opening is stamped with the time of the store (`logstore.believed_time`). A chain's time goes on
+from there, and producers expire by it: with a wall clock that is a day ahead the first checkpoint
+would forget every producer whose state was inherited; with one that is a day behind that of the
+next chain would. It is asked for while the cluster row is read.
 """
 
 from dataclasses import dataclass
 
 from logstore.chains.keys import checkpoints_prefix, seq_of
 from logstore.chains.put import Stored, Taken, put_once
-from logstore.chains.walk import believed_patiently, list_patiently
+from logstore.chains.walk import list_patiently, store_time_patiently
 from logstore.errors import ConditionFailed, Fenced, LogstoreError, Refused
 from logstore.registry.store import Condition, RowAbsent
 from logstore.rows import CHAIN, CLUSTER, ChainRow, ChainStatus, ClusterRow, chain_sk
@@ -69,8 +70,8 @@ def open_chain(cluster_id: bytes, broker: int, *, lease_s: float) -> Steps[Opene
 
 
 def _first_look(cluster_id: bytes) -> Steps[ClusterRow]:
-    """The cluster row; the believed time is known afterwards. Raises as both do."""
-    results = yield Together([read_cluster(cluster_id), believed_patiently()])
+    """The cluster row; the time of the store is known afterwards. Raises as both do."""
+    results = yield Together([read_cluster(cluster_id), store_time_patiently()])
     for result in results:
         if isinstance(result, LogstoreError):
             raise result
@@ -154,7 +155,7 @@ def _bare(
     previous: bytes,
 ) -> Steps[FrozenSegment]:
     nonce: bytes = yield DrawNonce()
-    now_ms = yield from believed_patiently()
+    now_ms = yield from store_time_patiently()
     return freeze_bare(
         bare_header(
             kind,

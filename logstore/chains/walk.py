@@ -35,7 +35,7 @@ from logstore.segments.format import (
     decode_front,
     decode_header,
 )
-from logstore.steps import BackOff, BelievedMs, GetRange, ListKeys, Steps, Together, sliced
+from logstore.steps import BackOff, GetRange, ListKeys, Steps, StoreMs, Together, sliced
 
 FRONT_GUESS_BYTES = 64 * 1024
 ATTEMPTS_MAX = 30
@@ -104,14 +104,14 @@ def list_patiently(prefix: str) -> Steps[Sequence[str]]:
     raise AssertionError("unreachable")
 
 
-def believed_patiently() -> Steps[int]:
-    """The time in milliseconds since 1970, by more than one clock; rides out the same.
+def store_time_patiently() -> Steps[int]:
+    """The time of the store, in milliseconds since 1970; rides out the same.
 
-    Three requests if this process has not asked the store yet (`logstore.believed_time`).
+    Three requests if this process has not asked a bucket yet (`logstore.believed_time`).
     """
     for attempt in range(1, ATTEMPTS_MAX + 1):
         try:
-            now_ms: int = yield BelievedMs()
+            now_ms: int = yield StoreMs()
             return now_ms
         except (AlreadyExists, NotFound, Retryable, OutcomeUnknown):
             # The first two: the object that is stamped was put twice, or deleted by its sweeper.

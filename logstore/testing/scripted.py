@@ -5,7 +5,17 @@ from typing import Any, TypeVar
 
 from logstore.errors import LogstoreError
 from logstore.perform import Performer, outcome_of
-from logstore.steps import BackOff, BelievedMs, DrawNonce, MonotonicS, NowMs, Request, Steps, Wait
+from logstore.steps import (
+    BackOff,
+    BelievedMs,
+    DrawNonce,
+    MonotonicS,
+    NowMs,
+    Request,
+    Steps,
+    StoreMs,
+    Wait,
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,7 +43,7 @@ def drive(
         match request:
             case BackOff() | Wait():
                 answer = None
-            case NowMs() | BelievedMs():
+            case NowMs() | BelievedMs() | StoreMs():
                 answer = now_ms
             case MonotonicS():
                 answer = now_ms / 1000

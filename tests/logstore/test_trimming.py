@@ -39,7 +39,7 @@ from logstore.rows import (
 from logstore.segments.format import EntryKind
 from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
-from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
+from logstore.testing.virtual_loop import EPOCH_MS, run
 from logstore.trimming import Trimmed, Trimmer, every, only, sealed
 from tests.logstore.index.times import locate_time
 from tests.logstore.raised import raised_to
@@ -167,25 +167,6 @@ def test_a_chain_is_trimmed_first_and_deleted_a_grace_later() -> None:
         assert len(written.keys(CHECKPOINTS)) == 2
         (idle,) = await written.trim()
         assert idle == Trimmed()
-
-    play(story)
-
-
-def test_a_wall_clock_that_jumps_ends_no_grace() -> None:
-    async def story(written: TrimmedLog) -> None:
-        (key,) = written.records
-        await written.raise_log_start(key, 20)
-        await written.trim(wait_ms=0)
-        before = written.keys(CHAINS)
-        right = written.performer
-        written.performer = replace(right, clock=VirtualClock(EPOCH_MS + 1000 * GRACE_MS))
-        (done,) = await written.trim(wait_ms=0)
-        assert (done.waiting, done.deleted) == (2, {})
-        assert written.keys(CHAINS) == before
-        written.performer = right
-        await right.clock.sleep_s(GRACE_MS / 1000)
-        (done,) = await written.trim()
-        assert done.deleted.keys() == {1, 2}
 
     play(story)
 

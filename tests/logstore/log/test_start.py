@@ -207,18 +207,26 @@ def test_a_wall_clock_set_days_ahead_makes_no_broker_forget_a_producer() -> None
     run(scenario())
 
 
-def test_a_broker_that_starts_with_a_clock_days_ahead_forgets_no_producer() -> None:
-    """Its chain begins with the time of the store: else its first checkpoint forgets them."""
+@pytest.mark.parametrize("ahead_days", [3, -3])
+@pytest.mark.parametrize("is_first", [True, False], ids=["first", "then"])
+def test_a_broker_that_starts_with_a_clock_days_off_forgets_no_producer(
+    ahead_days: int, is_first: bool
+) -> None:
+    """Chains begin with the time of the store: else a first checkpoint forgets what it inherits.
+
+    With a clock that is ahead that of its own chain; with one that is behind that of the next.
+    """
 
     async def scenario() -> None:
         written, clock = WrittenLog(checkpoint_segments=2), JumpingClock()
-        clock.ahead_ms = 3 * DAY_MS
-        ahead = replace(written.performer, clock=clock, believed=BelievedTime())
+        clock.ahead_ms = ahead_days * DAY_MS
+        off = replace(written.performer, clock=clock, believed=BelievedTime())
+        first, then = (off, None) if is_first else (None, off)
         batch = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
-        async with written.life(clean=False) as log:
+        async with written.life(clean=False, performer=first) as log:
             leader = (await log.create_topic("orders", 1, {})).leaders[0]
             await written.write(log, leader, [EPOCH_MS], **batch)
-        async with written.life(clean=False, performer=ahead) as log:
+        async with written.life(clean=False, performer=then) as log:
             for _ in range(5):
                 await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
         async with written.life() as log:
