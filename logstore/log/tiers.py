@@ -133,7 +133,7 @@ class Tiers:
         log_start = partition.log_start
         old_end = min(begin, up_to)
         if log_start >= old_end:
-            return await self._segments.record_with_max_timestamp(partition, up_to, 0)
+            return await self._segments.record_with_max_timestamp(partition, up_to, log_start)
         old = await self._if_not_deleted(
             partition, old_end, self._history.latest(partition, log_start, old_end)
         )
