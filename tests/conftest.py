@@ -4,12 +4,14 @@ A test with an argument `seed` runs once per seed: `@pytest.mark.seeds(n)` of th
 or as many as `--seeds` says, from `--first-seed` on. When one fails, the summary says how many
 seeds it took. Those of `@pytest.mark.seeds(n, daily=True)` are other ones each day: they begin at
 `--first-daily-seed`, which the date gives (UTC) where nobody names it, and the summary says it.
+With `@pytest.mark.seeds(n, fast=k)` only the first k of them are in the fast tier, the others are
+slow.
 """
 
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -67,7 +69,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         # A campaign names its seeds, and other tests of the same world play them.
         count = 0 if asked is not None else count
         first = metafunc.config.getoption("first_daily_seed")
-    metafunc.parametrize("seed", range(first, first + count), ids=lambda seed: f"seed={seed}")
+    fast = marker.kwargs.get("fast", count) if marker else count
+    seeds = [
+        pytest.param(
+            first + at, marks=() if at < fast else pytest.mark.slow, id=f"seed={first + at}"
+        )
+        for at in range(count)
+    ]
+    metafunc.parametrize("seed", seeds)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -77,9 +86,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 
+@pytest.fixture
+def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """What a test found, for the summary of the run: also of a test that passes."""
+    return lambda text: request.node.user_properties.append(("told", text))
+
+
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
+    for report in terminalreporter.getreports("passed"):
+        for name, text in report.user_properties:
+            if name == "told":
+                terminalreporter.write_line(f"{report.nodeid}\n{text}\n")
     reports = {kind: terminalreporter.getreports(kind) for kind in ("passed", "failed")}
     played = {kind: [s for one in known for s in _seeds_of(one)] for kind, known in reports.items()}
     first_daily = config.getoption("first_daily_seed")

@@ -1,8 +1,9 @@
 """Runs everything that must pass, tier by tier, and sums up: `make test`.
 
-Each tier is one pytest run, so that tests which need a machine to themselves get one. A tier that
-cannot run on this machine says so in a line of its own and in the last line. That last line counts
-the tests of all tiers; a failed check (format, lint, types, imports) counts as one.
+Each tier is one pytest run in several processes: what tests wait for has deadlines that allow for a
+loaded machine. A tier that cannot run on this machine says so in a line of its own and in the last
+line. That last line counts the tests of all tiers; a failed check (format, lint, types, imports)
+counts as one.
 
 Simulations play other seeds each day beside those that they always play. The first of them is
 printed at the beginning and at the end; `--first-daily-seed` plays the same ones again.
@@ -56,8 +57,8 @@ class Counts:
 TIERS = (
     Tier("fast", ("-m", "not slow and not spark and not clients"), parallel=True),
     Tier("slow", ("-m", "slow and not spark and not clients", "--ignore", PLANTED), parallel=True),
-    Tier("clients", ("-m", "clients and not spark")),
-    Tier("spark", ("-m", "spark"), why_not=why_no_java),
+    Tier("clients", ("-m", "clients and not spark"), parallel=True),
+    Tier("spark", ("-m", "spark", "--dist", "loadgroup"), parallel=True, why_not=why_no_java),
     Tier("planted", ("-m", "slow", PLANTED), parallel=True),
 )
 
@@ -119,10 +120,11 @@ def first_daily_seed(now_ms: int) -> int:
 def run_tier(tier: Tier, jobs: int, first_daily: int, lines: list[str]) -> Counts:
     report = REPORTS / f"{tier.name}.xml"
     report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", "--durations=5", f"--junitxml={report}"]
+    command = [sys.executable, "-m", "pytest", "-q", "--durations=15", f"--junitxml={report}"]
     command.append(f"--first-daily-seed={first_daily}")
     if tier.parallel and jobs > 1:
-        command += ["-n", str(jobs)]
+        # Neighbours share brokers and Sparks, and long tests would leave a process without work.
+        command += ["-n", str(jobs), "--dist", "worksteal"]
     print(f"\n--- {tier.name}", flush=True)
     began = time.perf_counter()
     code = subprocess.run([*command, *tier.arguments], stdin=subprocess.DEVNULL).returncode

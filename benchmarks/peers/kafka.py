@@ -5,6 +5,7 @@ Each node is broker and controller. Three keep three copies of everything, two o
 sync, as clusters are commonly run.
 """
 
+import fcntl
 import os
 import socket
 import subprocess
@@ -30,14 +31,19 @@ def cache_directory() -> Path:
 
 
 def fetch_jars() -> Path:
-    """The folder of Kafka's jars, fetched with Maven the first time."""
+    """The folder of Kafka's jars, fetched with Maven the first time, by one process."""
     folder = cache_directory() / f"kafka-{VERSION}"
     done = folder / ".done"
-    if not done.exists():
-        command = ["mvn", "-B", "-q", "-f", str(POM), "dependency:copy-dependencies"]
-        command += ["-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
-        subprocess.run(command, check=True)
-        done.touch()
+    if done.exists():
+        return folder
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            command = ["mvn", "-B", "-q", "-f", str(POM), "dependency:copy-dependencies"]
+            command += ["-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
+            subprocess.run(command, check=True)
+            done.touch()
     return folder
 
 

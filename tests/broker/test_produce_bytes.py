@@ -42,6 +42,7 @@ failures = st.builds(
 names = st.text("abcdefghijklmnopqrstuvwxyz._-", min_size=1, max_size=249)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", range(API.version_min, API.version_max + 1))
 @given(
     topics=st.lists(

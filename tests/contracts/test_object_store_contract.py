@@ -167,6 +167,7 @@ def test_a_list_says_size_and_age(store: BlockingObjectStore) -> None:
     assert 1_700_000_000_000 < one.modified_ms <= two.modified_ms + 1000
 
 
+@pytest.mark.slow
 def test_a_list_goes_over_a_thousand_objects(store: BlockingObjectStore) -> None:
     created = [f"page/{number:04}" for number in range(1001)]
     for key in created:

@@ -40,6 +40,7 @@ def names(count: int) -> list[str]:
     return [f"{number:04}" for number in range(count)]
 
 
+@pytest.mark.slow
 def test_three_hundred_writes_and_reads_at_once_are_all_done(asynchronous_rows: RowStore) -> None:
     rows = asynchronous_rows
 

@@ -87,6 +87,7 @@ def test_all_that_was_acknowledged_is_read_in_order_across_lives(
     run(scenario())
 
 
+@pytest.mark.slow
 @given(LIVES, st.data())
 @settings(max_examples=40)
 def test_any_range_is_found_where_it_lies_and_nothing_else(
@@ -131,6 +132,7 @@ def check_cuts(written: WrittenLog, reader: LogReader, piece: Piece) -> None:
     assert reader.offsets_at(cuts) == [max(below) for below in offsets.values()]
 
 
+@pytest.mark.slow
 @given(LIVES, st.data())
 @settings(max_examples=40)
 def test_a_time_leads_to_the_first_record_that_is_not_older(

@@ -389,6 +389,7 @@ async def one_step(written: TrimmedLog, log: Log, what: str, number: int) -> Non
             raise AssertionError(what)
 
 
+@pytest.mark.slow
 @given(STEPS)
 @settings(max_examples=60)
 def test_whatever_is_written_trimmed_and_taken_over_is_there_from_log_start_on(

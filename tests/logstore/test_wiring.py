@@ -112,6 +112,7 @@ def test_a_bucket_without_cluster_json_is_refused_and_stays_empty(
     assert list(open_objects(bucket.url, storage).list("")) == []
 
 
+@pytest.mark.slow
 def test_a_bucket_is_a_log_after_init_and_readers_need_only_its_url(
     bucket: S3Location, storage: dict[str, str], tmp_path: Path
 ) -> None:
@@ -149,6 +150,7 @@ def test_a_bucket_is_a_log_after_init_and_readers_need_only_its_url(
         by_environment.close()
 
 
+@pytest.mark.slow
 def test_a_brokers_lock_lies_in_the_users_state_unless_said_otherwise(
     bucket: S3Location, storage: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +218,7 @@ def test_a_missing_library_says_what_to_install(
         open_readable(bucket.url, storage)
 
 
+@pytest.mark.slow
 def test_a_directory_may_have_its_registry_in_a_table(
     tmp_path: Path, storage: dict[str, str]
 ) -> None:

@@ -57,6 +57,7 @@ def prove(bounds: Bounds) -> None:
     assert not expected - found.happened
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", [SAFE, UNSAFE], ids=NAMES)
 def test_nothing_is_lost_doubled_or_skipped(bounds: Bounds) -> None:
     prove(bounds)
@@ -70,6 +71,7 @@ def test_nothing_is_lost_doubled_or_skipped_within_wider_bounds(bounds: Bounds) 
     prove(bounds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.name)
 def test_a_broken_rule_of_compaction_is_found(fault: Fault) -> None:
     found = search_compaction(replace(FOUND_BY[fault], fault=fault))

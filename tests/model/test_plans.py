@@ -41,6 +41,7 @@ def test_a_batch_is_read_whole_and_once_within_wider_bounds() -> None:
     prove(LARGER)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.name)
 def test_a_broken_rule_of_planned_reads_is_found(fault: Fault) -> None:
     found = search_plans(replace(LARGER, fault=fault))

@@ -11,6 +11,7 @@ def test_every_planted_bug_has_a_search() -> None:
     assert set(FOUND_BY) == set(Bug)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", [bug for bug in Bug if bug not in SLOW], ids=lambda bug: bug.name)
 def test_a_broken_rule_is_found(bug: Bug) -> None:
     find(bug)

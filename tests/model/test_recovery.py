@@ -33,6 +33,7 @@ def prove(bounds: Bounds) -> None:
     assert not MUST_HAPPEN - found.happened
 
 
+@pytest.mark.slow
 def test_an_older_registry_costs_nothing_and_restore_gives_all_back() -> None:
     prove(SMALL)
 

@@ -7,7 +7,7 @@ are cut off from either and run twice as well. A short form without them.
 
 import os
 import random
-import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -34,7 +34,7 @@ SHORT = ("leader", "controller", "swallow", "roll")
 
 @pytest.mark.timeout(600)
 def test_no_harm_to_brokers_loses_doubles_or_reorders_a_record(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     chance = random.Random(SEED)
     is_bucket = "BUCKET" in os.environ or "WEATHER" in os.environ
@@ -62,8 +62,7 @@ def test_no_harm_to_brokers_loses_doubles_or_reorders_a_record(
         )
         outcome = series.run(kinds)
     report = "\n".join(outcome.report())
-    with capsys.disabled():
-        sys.stdout.write(f"\nseed {SEED}\n{report}\n")
+    tell(f"seed {SEED}\n{report}")
 
     assert not outcome.anomalies, report
     assert outcome.verdict["failed"] == 0, report

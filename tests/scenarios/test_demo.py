@@ -15,7 +15,8 @@ from tests.servers.locked_moto import aws_environment
 from tests.servers.versitygw import why_no_versitygw
 from tools.demo.local_s3 import local_s3
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+# One process of a run: two would fetch Delta's jars into one folder at once.
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("ivy")]
 
 ROOT = Path(__file__).parents[2]
 FLIGHTS = "3000"

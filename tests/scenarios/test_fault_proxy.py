@@ -92,6 +92,7 @@ CREATES: list[tuple[str, type[LogstoreError], bool]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "error", "happened"), CREATES)
 def test_a_create_that_meets_a_fault_is_told_no_more_than_is_so(
     served: Served, fault: str, error: type[LogstoreError], happened: bool

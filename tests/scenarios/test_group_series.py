@@ -6,7 +6,7 @@
 
 import os
 import random
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,7 @@ OWNED_AGAIN_S = 60.0
 
 
 def test_a_group_loses_no_record_no_commit_and_no_partition(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     chance = random.Random(SEED)
     kinds = plan(EVENTS, chance, kill_coordinators=BROKERS > 1) or SHORT
@@ -37,8 +37,7 @@ def test_a_group_loses_no_record_no_commit_and_no_partition(
     )
     outcome = series.run(kinds)
     report = "\n".join(outcome.report())
-    with capsys.disabled():
-        sys.stdout.write(f"\nseed {SEED}\n{report}\n")
+    tell(f"seed {SEED}\n{report}")
 
     verdict = outcome.verdict
     assert not verdict.anomalies, report

@@ -3,7 +3,7 @@
 The short form of `make history`, which sends 2 GB and lets Spark read too.
 """
 
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,12 +16,11 @@ MEGABYTES, ROUNDS, KILLS, SEED = 16.0, 4, 2, 0
 
 
 def test_every_reader_sees_every_record_once_while_the_log_moves_into_its_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     found = run(tmp_path, megabytes=MEGABYTES, rounds=ROUNDS, kills=KILLS, seed=SEED)
     report = "\n".join(found.report())
-    with capsys.disabled():
-        sys.stdout.write(f"\nseed {SEED}\n{report}\n")
+    tell(f"seed {SEED}\n{report}")
 
     assert not found.faults, report
     # A series in which nothing moved or went would prove nothing.

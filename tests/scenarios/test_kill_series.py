@@ -5,7 +5,7 @@
 
 import os
 import random
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,12 +20,11 @@ UNACKNOWLEDGED_MIN = 100
 
 
 def test_no_death_of_a_broker_loses_doubles_or_reorders_a_record(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     outcome = Series(tmp_path, random.Random(SEED)).run(KILLS)
     report = "\n".join(outcome.report())
-    with capsys.disabled():
-        sys.stdout.write(f"\nseed {SEED}\n{report}\n")
+    tell(f"seed {SEED}\n{report}")
 
     assert not outcome.anomalies, report
     assert outcome.verdict["failed"] == 0, report

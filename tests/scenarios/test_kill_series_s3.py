@@ -5,7 +5,7 @@
 """
 
 import os
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,14 +26,13 @@ PUTS_FOR_EACH_KIND = 1_500
 
 
 def test_no_death_of_a_broker_behind_faults_loses_doubles_or_reorders_a_record(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     if why_no_bucket() is not None:
         pytest.skip("a bucket needs versitygw and DynamoDB Local")
     found = run(tmp_path, MINUTES * 60, LIFE_S, SEED)
     report = "\n".join(found.report())
-    with capsys.disabled():
-        sys.stdout.write(f"\nseed {SEED}\n{report}\n")
+    tell(f"seed {SEED}\n{report}")
 
     outcome = found.outcome
     assert not outcome.anomalies, report

@@ -91,7 +91,7 @@ def play_cluster(seed: int) -> World:
     return play(seed, draw_cluster_plan(random.Random(seed)))
 
 
-@pytest.mark.seeds(60)
+@pytest.mark.seeds(60, fast=3)
 def test_nothing_is_lost_doubled_moved_or_made_up(seed: int) -> None:
     world = play_cluster(seed)
     assert not world.violations, (
@@ -120,6 +120,7 @@ def test_the_seeds_see_everything_that_matters() -> None:
     assert not [what for what in MUST_BE_SEEN if not seen[what]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 11])
 def test_a_number_plays_the_same_twice(number: int) -> None:
     assert play_cluster(number).lines == play_cluster(number).lines

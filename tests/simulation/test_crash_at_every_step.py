@@ -48,6 +48,7 @@ CALM = Plan(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("victim", ["serving", "stopping", "starting"])
 def test_a_crash_before_any_step_loses_nothing(victim: Victim, part: int) -> None:

@@ -56,12 +56,13 @@ MUST_BE_SEEN = (
 )
 
 
-@pytest.mark.seeds(150)
+@pytest.mark.seeds(150, fast=20)
 def test_nothing_is_lost_doubled_moved_or_made_up(seed: int) -> None:
     world = play(seed)
     assert not world.violations, f"play it again: python -m tests.simulation.replay {seed}"
 
 
+@pytest.mark.slow
 def test_the_seeds_see_everything_that_matters() -> None:
     """A simulation that never meets a case proves nothing about it."""
     seen: Counter[str] = Counter()
@@ -77,6 +78,7 @@ def test_the_seeds_see_everything_that_matters() -> None:
     assert acked > 3_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [3, 8, 21])
 def test_a_number_plays_the_same_twice(number: int) -> None:
     assert play(number).lines == play(number).lines

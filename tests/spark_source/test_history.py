@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -130,6 +131,7 @@ def test_a_large_table_is_shared_out_by_bytes_and_read_once_in_order() -> None:
     assert reached == 10_000
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_small_files_are_planned_in_a_moment() -> None:
     files = [data_file(10 * n, 10 * n + 9, 64 * 1024) for n in range(100_000)]
     snapshot = Snapshot(TOPIC, 7, {0: 1_000_000}, {0: files})

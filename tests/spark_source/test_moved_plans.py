@@ -102,6 +102,7 @@ def run(written: Written, plan: Plan, number: int, *, may_lose: bool = False) ->
         yield from zip(*lists, strict=True)
 
 
+@pytest.mark.slow
 def test_each_task_alone_reads_its_part_whatever_moved_before(
     written: Written, rows: Counter[Row]
 ) -> None:
@@ -116,6 +117,7 @@ def test_each_task_alone_reads_its_part_whatever_moved_before(
             assert found == rows
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=60)
 def test_every_row_comes_once_whenever_tasks_run(
@@ -153,6 +155,7 @@ def test_every_row_comes_once_whenever_tasks_run(
         assert found == rows
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=25)
 def test_what_is_above_log_start_comes_once_when_the_rest_may_be_lost(

@@ -3,7 +3,7 @@
 The short form of what `make history` does with 2 GB.
 """
 
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ MEGABYTES, ROUNDS, SEED = 3.0, 2, 0
 
 
 def test_a_job_planned_before_its_records_moved_reads_each_of_them_once(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     found = run(
         tmp_path,
@@ -29,8 +29,7 @@ def test_a_job_planned_before_its_records_moved_reads_each_of_them_once(
         planners=lambda url: planners(spark, url, TOPIC),
     )
     report = "\n".join(found.report())
-    with capsys.disabled():
-        sys.stdout.write(f"\nseed {SEED}\n{report}\n")
+    tell(f"seed {SEED}\n{report}")
 
     assert not found.faults, report
     assert found.trimmed_objects > 0, report

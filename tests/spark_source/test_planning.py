@@ -67,6 +67,7 @@ def planned(
     )
 
 
+@pytest.mark.slow
 @given(logs(), st.integers(1, 8), st.none() | st.integers(1, 40))
 def test_every_wanted_batch_is_in_exactly_one_task(
     log: tuple[list[Piece], Sizes], parallelism: int, tasks_min: int | None
@@ -92,6 +93,7 @@ def test_every_wanted_batch_is_in_exactly_one_task(
     assert found == wanted
 
 
+@pytest.mark.slow
 @given(logs(), st.none() | st.integers(1, 40))
 def test_a_segment_is_fetched_once_and_only_if_it_is_needed(
     log: tuple[list[Piece], Sizes], tasks_min: int | None
@@ -116,6 +118,7 @@ def test_a_segment_is_fetched_once_and_only_if_it_is_needed(
     ) == sum(sizes[place] for place in needed)
 
 
+@pytest.mark.slow
 @given(logs(), st.none() | st.integers(1, 40))
 def test_a_task_holds_each_partition_in_offset_order(
     log: tuple[list[Piece], Sizes], tasks_min: int | None
@@ -131,6 +134,7 @@ def test_a_task_holds_each_partition_in_offset_order(
             assert places == sorted(places)
 
 
+@pytest.mark.slow
 @given(logs(), st.integers(1, 40))
 def test_tasks_weigh_about_the_same(log: tuple[list[Piece], Sizes], tasks_min: int) -> None:
     pieces, sizes = log

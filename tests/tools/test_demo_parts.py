@@ -58,6 +58,7 @@ def test_flights_are_whole_and_known_by_their_ids() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_data_has_as_many_flights_as_it_should_and_no_two_alike() -> None:
     ids = list(read_ids(TOTAL))
 

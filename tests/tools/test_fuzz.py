@@ -54,6 +54,7 @@ def test_the_twins_agree_on_what_the_fuzzer_invents(codec: native.Codec) -> None
     assert len(inputs) / 10 < read < len(inputs), "some are to be read, some to be refused"
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.randoms(use_true_random=False))
 def test_the_twins_agree_on_what_hypothesis_invents(

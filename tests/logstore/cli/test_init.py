@@ -82,6 +82,7 @@ def test_init_makes_a_log_in_a_bucket_and_says_what_it_did(
     log.close()
 
 
+@pytest.mark.slow
 def test_it_is_said_whether_what_is_deleted_can_be_had_back(
     endpoint: str, bucket: S3Location, table: TableUrl, logstore: Command, tmp_path: Path
 ) -> None:
@@ -99,6 +100,7 @@ def test_it_is_said_whether_what_is_deleted_can_be_had_back(
     assert "kept for a day, in .trash" in logstore("init", "--url", tmp_path / "log").out
 
 
+@pytest.mark.slow
 def test_init_again_changes_nothing(
     endpoint: str, bucket: S3Location, table: TableUrl, logstore: Command
 ) -> None:
@@ -111,6 +113,7 @@ def test_init_again_changes_nothing(
     assert again["probe"]["accepted"] is True
 
 
+@pytest.mark.slow
 def test_readers_elsewhere_are_told_the_region(
     endpoint: str, bucket: S3Location, table: TableUrl, logstore: Command
 ) -> None:
@@ -120,6 +123,7 @@ def test_readers_elsewhere_are_told_the_region(
     assert logstore("init", *on_s3(endpoint, bucket.url), "--registry", here).code == OK
 
 
+@pytest.mark.slow
 def test_two_inits_at_once_make_one_log(endpoint: str, bucket: S3Location, table: TableUrl) -> None:
     def make(_: int) -> Initialised:
         around = Surroundings(SystemClock(), random.Random(), lambda _: None, "1")
@@ -151,6 +155,7 @@ def test_another_registry_for_a_log_that_has_one_is_refused(
     assert f"has={table} given={another}" in answer.err
 
 
+@pytest.mark.slow
 def test_a_registry_that_was_lost_is_not_made_anew(
     endpoint: str, bucket: S3Location, table: TableUrl, logstore: Command
 ) -> None:

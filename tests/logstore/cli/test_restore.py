@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from logstore.chains.keys import segment_key
 from logstore.cli.command import FAILED, OK
 from logstore.objects.directory import DirectoryStore
 from tests.logstore.cli.conftest import Command
 
 
+@pytest.mark.slow
 def test_deleted_segments_are_taken_back_and_told(logstore: Command, written: Path) -> None:
     store = DirectoryStore(written)
     lost = [segment_key(1, 2), segment_key(2, 1)]

@@ -44,6 +44,7 @@ def troubled_store(root: Path, clock: SetTime, chance: Random) -> PatientStore:
     return PatientStore(store, chance, sleep_s)
 
 
+@pytest.mark.slow
 @pytest.mark.seeds(10)
 def test_two_runs_on_a_bad_store_move_every_offset_once(tmp_path: Path, seed: int) -> None:
     chance, clock = Random(seed), SetTime()

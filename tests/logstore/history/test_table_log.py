@@ -26,6 +26,7 @@ from tests.logstore.history.tables import (
 from tests.logstore.history.test_delta import agrees
 
 
+@pytest.mark.slow
 @pytest.mark.seeds(6)
 def test_an_owner_with_delta_rs(tmp_path: Path, seed: int) -> None:
     chance = Random(seed)

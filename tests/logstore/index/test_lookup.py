@@ -45,6 +45,7 @@ async def write_lives(written: WrittenLog, lives: list[tuple[list[tuple[int, int
                 await written.write(log, topic.leaders[0], [EPOCH_MS + later_ms] * count)
 
 
+@pytest.mark.slow
 @given(LIVES, st.data())
 @settings(max_examples=40)
 def test_every_offset_and_time_is_found_in_what_was_summed_up(
@@ -85,6 +86,7 @@ def test_every_offset_and_time_is_found_in_what_was_summed_up(
     run(scenario())
 
 
+@pytest.mark.slow
 @given(LIVES, st.data())
 @settings(max_examples=40)
 def test_a_leader_finds_every_offset_and_time_wherever_they_lie_now(

@@ -321,6 +321,7 @@ def test_a_follower_is_caught_up_while_it_sees_the_tail() -> None:
     run(scenario())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("every_s", "gets_a_second"), [(None, 1.05), (0.1, 14.0), (0.01, 130.0), (5.0, 3.0)]
 )
@@ -431,6 +432,7 @@ class CountedRows(MemoryRows):
         return await super().get(pk, sk)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grace_s", [60.0, 3_600.0])
 def test_a_chain_without_news_is_looked_up_again_twice_in_each_grace(grace_s: float) -> None:
     async def scenario() -> int:

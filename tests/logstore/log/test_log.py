@@ -53,6 +53,7 @@ def keys(written: WrittenLog, prefix: str) -> Iterable[str]:
     return [info.key for info in written.objects.list(prefix)]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.lists(st.integers(0, 2), max_size=15), st.booleans()), min_size=1, max_size=4

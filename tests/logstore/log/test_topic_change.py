@@ -220,6 +220,7 @@ def _steps(topic: TopicRow, change: str) -> Steps[Any]:
 CHANGES = ("a=1", "a=2", "b=1", "a=0", "grow 2 4", "grow 2 5", "delete")
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from(CHANGES), min_size=1, max_size=4),
     st.lists(st.integers(0, 3), max_size=60),

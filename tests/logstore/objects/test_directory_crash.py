@@ -81,6 +81,7 @@ unnamed_or_not = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @unnamed_or_not
 def test_a_killed_writer_leaves_whole_objects_and_all_it_reported(
     tmp_path: Path, unnamed: bool

@@ -47,6 +47,7 @@ def some(count: int, **fields: Any) -> list[Record]:
     return [plain._replace(offset_delta=i) for i in range(count)]
 
 
+@pytest.mark.slow
 @given(record_lists(gaps=True), st.integers(0, 2**60))
 def test_a_batch_is_that_of_the_record_encoder(records: list[Record], base_offset: int) -> None:
     first = records[0].offset_delta
@@ -57,6 +58,7 @@ def test_a_batch_is_that_of_the_record_encoder(records: list[Record], base_offse
     ]
 
 
+@pytest.mark.slow
 @given(record_lists(), st.integers(0, 9), st.integers(HEADER_BYTES, 400))
 def test_a_slice_and_a_small_limit_lose_no_record(
     records: list[Record], start: int, bytes_max: int

@@ -71,6 +71,7 @@ def in_order(record_sets: list[list[Record]], codec: Codec = "none") -> list[byt
     return batches
 
 
+@pytest.mark.slow
 @given(st.lists(record_lists(gaps=True, min_size=0), max_size=4), st.sampled_from(CODECS))
 def test_columns_hold_what_the_careful_decoder_finds(
     record_sets: list[list[Record]], codec: Codec
@@ -80,6 +81,7 @@ def test_columns_hold_what_the_careful_decoder_finds(
     assert decoded(decode_columns(payloads_of(batches), headers=True)) == expected(batches)
 
 
+@pytest.mark.slow
 @given(st.lists(record_lists(gaps=True), min_size=1, max_size=4))
 def test_plain_batches_need_no_careful_decoder(record_sets: list[list[Record]]) -> None:
     batches = in_order(record_sets)
@@ -120,6 +122,7 @@ def test_headers_are_left_out_when_nobody_asked() -> None:
     assert decode_columns(payloads_of(batches), headers=False).headers is None
 
 
+@pytest.mark.slow
 @given(record_lists())
 def test_append_time_is_the_time_of_every_record(records: list[Record]) -> None:
     fixed = encode_batch([Record(0, NOW_MS, None, None)], log_append_time=True)

@@ -102,6 +102,7 @@ except CorruptBatch as fault:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CONCATENABLE)
 def test_a_bomb_is_refused_before_it_fills_memory(codec: Codec) -> None:
     bomb = compress(codec, bytes(64 << 20))

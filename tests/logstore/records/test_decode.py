@@ -30,11 +30,13 @@ def test_records_come_back_from_every_codec(
     assert read_header(batch, 0, len(batch)).last_offset_delta == last_delta
 
 
+@pytest.mark.slow
 @given(record_lists(), st.sampled_from([0, GZIP]))
 def test_what_kafka_python_writes_is_read(records: list[Record], codec: int) -> None:
     assert decode_records(built_by(KafkaBuilder, records, codec), max_bytes=MAX_BYTES) == records
 
 
+@pytest.mark.slow
 @given(record_lists(), st.sampled_from([0, GZIP]))
 def test_what_aiokafka_writes_is_read(records: list[Record], codec: int) -> None:
     assert decode_records(built_by(AiokafkaBuilder, records, codec), max_bytes=MAX_BYTES) == records

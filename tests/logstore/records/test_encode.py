@@ -31,6 +31,7 @@ def test_a_batch_has_the_bytes_that_it_always_had() -> None:
     assert encode_batch(records).hex() == GOLDEN.hex()
 
 
+@pytest.mark.slow
 @given(record_lists())
 def test_uncompressed_bytes_are_those_of_kafka_python(records: list[Record]) -> None:
     assert encode_batch(records, leader_epoch=0) == built_by(KafkaBuilder, records)
@@ -47,6 +48,7 @@ def test_kafka_python_reads_what_we_write(records: list[Record]) -> None:
         assert read_by(KafkaReader, encode_batch(records, compression=compression)) == records
 
 
+@pytest.mark.slow
 @given(record_lists(gaps=True))
 def test_aiokafka_reads_what_we_write(records: list[Record]) -> None:
     for compression in ("none", "gzip"):

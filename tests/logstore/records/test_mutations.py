@@ -64,6 +64,7 @@ def outcome(batch: bytes) -> object:
     return records
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 def test_damage_is_read_or_refused_and_never_anything_else(codec: Codec) -> None:
     rng = random.Random(f"mutations {codec}")

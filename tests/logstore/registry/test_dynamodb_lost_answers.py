@@ -134,6 +134,7 @@ def test_when_no_answer_ever_comes_the_outcome_is_unknown() -> None:
     play(scenario())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [*NOT_APPLIED, *LOST])
 def test_writes_made_together_whose_answer_is_lost_happen_once_and_are_known(fault: Fault) -> None:
     """Each is sent again by itself, and finds its own id where the transaction was done."""

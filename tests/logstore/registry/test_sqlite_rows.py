@@ -276,6 +276,7 @@ def test_several_registries_of_one_process_lose_no_update(path: Path) -> None:
         assert (rows.get("pk", "sk") or {})["n"] == 101
 
 
+@pytest.mark.slow
 def test_several_processes_may_make_the_file_at_once(tmp_path: Path) -> None:
     copies = multiprocessing.get_context("spawn")
     path = tmp_path / "registry.db"

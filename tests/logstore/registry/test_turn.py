@@ -47,6 +47,7 @@ def rows(tmp_path: Path) -> Iterator[SqliteRows]:
     rows.blocking().close()
 
 
+@pytest.mark.slow
 def test_a_process_stopped_in_a_transaction_holds_up_the_others_for_a_lease_alone(
     rows: SqliteRows, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -60,6 +61,7 @@ def test_a_process_stopped_in_a_transaction_holds_up_the_others_for_a_lease_alon
     )
 
 
+@pytest.mark.slow
 def test_one_that_goes_on_in_time_keeps_its_turn(rows: SqliteRows, tmp_path: Path) -> None:
     with in_its_turn(tmp_path / "registry.db") as process:
         assert process.stdin is not None

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[3]
 MESSAGES = ROOT / "logstore" / "wire" / "messages"
 
 
+@pytest.mark.slow
 def test_regenerating_gives_the_committed_files_byte_for_byte(tmp_path: Path) -> None:
     generator = [sys.executable, "-m", "tools.generate_wire", "--output", str(tmp_path)]
     subprocess.run(generator, check=True, timeout=50, cwd=ROOT)

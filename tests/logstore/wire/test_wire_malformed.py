@@ -28,6 +28,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("api", "role"), CASES)
 def test_mutated_messages_decode_or_raise_decode_error(oracle_of: Any, api: Api, role: str) -> None:
     rng = random.Random(f"mutants of {api.module} {role}")

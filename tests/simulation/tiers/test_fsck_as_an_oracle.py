@@ -27,6 +27,7 @@ def _compared(seed: int) -> tuple[Counter[tuple[bool, bool]], list[str]]:
     return counts, differing
 
 
+@pytest.mark.slow
 @pytest.mark.seeds(3)
 def test_fsck_and_the_checker_agree(seed: int) -> None:
     _, differing = _compared(seed + 7_000)

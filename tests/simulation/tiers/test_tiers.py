@@ -71,7 +71,7 @@ MUST_BE_SEEN = (
 )
 
 
-@pytest.mark.seeds(15)
+@pytest.mark.seeds(15, fast=1)
 def test_both_tiers_are_one_log(seed: int) -> None:
     world = play_tiers(seed)
     assert not world.violations, f"play it again: python -m tests.simulation.replay --tiers {seed}"
@@ -89,6 +89,7 @@ def test_the_seeds_see_everything_that_matters() -> None:
     assert not [what for what in MUST_BE_SEEN if not seen[what]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 9])
 def test_a_number_plays_the_same_twice(number: int) -> None:
     assert play_tiers(number).lines == play_tiers(number).lines

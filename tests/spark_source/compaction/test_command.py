@@ -143,6 +143,7 @@ def test_every_ends_by_an_alarm() -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_every_is_ended_in_good_order(world: World, stop: signal.Signals) -> None:
     world.create("orders", 1)

@@ -52,6 +52,7 @@ def fill(world: World, topics: tuple[str, ...]) -> None:
             world.write(topic, partition)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_run_killed_at_any_step_is_made_good_by_the_next(shared: World) -> None:
     seen: set[str] = set()

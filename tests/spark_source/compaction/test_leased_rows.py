@@ -15,6 +15,7 @@ def test_a_free_lease_is_taken_at_once_and_given_back(world: World) -> None:
         rows.close()
 
 
+@pytest.mark.slow
 def test_one_that_lives_is_not_waited_for(world: World) -> None:
     first, second = world.leased_rows(1), world.leased_rows(2)
     try:

@@ -183,6 +183,7 @@ def test_an_optimize_in_between_costs_no_task(orders: World) -> None:
     orders.check(is_ordered=False)
 
 
+@pytest.mark.slow
 def test_a_second_run_says_who_is_at_work(orders: World) -> None:
     told: list[str] = []
 

@@ -40,6 +40,7 @@ def run_in_shell(command: str, world: World, tmp_path: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_line_of_the_crontab_runs(due: World, tmp_path: Path) -> None:
     lines = (EXAMPLES / "crontab").read_text().splitlines()
     (line,) = [line for line in lines if line.startswith("*/5")]
@@ -53,6 +54,7 @@ def test_the_line_of_the_crontab_runs(due: World, tmp_path: Path) -> None:
     due.check()
 
 
+@pytest.mark.slow
 def test_the_command_of_the_airflow_dag_runs(
     due: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,7 @@ def test_records_of_a_transaction_are_refused(world: World) -> None:
         run_task(DirectoryStore(world.directory), task, "a")
 
 
+@pytest.mark.slow
 def test_a_full_disk_fails_the_run_and_the_next_does_the_work(world: World, tmp_path: Path) -> None:
     """A process that may write files of 300 KB at most is as good as a disk that is full."""
     world.create("orders", 1)

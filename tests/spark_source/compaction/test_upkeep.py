@@ -24,6 +24,7 @@ def note(world: World, topic_id: bytes, **sets: int | str) -> None:
         compactor_rows.close()
 
 
+@pytest.mark.slow
 def test_many_small_files_become_one(world: World) -> None:
     world.create("orders", 2)
     merged = 0
@@ -38,6 +39,7 @@ def test_many_small_files_become_one(world: World) -> None:
     world.check()
 
 
+@pytest.mark.slow
 def test_a_batch_that_cannot_be_decoded_is_merged_as_it_came(world: World) -> None:
     world.create("orders", 1)
     world.log.append("orders", 0, undecodable_batch())
