@@ -135,6 +135,18 @@ def test_a_frozen_member_has_again_what_it_can_commit() -> None:
     assert not judged((*DEEDS, late), absences=[frozen]).anomalies
 
 
+def test_a_commit_answered_after_a_thawed_member_gave_up_its_partitions_gives_none_back() -> None:
+    deeds = (
+        *DEEDS,
+        Deed("b", 5.9, "assigned", [[0]]),
+        Deed("b", 6.0, "revoked", [[0]]),
+        Deed("b", 6.1, "committed", [[0, 4]]),
+        Deed("a", 6.2, "assigned", [[0]]),
+    )
+
+    assert owners_at_the_end(deeds, [Absence("b", 5.5, 5.8)], ENDS)[0] == {"a"}
+
+
 def test_a_group_between_two_assignments_is_not_at_rest() -> None:
     """One member has given up what it owned, to join again; the other has not heard of it yet."""
     rejoins = Deed("b", 6.0, "revoked", [[0]])

@@ -307,7 +307,11 @@ def _each_change(
         if isinstance(step, Absence):
             for names in owners.values():
                 names.discard(step.member)
-        elif step.did != "committed" or at_s > frozen.get(step.member, float("inf")):
+        elif step.did != "committed":
+            _change_owner(owners, step)
+            if at_s > frozen.get(step.member, float("inf")):
+                del frozen[step.member]  # the client was told: its commits prove nothing now
+        elif at_s > frozen.get(step.member, float("inf")):
             _change_owner(owners, step)
         yield at_s
 
