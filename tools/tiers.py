@@ -1,9 +1,9 @@
 """Runs everything that must pass, tier by tier, and sums up: `make test`.
 
-Each tier is one pytest run in several processes: what tests wait for has deadlines that allow for a
-loaded machine. A tier that cannot run on this machine says so in a line of its own and in the last
-line. That last line counts the tests of all tiers; a failed check (format, lint, types, imports)
-counts as one.
+Each tier is one pytest run. Clients have one process, since two series of one seed choose the same
+ports; the others have several, and their deadlines allow for a loaded machine. A tier that cannot
+run on this machine says so in a line of its own and in the last line. That last line counts the
+tests of all tiers; a failed check (format, lint, types, imports) counts as one.
 
 Simulations play other seeds each day beside those that they always play. The first of them is
 printed at the beginning and at the end; `--first-daily-seed` plays the same ones again.
@@ -57,7 +57,7 @@ class Counts:
 TIERS = (
     Tier("fast", ("-m", "not slow and not spark and not clients"), parallel=True),
     Tier("slow", ("-m", "slow and not spark and not clients", "--ignore", PLANTED), parallel=True),
-    Tier("clients", ("-m", "clients and not spark"), parallel=True),
+    Tier("clients", ("-m", "clients and not spark")),
     Tier("spark", ("-m", "spark", "--dist", "loadgroup"), parallel=True, why_not=why_no_java),
     Tier("planted", ("-m", "slow", PLANTED), parallel=True),
 )
