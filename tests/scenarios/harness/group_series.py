@@ -262,7 +262,13 @@ class GroupSeries:
         while not watch.fetched or watch.fetched[-1].offsets != ends:
             if time.monotonic() > deadline_s:
                 break
+            self._require_members()
             time.sleep(0.2)
+
+    def _require_members(self) -> None:
+        """A member that ended by itself would look like a partition without an owner."""
+        for name in self.alive:
+            self.processes[name].require_alive()
 
     def _await_rest(self, brokers: Fleet) -> tuple[list[Deed], str]:
         """What members did until their group came to rest, and why it did not: empty if it did.
@@ -282,6 +288,7 @@ class GroupSeries:
                 unrest = f"owners of partitions: {odd}"
             if not unrest or time.monotonic() > deadline_s:
                 return deeds, unrest
+            self._require_members()
             time.sleep(0.2)
 
 

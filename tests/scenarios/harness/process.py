@@ -80,6 +80,11 @@ class Process:
     def is_alive(self) -> bool:
         return self._child.poll() is None
 
+    def require_alive(self) -> None:
+        """Raises `ProcessFailed` with its output where it has ended."""
+        if not self.is_alive:
+            raise ProcessFailed(f"it ended with code {self._child.returncode}: {self._story()}")
+
     @property
     def lines(self) -> list[str]:
         """What it has said so far, both streams, in the order of arrival."""
