@@ -131,7 +131,11 @@ def kafka_python(
     consumer.subscribe([options.topic], listener=Listener())
     say("ready")
     while not is_over():
-        polled = consumer.poll(timeout_ms=int(POLL_S * 1000), max_records=BATCH)
+        try:
+            polled = consumer.poll(timeout_ms=int(POLL_S * 1000), max_records=BATCH)
+        except KafkaError as error:  # also what ended its heartbeats; the next poll joins again
+            say(f"poll: {error!r}")
+            continue
         if not polled:
             continue
         offsets = {part.partition: [one.offset for one in got] for part, got in polled.items()}
@@ -178,7 +182,11 @@ def by_aiokafka(
         await consumer.start()
         say("ready")
         while not is_over():
-            polled = await consumer.getmany(timeout_ms=int(POLL_S * 1000), max_records=BATCH)
+            try:
+                polled = await consumer.getmany(timeout_ms=int(POLL_S * 1000), max_records=BATCH)
+            except KafkaError as error:
+                say(f"poll: {error!r}")
+                continue
             if not polled:
                 continue
             offsets = {part.partition: [one.offset for one in got] for part, got in polled.items()}
