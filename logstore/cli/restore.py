@@ -37,6 +37,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="where two chains hold the same leadership or offsets, do not count this one: its "
         "records are not read any more; repeatable",
     )
+    parser.add_argument(
+        "--holes-deleted",
+        action="store_true",
+        help="where chains lack offsets between two leaderships of a partition, these were deleted "
+        "by retention or by a client: begin the partition above them",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -97,6 +103,7 @@ async def _run(options: argparse.Namespace) -> "Restored":
                 advance=advance,
                 names=dict(options.names),
                 chains_left_out=options.leave_out,
+                holes_deleted=options.holes_deleted,
                 trash=None if trash is None else TrashInThreads(trash),
             )
     finally:

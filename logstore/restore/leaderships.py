@@ -42,6 +42,8 @@ class Settled:
 
     kept: Sequence[Lead]
     left_out: Sequence[Lead]
+    log_start: int = 0
+    """The end of the last hole between two of `kept`, whose records were deleted."""
 
 
 class Contradiction(Corrupt):
@@ -49,17 +51,25 @@ class Contradiction(Corrupt):
 
 
 def settle(
-    name: str, leads: Sequence[Lead], chains_left_out: Collection[int], log_start: int = 0
+    name: str,
+    leads: Sequence[Lead],
+    chains_left_out: Collection[int],
+    log_start: int = 0,
+    *,
+    holes_deleted: bool = False,
 ) -> Settled:
     """Which of `leads` count. `name` is the partition's, for errors.
 
     `log_start` is the one that the old row gives a reason for. A hole below it is no loss: the
-    owner of an open chain forgets leaderships that lie below it (`log.forgetting`).
+    owner of an open chain forgets leaderships that lie below it (`log.forgetting`). Nor is any
+    other hole with `holes_deleted`: a person says that the records were deleted.
 
     `chains_left_out` are left out only where leaderships contradict each other. Raises
     `Contradiction` when they still do, `MissingObjects` when there is a hole between two.
     """
     ordered = sorted(leads)
+    if holes_deleted:
+        log_start = max(log_start, *(lead.extent.start for lead in ordered))
     try:
         return _settle(name, ordered, [], log_start)
     except Contradiction:
@@ -76,11 +86,13 @@ def _settle(name: str, leads: Sequence[Lead], chosen: Sequence[Lead], log_start:
             raise _contradiction(name, earlier, later)
     left_out = [*chosen, *_misfits(leads, with_records, chosen)]
     kept = [lead for lead in leads if lead not in left_out]
+    deleted_below = 0
     for earlier, later in pairwise(kept):
-        is_forgotten = earlier.extent.end < later.extent.start <= log_start
-        if earlier.extent.end != later.extent.start and not is_forgotten:
+        if earlier.extent.end < later.extent.start <= log_start:
+            deleted_below = later.extent.start
+        elif earlier.extent.end != later.extent.start:
             raise _hole(name, earlier, later)
-    return Settled(kept, sorted(left_out))
+    return Settled(kept, sorted(left_out), deleted_below)
 
 
 def _misfits(
@@ -121,7 +133,9 @@ def _contradiction(name: str, earlier: Lead, later: Lead) -> Contradiction:
 def _hole(name: str, earlier: Lead, later: Lead) -> MissingObjects:
     return MissingObjects(
         f"stretches do not meet: {name} leader_epoch={earlier.leader_epoch} "
-        f"end={earlier.extent.end} next={later.extent.start}; objects are missing",
+        f"end={earlier.extent.end} next={later.extent.start}; objects are missing: put them back "
+        "from a copy; or, if retention or a client had deleted the offsets between these two, so "
+        "that their chain forgot them: --holes-deleted puts log start above them",
         prefixes_of_chain(earlier.chain),
     )
 

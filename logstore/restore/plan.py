@@ -81,11 +81,13 @@ def plan_rows(
     records: Records | None = None,
     *,
     chains_left_out: Collection[int] = (),
+    holes_deleted: bool = False,
 ) -> Rows:
     """The rows as they are to be. Raises `Refused` or `Corrupt` where that cannot be told.
 
     `names` are of topics whose rows are lost, by id, where somebody knows them; `records` of all
-    topics that have any. Where chains contradict each other, `chains_left_out` do not count.
+    topics that have any. Where chains contradict each other, `chains_left_out` do not count. With
+    `holes_deleted`, offsets that no chain holds between two leaderships are below log start.
     """
     _check_same_moment(chains, old)
     brokers = {chain.epoch: chain.broker for chain in chains}
@@ -94,13 +96,19 @@ def plan_rows(
     settled = {
         partition: Settled(sorted(leads), ())
         if partition[0] in over
-        else settle(_name(partition), leads, chains_left_out, _confirmed_start(partition, old))
+        else settle(
+            _name(partition),
+            leads,
+            chains_left_out,
+            _confirmed_start(partition, old),
+            holes_deleted=holes_deleted,
+        )
         for partition, leads in found.items()
     }
     all_leads = {partition: leads.kept for partition, leads in settled.items()}
     starts = {
-        partition: _log_start(partition, leads, old, snapshots.get(partition[0]))
-        for partition, leads in all_leads.items()
+        partition: _log_start(partition, one, old, snapshots.get(partition[0]))
+        for partition, one in settled.items()
     }
     topics = plan_topics(old.topics, _led(all_leads, starts), records or {}, names or {})
     planned = Rows(
@@ -267,13 +275,13 @@ def _partition(
 
 
 def _log_start(
-    partition: TopicPartition, leads: Sequence[Lead], old: Rows, snapshot: Snapshot | None
+    partition: TopicPartition, settled: Settled, old: Rows, snapshot: Snapshot | None
 ) -> int:
+    leads = settled.kept
     end = leads[-1].extent.end
-    row = old.partitions.get(partition)
     segments = [Span(max(lead.gone, lead.extent.start), lead.extent.end) for lead in leads]
     return restored_log_start(
-        max(leads[0].extent.start, 0 if row is None else confirmed_start(row)),
+        max(leads[0].extent.start, settled.log_start, _confirmed_start(partition, old)),
         end,
         segments,
         _in_table(partition, end, old.tables.get(partition[0]), snapshot),

@@ -121,12 +121,13 @@ async def restore(
     names: Mapping[bytes, str] | None = None,
     trash: AskedTrash | None = None,
     chains_left_out: Collection[int] = (),
+    holes_deleted: bool = False,
 ) -> Restored:
     """Rebuilds the registry. What turns out to be missing is taken back from `trash` first.
 
     Raises `Refused` when a broker is at work, `Corrupt` when a piece of a chain is missing or a
     table cannot be read. `names` are of topics whose rows are lost, by id. Where chains contradict
-    each other, the leaderships in `chains_left_out` do not count.
+    each other, the leaderships in `chains_left_out` do not count; `holes_deleted` as `plan_rows`.
     """
     taken: list[str] = []
     while True:
@@ -140,6 +141,7 @@ async def restore(
                 advance=advance,
                 names=names,
                 chains_left_out=chains_left_out,
+                holes_deleted=holes_deleted,
             )
         except LogstoreError as error:
             prefixes = prefixes_of(error)
@@ -179,6 +181,7 @@ async def _restore(
     advance: Advance,
     names: Mapping[bytes, str] | None,
     chains_left_out: Collection[int],
+    holes_deleted: bool,
 ) -> Restored:
     keys_below = PatientKeys(performer).below
     listed = await list_chains(keys_below)
@@ -216,7 +219,14 @@ async def _restore(
         files = await missing_files(keys_below, snapshots)
         done.taken_back += await trash.take_back(files)
     planned = plan_rows(
-        cluster_id, evidence, old, snapshots, names, records, chains_left_out=chains_left_out
+        cluster_id,
+        evidence,
+        old,
+        snapshots,
+        names,
+        records,
+        chains_left_out=chains_left_out,
+        holes_deleted=holes_deleted,
     )
     done.left_out = planned.left_out
     done.lost_topics = {

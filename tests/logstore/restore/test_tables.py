@@ -72,10 +72,14 @@ class TablesAtOnce:
         return held_in(self._tables, marks, grace_ms, now_ms)
 
 
-async def rebuild(written: MovedLog, cluster: bytes) -> Restored:
-    tables = TablesAtOnce(written)
+async def rebuild(written: MovedLog, cluster: bytes, *, holes_deleted: bool = False) -> Restored:
     return await restore(
-        written.performer, cluster, tables, dry_run=False, advance=lambda count: None
+        written.performer,
+        cluster,
+        TablesAtOnce(written),
+        dry_run=False,
+        advance=lambda count: None,
+        holes_deleted=holes_deleted,
     )
 
 
