@@ -17,6 +17,7 @@ Names of rules are those of Jepsen's Kafka test where it has one:
     H18  leader epochs   never fall with the offset
     H20  ack truth       the offset in an acknowledgement is where the value is
     H21  edits           rows that the owner of a table deleted are not read once that is final
+    H22  retention       raises a log start above no record that was young at that time
 
 H12, cycles of who saw whose: a request here is about one partition, so what has an order in real
 time in each of them has one in all (Herlihy and Wing: linearizability is local). H13 and "stale" of
@@ -25,89 +26,15 @@ H14 demand just that. Violations are found as soon as they can be and kept as te
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+
+from logstore.testing.seen import Asked, Expiry, Partition, Seen, Sent, StoredRecord
+
+__all__ = ["SEQUENCE_MAX", "Asked", "History", "Partition", "Sent", "StoredRecord"]
 
 SEQUENCE_MAX = 2**31 - 1
 """Sequences wrap to 0 after it."""
-
-
-class Partition(NamedTuple):
-    topic_id: bytes
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """One batch of values as a producer made it, before its first attempt."""
-
-    partition: Partition
-    values: tuple[bytes, ...]
-    is_idempotent: bool
-    known_before: int
-    """The highest offset acknowledged or read before it was sent."""
-    sender: str
-    number: int
-    """Which of all batches it is, in the order of sending."""
-
-
-class StoredRecord(NamedTuple):
-    """One record of the log as it stands at the end."""
-
-    offset: int
-    value: bytes
-    leader_epoch: int
-    producer_id: int
-    producer_epoch: int
-    sequence: int
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a client knew when it sent a request: no answer may fall behind that."""
-
-    partition: Partition
-    acked_end: int
-    watermarks: Mapping[int, int]
-    """Highest answered before by the leader of each leader epoch."""
-    served: Mapping[int, int]
-    """Highest answered before by each broker epoch."""
-    starts: Mapping[int, int]
-    """Log start that each broker epoch had answered before."""
-
-
-@dataclass(slots=True)
-class _Seen:
-    """What is known of one partition."""
-
-    values: dict[int, bytes] = field(default_factory=dict)
-    sent: dict[bytes, Sent] = field(default_factory=dict)
-    acked: dict[int, Sent] = field(default_factory=dict)
-    """Batches by the offset that they were acknowledged with."""
-    acked_max: int = -1
-    read: set[int] = field(default_factory=set)
-    read_max: int = -1
-    watermarks: dict[int, int] = field(default_factory=dict)
-    """Highest served by the leader of each leader epoch."""
-    lowest: dict[int, int] = field(default_factory=dict)
-    """Lowest served by the leader of each leader epoch."""
-    served: dict[int, int] = field(default_factory=dict)
-    """Highest served by each broker epoch, as leader or follower."""
-    starts: dict[int, int] = field(default_factory=dict)
-    """Log start as each broker epoch showed it last."""
-    start_asked: int = 0
-    start_acked: int = 0
-    edited: set[int] = field(default_factory=set)
-    """Offsets whose rows the owner of the table deleted, or tried to: they may be absent."""
-    forbidden: set[int] = field(default_factory=set)
-    """Those of them that no reader may get any more."""
-
-    def first_kept(self, offset: int) -> int:
-        """The first offset from `offset` on that no owner deleted."""
-        while offset in self.edited:
-            offset += 1
-        return offset
 
 
 class History:
@@ -119,14 +46,14 @@ class History:
         self.read_count = 0
         self._tell = tell
         self._sent_count = 0
-        self._partitions: dict[Partition, _Seen] = {}
+        self._partitions: dict[Partition, Seen] = {}
         self._deleted: set[bytes] = set()
         self._was_put_back = False
         self._positions: dict[tuple[str, Partition], int] = {}
         self._without_beginning: set[int] = set()
 
-    def _of(self, partition: Partition) -> _Seen:
-        return self._partitions.setdefault(partition, _Seen())
+    def _of(self, partition: Partition) -> Seen:
+        return self._partitions.setdefault(partition, Seen())
 
     # Producers
 
@@ -137,10 +64,11 @@ class History:
         *,
         idempotent: bool,
         sender: str = "",
+        timestamp_ms: int = 0,
     ) -> Sent:
         seen = self._of(partition)
         known = max(seen.acked_max, seen.read_max)
-        sent = Sent(partition, values, idempotent, known, sender, self._sent_count)
+        sent = Sent(partition, values, idempotent, known, sender, self._sent_count, timestamp_ms)
         self._sent_count += 1
         for value in values:
             seen.sent[value] = sent
@@ -291,6 +219,30 @@ class History:
         seen = self._of(partition)
         seen.start_asked = max(seen.start_asked, offset)
 
+    def expire(self, partition: Partition, offset: int, cutoff_ms: int) -> None:
+        """Retention has raised log start to `offset`; timestamps below `cutoff_ms` were old then.
+
+        A record whose offset is not known yet is judged when it gets known.
+        """
+        seen = self._of(partition)
+        if offset <= seen.start_asked:
+            return
+        expiry = Expiry(seen.start_asked, offset, cutoff_ms)
+        seen.expiries.append(expiry)
+        for known, value in sorted(seen.values.items()):
+            if self._was_young(partition, expiry, known, value):
+                break
+        seen.start_asked = offset
+
+    def _was_young(self, partition: Partition, expiry: Expiry, offset: int, value: bytes) -> bool:
+        start, end, cutoff_ms = expiry
+        sent = self._of(partition).sent.get(value)
+        if sent is None or not start <= offset < end or sent.timestamp_ms < cutoff_ms:
+            return False
+        text = f"offset={offset} timestamp={sent.timestamp_ms} cutoff={cutoff_ms} log start={end}"
+        self._violated("H22", partition, text)
+        return True
+
     def ack_log_start(self, partition: Partition, offset: int) -> None:
         seen = self._of(partition)
         seen.start_acked = max(seen.start_acked, offset)
@@ -315,7 +267,7 @@ class History:
         first = max(start, self._gone_below(partition))
         return start < end and all(offset in edited for offset in range(first, end))
 
-    def _start_max(self, seen: _Seen) -> int:
+    def _start_max(self, seen: Seen) -> int:
         """Where a log may start at most. A restore finds it where the first row is."""
         return seen.first_kept(seen.start_asked) if self._was_put_back else seen.start_asked
 
@@ -365,6 +317,9 @@ class History:
         seen = self._of(partition)
         if value not in seen.sent:
             self._violated("H4", partition, f"offset={offset} value={value[:40]!r}")
+        if offset not in seen.values:
+            for expiry in seen.expiries:
+                self._was_young(partition, expiry, offset, value)
         known = seen.values.setdefault(offset, value)
         if known != value:
             self._violated(rule, partition, f"offset={offset} values={known[:40]!r} {value[:40]!r}")
@@ -410,14 +365,14 @@ class History:
             if all_was_read:
                 self._check_seen(partition, seen, begin_kept)
 
-    def _check_start(self, partition: Partition, seen: _Seen, log_start: int) -> None:
+    def _check_start(self, partition: Partition, seen: Seen, log_start: int) -> None:
         lowest = max(seen.start_acked, *seen.starts.values(), 0)
         if not lowest <= log_start <= self._start_max(seen):
             text = f"log start={log_start} acked or shown={lowest} asked={seen.start_asked}"
             self._violated("H14", partition, text)
 
     def _check_stored(
-        self, partition: Partition, seen: _Seen, records: Sequence[StoredRecord]
+        self, partition: Partition, seen: Seen, records: Sequence[StoredRecord]
     ) -> None:
         """Whatever is there must be right, wanted or not."""
         for record in records:
@@ -433,7 +388,7 @@ class History:
                 self._violated("H2", partition, f"value={value[:40]!r} count={count}")
 
     def _check_kept(
-        self, partition: Partition, seen: _Seen, kept: Sequence[StoredRecord], log_start: int
+        self, partition: Partition, seen: Seen, kept: Sequence[StoredRecord], log_start: int
     ) -> None:
         offsets = {record.offset for record in kept}
         end = seen.first_kept(max(offsets, default=log_start - 1) + 1)
@@ -467,7 +422,7 @@ class History:
                 self._violated("H17", partition, text)
             following[producer] = (record.sequence + 1) & SEQUENCE_MAX
 
-    def _check_order(self, partition: Partition, seen: _Seen) -> None:
+    def _check_order(self, partition: Partition, seen: Seen) -> None:
         by_sender: dict[str, list[tuple[int, int]]] = {}
         for offset, sent in seen.acked.items():
             if sent.is_idempotent and sent.sender:
@@ -478,7 +433,7 @@ class History:
                     text = f"sender={sender} offset={earlier} before offset={later}"
                     self._violated("H9", partition, text)
 
-    def _check_seen(self, partition: Partition, seen: _Seen, log_start: int) -> None:
+    def _check_seen(self, partition: Partition, seen: Seen, log_start: int) -> None:
         for base, sent in seen.acked.items():
             wanted = set(range(base, base + len(sent.values))) - seen.edited
             unseen = sorted(wanted - seen.read)

@@ -19,7 +19,11 @@ from logstore.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from logstore.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from logstore.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from logstore.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -72,7 +76,9 @@ class Admin(Client):
     async def create(self, name: str, partitions: int) -> bool:
         """Whether it is there now, as far as is known."""
         replicas = self.world.chance.randint(1, self.world.plan.replicas)
-        request = CreateTopicsRequest([CreatableTopic(name, partitions, replicas)], 10_000)
+        configs = [CreatableTopicConfig(*one) for one in self.world.draw_configs().items()]
+        topic = CreatableTopic(name, partitions, replicas, configs=configs)
+        request = CreateTopicsRequest([topic], 10_000)
         answer = await self._ask_any(CREATE_TOPICS, 7, request)
         if answer is None or answer.topics[0].error_code:
             if answer is not None:

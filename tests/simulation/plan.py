@@ -51,6 +51,8 @@ class Plan:
     """How much slower each broker's machine is than the one measured; 0: steps take no time."""
     pause_s_max: float = 0.5
     """Between two things that a client does."""
+    retention_check_s: float = 0.0
+    """How often brokers look for records that are too old; 0: as in production, never in a run."""
 
     @property
     def broker_settings(self) -> BrokerSettings:
@@ -61,7 +63,10 @@ class Plan:
             "offsets.topic.replication.factor": str(self.replicas),
         }
         grace_ms = int((self.grace_s or NEVER_S) * 1000)
-        return HurriedSettings(given, {"logstore.delete.grace.ms": grace_ms})
+        numbers = {"logstore.delete.grace.ms": grace_ms}
+        if self.retention_check_s:
+            numbers["log.retention.check.interval.ms"] = int(self.retention_check_s * 1000)
+        return HurriedSettings(given, numbers)
 
 
 class HurriedSettings(BrokerSettings):

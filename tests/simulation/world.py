@@ -62,7 +62,7 @@ class World:
         self.history = History(self.trace)
         self.violations: list[str] = []
         self.objects = MemoryObjects(self.clock)
-        self.rows = MemoryRows()
+        self.rows = self._rows()
         self.brokers = range(BROKER_ID, BROKER_ID + self.plan.brokers)
         self.stores = {broker: self._store() for broker in self.brokers}
         """The way of each broker to the store; what is stored is the same."""
@@ -92,6 +92,13 @@ class World:
         self._fenced: list[Log] = []
         self._epochs: dict[object, int] = {}
         self._lock = 0
+
+    def _rows(self) -> MemoryRows:
+        return MemoryRows()
+
+    def draw_configs(self) -> dict[str, str]:
+        """What a topic that is created says itself."""
+        return {}
 
     def _store(self) -> SimulatedStore:
         return SimulatedStore(self.objects, self.chance, self.plan.store, self.seen, self.trace)

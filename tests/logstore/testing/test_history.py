@@ -81,3 +81,39 @@ def test_a_row_that_is_absent_and_that_no_owner_deleted_is_lost(
     history = written(b"a", b"b")
     history.check_end({ORDERS: stored(*there)}, begins={ORDERS: 2})
     assert "H1" in rules(history)
+
+
+def kept_until(history: History, log_start: int, cutoff_ms: int) -> list[str]:
+    """What is wrong when retention raises log start while timestamps below the cutoff are old."""
+    history.expire(ORDERS, log_start, cutoff_ms)
+    return rules(history)
+
+
+def aged(*timestamps: int) -> History:
+    """A batch of each timestamp was acknowledged, from offset 0 on."""
+    history = History()
+    for offset, timestamp in enumerate(timestamps):
+        value = b"%d" % offset
+        sent = history.send(ORDERS, (value,), idempotent=True, timestamp_ms=timestamp)
+        history.ack(sent, offset)
+    return history
+
+
+def test_retention_may_delete_what_is_old_and_nothing_behind_a_young_record() -> None:
+    assert kept_until(aged(10, 20, 30), 2, 21) == []
+    assert kept_until(aged(10, 20, 30), 2, 20) == ["H22"]
+    assert kept_until(aged(30, 10, 20), 2, 25) == ["H22"]
+
+
+def test_what_was_asked_to_be_deleted_before_may_be_young() -> None:
+    history = aged(30, 30, 10)
+    history.ask_log_start(ORDERS, 2)
+    assert kept_until(history, 3, 20) == []
+
+
+def test_a_record_that_gets_known_after_retention_deleted_it_is_judged_then() -> None:
+    history = aged(10)
+    late = history.send(ORDERS, (b"late",), idempotent=False, timestamp_ms=30)
+    assert kept_until(history, 2, 20) == []
+    history.ack(late, 1)
+    assert rules(history) == ["H22"]

@@ -26,6 +26,10 @@ class TierPlan:
     """Whether `logstore gc` is run beside the brokers."""
     owner_pause_s: float
     """At most, between two things that the owner of a table does to it; 0: he does nothing."""
+    keeps_s: float = 0.0
+    """The `retention.ms` of topics that have one; 0: none has."""
+    clocks_jump: bool = False
+    """Whether wall clocks are set forward and back, by up to a month, and are wrong at a start."""
 
 
 def draw_tier_plans(chance: random.Random) -> tuple[Plan, TierPlan]:
@@ -43,6 +47,7 @@ def draw_tier_plans(chance: random.Random) -> tuple[Plan, TierPlan]:
         grace_s=chance.choice((1.0, 3.0, 10.0)),
         faults_s=chance.uniform(20, 60),
         clocks_differ=chance.random() < 0.3,
+        retention_check_s=chance.choice((1.0, 3.0)),
     )
     loses_registry = chance.random() < 0.4
     if loses_registry:
@@ -58,5 +63,7 @@ def draw_tier_plans(chance: random.Random) -> tuple[Plan, TierPlan]:
         deletes=chance.random() < 0.5,
         collects=chance.random() < 0.5,
         owner_pause_s=chance.choice((0.0, 2.0, 6.0)),
+        keeps_s=chance.choice((0.0, 0.0, 8.0, 20.0)),
+        clocks_jump=chance.random() < 0.4,
     )
     return plan, tiers

@@ -30,6 +30,9 @@ ATTEMPTS_MAX = 12
 class Spark:
     """What drivers of batches and streams share."""
 
+    goes_on_unaware = False
+    """Whether it reads on while the registry is lost or old."""
+
     def __init__(self, world: TierWorld, name: str) -> None:
         self.world = world
         self.name = name
@@ -69,13 +72,15 @@ class Spark:
         """One attempt after the other; `None`: what it was to read is gone, as it may be."""
         world, task = self.world, planned.tasks[number]
         for _ in range(ATTEMPTS_MAX):
-            await self.until_restored()
-            process, before = self.process("executor"), world.disasters
+            if not self.goes_on_unaware:
+                await self.until_restored()
+            process, before = self.process("executor"), world.disasters_over
             try:
                 call = partial(_rows, options, task, planned.topics)
                 rows = await self.until_done(process, call)
             except (Refused, Corrupt) as error:
                 if world.disasters > before:
+                    await world.clock.sleep_s(world.chance.uniform(0, 1))
                     continue
                 self._judge(error, planned, task)
                 return None
@@ -83,7 +88,7 @@ class Spark:
                 world.seen[f"task failed by {type(error).__name__}"] += 1
                 await world.clock.sleep_s(world.chance.uniform(0, 1))
                 continue
-            if rows is not None and world.disasters == before:
+            if rows is not None and (world.disasters == before or self.goes_on_unaware):
                 for kind in world.events_since(planned.made_s):
                     world.seen[f"planned before and read after: {kind}"] += 1
                 return rows

@@ -29,6 +29,7 @@ from logstore.errors import OutcomeUnknown
 from logstore.reading.task_rows import open_once
 from logstore.testing.blocking import TurnLock, wait_for
 from logstore.testing.blocking_ports import BlockingObjects
+from logstore.testing.process_loop import PROCESS
 from logstore.testing.simulated_rows import SimulatedRows
 from logstore.testing.virtual_loop import VirtualClock
 from tests.simulation.tiers.leased_rows import SimulatedLeasedRows
@@ -77,7 +78,7 @@ def staged(world: TierWorld) -> Iterator[None]:
             stack.callback(logging.getLogger(name).removeHandler, handler)
         replace(logstore.wiring, "Backends", backends)
         replace(logstore.history.delta, "Backends", backends)
-        replace(logstore.clock, "time", _Time)
+        replace(logstore.clock, "time", _time_of(world))
         replace(logstore.log.table, "threading", SimpleNamespace(Lock=TurnLock))
         replace(logstore.objects.from_threads.FromThreads, "_run", _run_in_turn)
         replace(spark_source.compaction.compactor, "LeasedRows", SimulatedLeasedRows)
@@ -97,20 +98,18 @@ class _Alarms(logging.Handler):
         self._world.hear_alarm(record)
 
 
-class _Time:
-    """`time` as `logstore.clock` uses it."""
+def _time_of(world: TierWorld) -> SimpleNamespace:
+    """`time` as `logstore.clock` uses it; each process has a wall clock of its own."""
+    clock = VirtualClock()
 
-    @staticmethod
-    def sleep(seconds: float) -> None:
-        wait_for(VirtualClock().sleep_s(seconds))
-
-    @staticmethod
-    def monotonic() -> float:
-        return VirtualClock().monotonic_s()
-
-    @staticmethod
     def time_ns() -> int:
-        return VirtualClock().now_ms() * 1_000_000
+        return (clock.now_ms() + world.ahead_ms(PROCESS.get(None))) * 1_000_000
+
+    return SimpleNamespace(
+        sleep=lambda seconds: wait_for(clock.sleep_s(seconds)),
+        monotonic=clock.monotonic_s,
+        time_ns=time_ns,
+    )
 
 
 def _product_modules() -> list[Any]:

@@ -13,6 +13,7 @@ from tests.simulation.harms import do_harm, start_all
 from tests.simulation.plan import Plan
 from tests.simulation.readers import Reader
 from tests.simulation.story import create_main, heal
+from tests.simulation.tiers.clock_setter import Clocks
 from tests.simulation.tiers.collector import Collector
 from tests.simulation.tiers.compaction import Scheduler, compact_all
 from tests.simulation.tiers.disaster import Copies, lose_registry
@@ -73,6 +74,8 @@ async def _tell(world: TierWorld) -> None:
     ]
     if world.tiers.collects:
         actors.append(Collector(world))
+    if world.tiers.clocks_jump:
+        actors.append(Clocks(world))
     if world.tiers.owner_pause_s:
         actors.append(Owner(world))
     if world.tiers.deletes:

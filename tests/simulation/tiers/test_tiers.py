@@ -26,6 +26,13 @@ MUST_BE_SEEN = (
     "segments deleted",
     "chain trimmed",
     "records deleted",
+    # of retention, by brokers whose wall clocks are wrong
+    "log start raised by retention",
+    "log start raised by retention.bytes",
+    "retention while a clock is ahead",
+    "clock set forward",
+    "clock set back",
+    "started with a clock ahead",
     # of the owner of a table
     "owner's OPTIMIZE",
     "owner's DELETE",
@@ -50,6 +57,8 @@ MUST_BE_SEEN = (
     "restore killed",
     "planned before and read after: restore",
     "fsck beside brokers",
+    "query ended by an old registry",
+    "stream batches on an old registry",
     # of readers that planned before
     "planned before and read after: move",
     "planned before and read after: trim",

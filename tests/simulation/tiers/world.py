@@ -6,28 +6,35 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
+from logstore.believed_time import AGREE_MS
 from logstore.clock import Clock
 from logstore.errors import LogstoreError, NotFound
 from logstore.history.entries import ENGINE
 from logstore.log.asked_tables import AskedTables
 from logstore.perform import Performer
+from logstore.registry.memory import MemoryRows
 from logstore.registry.store import Row
+from logstore.rows import TOPIC, TopicRow
 from logstore.testing.audit import Audit, audit
 from logstore.testing.blocking_ports import BlockingRows
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import PROCESS, Process
-from logstore.testing.simulated_rows import SimulatedRows
+from logstore.testing.simulated_rows import SimulatedRows, at_once
 from logstore.testing.simulated_store import SimulatedStore
+from logstore.testing.virtual_loop import EPOCH_MS
 from tests.simulation.plan import Plan
 from tests.simulation.served import ServedBroker
 from tests.simulation.tiers.brokers import TRIM_PERIOD_S, asked_tables
+from tests.simulation.tiers.clocks import JumpingClock, RetentionRows, draw_jump_ms
 from tests.simulation.tiers.plan import TierPlan
 from tests.simulation.tiers.tables import open_tables, read_tables
-from tests.simulation.world import World
+from tests.simulation.world import RATE_OFF_MAX, World
 
 OUTSIDE = 0
 """The way to stores and registry of those who are no brokers."""
 
+HOUR_MS = 3_600_000
+WEEK_MS = 7 * 24 * HOUR_MS
 ENTRIES = "/_delta_log/"
 LASTING = ("chains/", "checkpoints/", "tables/")
 """Keys of what holds records, or leads to them."""
@@ -101,6 +108,10 @@ class TierWorld(World):
         """Processes of compaction."""
         self.deletions: Counter[str] = Counter()
         """Of objects that hold records or lead to them, by the name of the process."""
+        self.clocks: list[JumpingClock] = []
+        """Of machines, the newest last."""
+        self._ahead_ms: dict[str, int] = {}
+        """How wrong the wall clock of a process is that is no broker, by its name."""
         self.edits: list[Edit] = []
         """Rows that the owner of a table deleted, each from a moment on."""
         self.stores[OUTSIDE] = self._store()
@@ -109,6 +120,56 @@ class TierWorld(World):
         )
         self.tables = open_tables
         self.trim_period_s = TRIM_PERIOD_S
+
+    def _rows(self) -> MemoryRows:
+        return RetentionRows(self._judge_retention)
+
+    def _judge_retention(self, topic_id: bytes, number: int, offset: int) -> None:
+        """Retention has raised a log start: by virtual time, was everything below it old?"""
+        if any(clock.ahead_ms >= HOUR_MS for clock in self.clocks):
+            self.seen["retention while a clock is ahead"] += 1
+        configs = next(
+            topic.configs
+            for _, row in at_once(self.rows.query(TOPIC))
+            if (topic := TopicRow.of(row)).topic_id == topic_id
+        )
+        self.seen["log start raised by retention"] += 1
+        partition, keep_ms = Partition(topic_id, number), int(configs.get("retention.ms", WEEK_MS))
+        slack_ms = AGREE_MS + int(self.clock.monotonic_s() * 1000 * RATE_OFF_MAX)
+        if "retention.bytes" in configs:
+            # How many bytes are left only the index tells: it is a deletion like any other.
+            self.seen["log start raised by retention.bytes"] += 1
+            self.history.ask_log_start(partition, offset)
+        else:
+            self.history.expire(partition, offset, self.clock.now_ms() + slack_ms - keep_ms)
+
+    def draw_configs(self) -> dict[str, str]:
+        configs = {}
+        if self.tiers.clocks_jump:
+            # A broker whose clock is behind takes what clients send for records of the future.
+            configs["message.timestamp.after.max.ms"] = str(10 * WEEK_MS)
+        if self.tiers.keeps_s and self.chance.random() < 0.5:
+            configs["retention.ms"] = str(int(self.tiers.keeps_s * 1000))
+        elif self.tiers.keeps_s and self.chance.random() < 0.3:
+            configs["retention.bytes"] = str(self.chance.choice((500, 20_000)))
+        return configs
+
+    def ahead_ms(self, process: Process | None) -> int:
+        """How wrong the wall clock is by which a process goes that is no broker."""
+        if process is None or not self.tiers.clocks_jump:
+            return 0
+        if process.name not in self._ahead_ms:
+            self._ahead_ms[process.name] = draw_jump_ms(self.chance)
+        return self._ahead_ms[process.name]
+
+    def _new_clock(self) -> Clock:
+        if not self.tiers.clocks_jump:
+            return super()._new_clock()
+        clock = JumpingClock(EPOCH_MS, rate=1 + self.chance.uniform(-RATE_OFF_MAX, RATE_OFF_MAX))
+        clock.ahead_ms = draw_jump_ms(self.chance)
+        self.seen["started with a clock ahead"] += clock.ahead_ms > 0
+        self.clocks.append(clock)
+        return clock
 
     def asked_tables(self, performer: Performer) -> AskedTables:
         return asked_tables(performer)
@@ -148,6 +209,11 @@ class TierWorld(World):
             self.seen["alarm on an old registry"] += 1
         else:
             super().hear_alarm(record)
+
+    @property
+    def disasters_over(self) -> int:
+        """Lower than `disasters` from the loss of a registry until it is restored."""
+        return self.disasters - self.is_rolled_back
 
     def forget_fences(self) -> None:
         """Of brokers that were at work: the rows that could say who fenced them may be gone."""
