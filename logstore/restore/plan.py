@@ -96,13 +96,7 @@ def plan_rows(
     settled = {
         partition: Settled(sorted(leads), ())
         if partition[0] in over
-        else settle(
-            _name(partition),
-            leads,
-            chains_left_out,
-            _confirmed_start(partition, old),
-            holes_deleted=holes_deleted,
-        )
+        else _settle(partition, leads, old, chains_left_out, holes_deleted=holes_deleted)
         for partition, leads in found.items()
     }
     all_leads = {partition: leads.kept for partition, leads in settled.items()}
@@ -134,6 +128,19 @@ def plan_rows(
             planned.partitions[partition] = replace(row, edited_end=edited_end)
     _fill_up(planned, brokers)
     return planned
+
+
+def _settle(
+    partition: TopicPartition,
+    leads: Sequence[Lead],
+    old: Rows,
+    chains_left_out: Collection[int],
+    *,
+    holes_deleted: bool,
+) -> Settled:
+    log_start = _confirmed_start(partition, old)
+    name = _name(partition)
+    return settle(name, leads, chains_left_out, log_start, holes_deleted=holes_deleted)
 
 
 def _edited_end(partition: TopicPartition, old: Rows, snapshots: Snapshots) -> int:

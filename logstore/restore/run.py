@@ -185,12 +185,7 @@ async def _restore(
 ) -> Restored:
     keys_below = PatientKeys(performer).below
     listed = await list_chains(keys_below)
-    missing = openings_missing(sorted(listed))
-    if missing:
-        raise MissingChains(
-            f"nothing is there of chains {missing[:10]}; put their files back first",
-            [prefix for epoch in missing for prefix in prefixes_of_chain(epoch)],
-        )
+    _check_openings(listed)
     old = await performer.run(_read_rows(cluster_id))
     check_known_chains(listed, old)
     await performer.run(_check_nobody_is_there(cluster_id, listed))
@@ -213,11 +208,9 @@ async def _restore(
         lost = tables_missing(evidence, old.tables, snapshots, records)
         back = await trash.take_back([log_prefix(topic_id) for topic_id in lost])
         if back:
-            done.taken_back += back
             snapshots = await _read_tables(tables, {*there, *lost}, records)
-    if trash is not None and not dry_run:
         files = await missing_files(keys_below, snapshots)
-        done.taken_back += await trash.take_back(files)
+        done.taken_back += [*back, *await trash.take_back(files)]
     planned = plan_rows(
         cluster_id,
         evidence,
@@ -237,6 +230,16 @@ async def _restore(
     await performer.run(_write_records(planned.records, done, dry_run=dry_run))
     await performer.run(_write_rows(planned, old, done, dry_run=dry_run))
     return done
+
+
+def _check_openings(listed: Collection[int]) -> None:
+    """Raises `MissingChains`."""
+    missing = openings_missing(sorted(listed))
+    if missing:
+        raise MissingChains(
+            f"nothing is there of chains {missing[:10]}; put their files back first",
+            [prefix for epoch in missing for prefix in prefixes_of_chain(epoch)],
+        )
 
 
 def _read_rows(cluster_id: bytes) -> Steps[Rows]:

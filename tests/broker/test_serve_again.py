@@ -33,16 +33,18 @@ def _log_lines_as_they_were() -> Iterator[None]:
 
 class Fateful:
     """A registry that fences the first life of a broker, troubles the starts after it, and asks
-    this process to stop once there is a second life. `draw_count`: reads of the next epoch."""
+    this process to stop once there is a second life. `draw_count`: reads of the next epoch, by
+    starts that have no chain yet."""
 
     def __init__(self, registry: Registry, troubles: Sequence[LogstoreError]) -> None:
         self.draw_count = 0
         self.beat_count = 0
+        self.has_chain = False
         self._registry = registry
         self._troubles = list(troubles)
 
     async def get(self, pk: str, sk: str) -> Row | None:
-        if pk == CLUSTER:
+        if pk == CLUSTER and not self.has_chain:
             self.draw_count += 1
             if self.draw_count > 1 and self._troubles:
                 raise self._troubles.pop(0)
@@ -53,11 +55,13 @@ class Fateful:
 
     async def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None:
         await self._registry.put_if(pk, sk, row, *terms)
+        self.has_chain |= pk == CHAIN
 
     async def update_if(self, pk: str, sk: str, sets: Row, *terms: Term) -> None:
         if pk == BROKER and HEARTBEAT in sets:
             self.beat_count += 1
             if self.beat_count == 1:
+                self.has_chain = False
                 raise ConditionFailed("somebody has taken its place", None)
             if self.beat_count == 2:
                 os.kill(os.getpid(), signal.SIGTERM)
@@ -76,7 +80,7 @@ class FencedWhileItStarts(Fateful):
     async def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None:
         await super().put_if(pk, sk, row, *terms)
         if pk == CHAIN and self.draw_count == 1:
-            self.beat_count = 1
+            self.beat_count, self.has_chain = 1, False
             fenced = {**row, "status": ChainStatus.FENCED.value}
             raise ConditionFailed("an attempt whose answer was lost", fenced)
 

@@ -86,8 +86,9 @@ def test_a_consumer_that_is_ended_by_a_signal_commits_what_it_wrote(
         consumer.send(number)
         assert consumer.wait() == (-signal.SIGTERM if number == signal.SIGTERM else 130)
     (line,) = of_group(logstore, bootstrap, "describe", topic)["offsets"]
-    assert line["lag"] == 0
-    assert run(bootstrap, "consume", topic, "--group", topic) == ""
+    # A signal between the write of the last record and the next step repeats that record.
+    assert line["lag"] <= 1
+    assert run(bootstrap, "consume", topic, "--group", topic) == "3\n" * line["lag"]
 
 
 def test_a_group_goes_on_where_it_was(logstore: Command, bootstrap: str) -> None:
