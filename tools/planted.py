@@ -24,8 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.planted_bug import PlantedBug, Unproven, planted
-from tools.planted_diff import plant, read_bugs
+from tools.planted_bug import PlantedBug, Unproven, plant, planted, read_bugs
 from tools.tree import tree_files
 
 ROOT = Path(__file__).resolve().parent.parent

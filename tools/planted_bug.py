@@ -57,6 +57,8 @@ class PlantedBug:
 
 
 def read_bugs(folder: Path) -> list[PlantedBug]:
+    if strays := sorted(path.name for path in folder.glob("*.patch")):
+        raise Unproven(f"a planted bug is a .toml file (docs/CONTRIBUTING.md): {', '.join(strays)}")
     return [read_bug(path) for path in sorted(folder.glob("*.toml"))]
 
 
