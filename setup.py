@@ -19,7 +19,7 @@ RELATIVE_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!\w+:|#)([^)\s]+)\)")
 
 
 def package_page() -> str:
-    """README.md for who has the package alone."""
+    """README.md as a reader of the package page needs it, without the checkout."""
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
     source = project.get("urls", {}).get("Source")
     to = rf"[\1]({source}/blob/main/\2)" if source else r"\1"

@@ -72,7 +72,7 @@ async def make_placed(
     assignments: Assignments,
     again: Callable[[], Assignments] | None,
 ) -> T:
-    """`make` with `assignments`, and with those of `again` where a chosen broker died meanwhile.
+    """`make` with `assignments`, and with those of `again` if a chosen broker died in between.
 
     `again` is None where the client chose the brokers: then raises `NotAlive`. Else raises
     `Retryable` after a few attempts, since it is not the request that is wrong.

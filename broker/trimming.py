@@ -81,7 +81,7 @@ class Trimming:
     async def _pass(
         self, wanted: Wanted, troubles: dict[str, int], due: Collection[bytes] | None = None
     ) -> tuple[Trimmed, Mapping[TopicPartition, int]]:
-        """Nothing is deleted unless it is known what is `due`: those tables are asked anew.
+        """Nothing is deleted unless it is known what is `due`: those tables are asked again.
 
         Returns what was done, and what tables hold.
         """

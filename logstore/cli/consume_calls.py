@@ -66,7 +66,7 @@ class Consumer:
         return all(self.next[partition] >= end for partition, end in self.ends.items())
 
     def poll(self) -> Iterator[Consumed]:
-        """What every leader has now, or within half a second. Each is to be told `done`."""
+        """What every leader has now, or within half a second. Call `done` for each."""
         leaders = self._cluster.insist(self._leaders)
         by_leader: dict[int, list[int]] = {}
         for partition in self.next:

@@ -35,7 +35,7 @@ from logstore.steps import Steps, Together
 from logstore.witnesses import read_deletions
 
 NOTHING: Mapping[TopicPartition, int] = {}
-"""What tables hold where there are none, or nobody asked."""
+"""What tables hold where there are none, or none was asked."""
 
 AT_ONCE_MAX = 1_000
 """Of each kind and pass: the rest has its turn with the next."""

@@ -248,7 +248,7 @@ class Reader:
     async def _rows_for_time(
         self, partition: Readable, timestamp: int, from_offset: int
     ) -> FoundRows | None:
-        stretches = partition.stretches  # the row may drop some meanwhile
+        stretches = partition.stretches  # the row may drop some during this look-up
         for number, ref in enumerate(stretches):
             end = _end_of(stretches, number)
             if end is not None and end <= max(ref.start, from_offset):
@@ -325,7 +325,7 @@ class Reader:
     async def _offset_with_max_timestamp(self, partition: Readable, up_to: int) -> int:
         """An offset in its batch; -1 in an empty partition."""
         best = (-1, -1)
-        stretches = partition.stretches  # the row may drop some meanwhile
+        stretches = partition.stretches  # the row may drop some during this look-up
         for number, ref in enumerate(stretches):
             key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
             end = _end_of(stretches, number)

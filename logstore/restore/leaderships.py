@@ -43,7 +43,9 @@ class Settled:
     kept: Sequence[Lead]
     left_out: Sequence[Lead]
     log_start: int = 0
-    """The end of the last hole between two of `kept`, whose records were deleted."""
+    """The end of the last hole between two of `kept` whose records were deleted."""
+    listed_from: int = 0
+    """The end of the last hole at all: the table, if anything, holds the offsets below."""
 
 
 class Contradiction(Corrupt):
@@ -54,45 +56,59 @@ def settle(
     name: str,
     leads: Sequence[Lead],
     chains_left_out: Collection[int],
-    log_start: int = 0,
+    deleted_below: int = 0,
     *,
+    table_end: int = 0,
     holes_deleted: bool = False,
 ) -> Settled:
     """Which of `leads` count. `name` is the partition's, for errors.
 
-    `log_start` is the one that the old row gives a reason for. A hole below it is no loss: the
-    owner of an open chain forgets leaderships that lie below it (`log.forgetting`). Nor is any
-    other hole with `holes_deleted`: a person says that the records were deleted.
+    `deleted_below` is the log start that the old row gives a reason for. A hole below it is no
+    loss: the owner of an open chain forgets leaderships that lie below it (`log.forgetting`). Nor
+    is one below `table_end`, since the table holds the records. Nor is any other hole with
+    `holes_deleted`: the operator says that the records were deleted.
 
     `chains_left_out` are left out only where leaderships contradict each other. Raises
     `Contradiction` when they still do, `MissingObjects` when there is a hole between two.
     """
     ordered = sorted(leads)
     if holes_deleted:
-        log_start = max(log_start, *(lead.extent.start for lead in ordered))
+        deleted_below = max(deleted_below, *(lead.extent.start for lead in ordered))
+    known = _Known(deleted_below, table_end)
     try:
-        return _settle(name, ordered, [], log_start)
+        return _settle(name, ordered, [], known)
     except Contradiction:
         chosen = [lead for lead in ordered if lead.chain in chains_left_out]
         if not chosen or len(chosen) == len(ordered):
             raise
-    return _settle(name, [lead for lead in ordered if lead not in chosen], chosen, log_start)
+    return _settle(name, [lead for lead in ordered if lead not in chosen], chosen, known)
 
 
-def _settle(name: str, leads: Sequence[Lead], chosen: Sequence[Lead], log_start: int) -> Settled:
+class _Known(NamedTuple):
+    """Below which offsets records were deleted, or are in the table."""
+
+    deleted_below: int
+    table_end: int
+
+
+def _settle(name: str, leads: Sequence[Lead], chosen: Sequence[Lead], known: _Known) -> Settled:
     with_records = [lead for lead in leads if lead.has_records]
     for earlier, later in pairwise(with_records):
         if _contradict(earlier, later):
             raise _contradiction(name, earlier, later)
     left_out = [*chosen, *_misfits(leads, with_records, chosen)]
     kept = [lead for lead in leads if lead not in left_out]
-    deleted_below = 0
+    log_start = listed_from = 0
     for earlier, later in pairwise(kept):
-        if earlier.extent.end < later.extent.start <= log_start:
-            deleted_below = later.extent.start
-        elif earlier.extent.end != later.extent.start:
+        start = later.extent.start
+        if earlier.extent.end == start:
+            continue
+        if earlier.extent.end > start or start > max(known):
             raise _hole(name, earlier, later)
-    return Settled(kept, sorted(left_out), deleted_below)
+        listed_from = start
+        if start > known.table_end:
+            log_start = start
+    return Settled(kept, sorted(left_out), log_start, listed_from)
 
 
 def _misfits(

@@ -96,7 +96,14 @@ def plan_rows(
     settled = {
         partition: Settled(sorted(leads), ())
         if partition[0] in over
-        else _settle(partition, leads, old, chains_left_out, holes_deleted=holes_deleted)
+        else settle(
+            _name(partition),
+            leads,
+            chains_left_out,
+            _confirmed_start(partition, old),
+            table_end=_table_end(partition, snapshots),
+            holes_deleted=holes_deleted,
+        )
         for partition, leads in found.items()
     }
     all_leads = {partition: leads.kept for partition, leads in settled.items()}
@@ -119,28 +126,15 @@ def plan_rows(
     for partition, leads in all_leads.items():
         if partition[0] in wanted:
             known = old.partitions.get(partition)
-            left_out = settled[partition].left_out
-            row = _partition(leads, left_out, starts[partition], known, brokers)
+            row = _partition(settled[partition], starts[partition], known, brokers)
             planned.left_out += [
-                LeftOut(*partition, *lead[:2], *lead.extent[:2]) for lead in left_out
+                LeftOut(*partition, *lead[:2], *lead.extent[:2])
+                for lead in settled[partition].left_out
             ]
             edited_end = _edited_end(partition, old, snapshots)
             planned.partitions[partition] = replace(row, edited_end=edited_end)
     _fill_up(planned, brokers)
     return planned
-
-
-def _settle(
-    partition: TopicPartition,
-    leads: Sequence[Lead],
-    old: Rows,
-    chains_left_out: Collection[int],
-    *,
-    holes_deleted: bool,
-) -> Settled:
-    log_start = _confirmed_start(partition, old)
-    name = _name(partition)
-    return settle(name, leads, chains_left_out, log_start, holes_deleted=holes_deleted)
 
 
 def _edited_end(partition: TopicPartition, old: Rows, snapshots: Snapshots) -> int:
@@ -197,9 +191,8 @@ def _check_torn(
         return
     for key, gone in chain.gone.items():
         partition = (key.topic_id, key.partition)
-        known, snapshot = old.partitions.get(partition), snapshots.get(key.topic_id)
-        log_start = 0 if known is None else confirmed_start(known)
-        table_end = 0 if snapshot is None else snapshot.end(key.partition) or 0
+        log_start = _confirmed_start(partition, old)
+        table_end = _table_end(partition, snapshots)
         start = chain.stretches[key].start
         if key.topic_id in wanted and gone > max(start, log_start, table_end):
             raise torn_chain(chain.epoch, chain.torn)
@@ -230,6 +223,11 @@ def _confirmed_start(partition: TopicPartition, old: Rows) -> int:
     return 0 if row is None else confirmed_start(row)
 
 
+def _table_end(partition: TopicPartition, snapshots: Snapshots) -> int:
+    snapshot = snapshots.get(partition[0])
+    return 0 if snapshot is None else snapshot.end(partition[1]) or 0
+
+
 def _leads(chains: Sequence[Evidence]) -> dict[TopicPartition, list[Lead]]:
     found: dict[TopicPartition, list[Lead]] = defaultdict(list)
     for chain in chains:
@@ -253,12 +251,12 @@ def _deleted(partitions: Collection[TopicPartition], old: Rows, records: Records
 
 
 def _partition(
-    leads: Sequence[Lead],
-    left_out: Sequence[Lead],
+    settled: Settled,
     log_start: int,
     old: PartitionRow | None,
     brokers: Mapping[int, int],
 ) -> PartitionRow:
+    leads, left_out = settled.kept, settled.left_out
     end = leads[-1].extent.end
     taken = {lead.leader_epoch: lead for lead in leads}
     refs = {lead.leader_epoch: StretchRef(*lead[:2], lead.extent.start) for lead in leads}
@@ -276,7 +274,8 @@ def _partition(
     kept = [
         refs[number]
         for number in sorted(refs)
-        if number >= newest or taken[number].extent.end > max(refs[number].start, log_start)
+        if number >= newest
+        or taken[number].extent.end > max(refs[number].start, log_start, settled.listed_from)
     ]
     return _row(tuple(kept), log_start, old, brokers)
 

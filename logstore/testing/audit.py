@@ -151,7 +151,7 @@ class _Auditor:
     def _check_topics(
         self, known: Collection[bytes], partitions: Collection[tuple[bytes, int]]
     ) -> None:
-        """Every live topic has all of its rows, and no chain leads a topic that nobody knows.
+        """Every live topic has all of its rows, and no chain leads an unknown topic.
 
         The put of a topic row whose broker died may arrive after a start has dropped its
         partitions: it has no partition and no chain has led one. The next start drops it, too.

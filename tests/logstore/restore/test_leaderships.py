@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from logstore.chains.checks import Extent, take_problem
 from logstore.chains.replay import StretchKey
 from logstore.errors import Corrupt
+from logstore.history.snapshot import Snapshot
 from logstore.restore.leaderships import Contradiction, Lead, settle
 from logstore.restore.missing import MissingObjects
 from logstore.restore.plan import Rows, plan_rows
@@ -85,6 +86,41 @@ def test_a_hole_is_not_a_contradiction() -> None:
         settle("p", [BEFORE, lead(1, 2, 7, 9)], ())
     with pytest.raises(MissingObjects, match="do not meet"):
         settle("p", [BEFORE, lead(1, 2, 7, 7)], [2])
+
+
+def test_a_hole_that_the_table_holds_is_none() -> None:
+    later = lead(1, 2, 7, 9)
+
+    settled = settle("p", [BEFORE, later], (), table_end=7)
+
+    assert settled.kept == [BEFORE, later]
+    assert (settled.log_start, settled.listed_from) == (0, 7)
+    with pytest.raises(MissingObjects, match="do not meet"):
+        settle("p", [BEFORE, later], (), table_end=6)
+
+
+def test_holes_called_deleted_raise_log_start_above_what_no_table_holds() -> None:
+    leads = [BEFORE, lead(1, 2, 7, 9), lead(2, 3, 12, 15)]
+
+    settled = settle("p", leads, (), table_end=7, holes_deleted=True)
+    assert (settled.log_start, settled.listed_from) == (12, 12)
+    settled = settle("p", leads, (), table_end=12, holes_deleted=True)
+    assert (settled.log_start, settled.listed_from) == (0, 12)
+
+
+@pytest.mark.parametrize("holes_deleted", [False, True])
+def test_what_the_table_holds_of_a_hole_stays_readable(holes_deleted: bool) -> None:
+    """Log start above the table's rows would have retention delete them."""
+    snapshots = {TOPIC_ID: Snapshot(TOPIC_ID, 3, {0: 7})}
+    two = [evidence(1, {0: Extent(0, 5, False)}), evidence(2, {1: Extent(7, 9, False)})]
+
+    planned = plan_rows(
+        CLUSTER_ID, two, Rows(topics=LIVE), snapshots, holes_deleted=holes_deleted
+    ).partitions[KEY]
+
+    assert planned.log_start == 0
+    assert planned.stretches[0] == StretchRef(1, 2, 7)
+    assert planned.edited_end == 7
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), max_size=6), st.data())
