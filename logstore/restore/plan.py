@@ -123,7 +123,7 @@ def plan_rows(
     wanted = {topic.topic_id for topic in topics.rows.values() if topic.status is TopicStatus.LIVE}
     for chain in chains:
         _check_torn(chain, old, snapshots, wanted)
-    for partition, leads in all_leads.items():
+    for partition in all_leads:
         if partition[0] in wanted:
             known = old.partitions.get(partition)
             row = _partition(settled[partition], starts[partition], known, brokers)

@@ -31,7 +31,8 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def tell(story: str, bootstrap: str, group: str | None = None) -> Process:
     return Process(
-        ("tests.clients.group_stories", story, "--bootstrap", bootstrap, "--group", group or story)
+        ("tests.clients.group_stories", story, "--bootstrap", bootstrap, "--group", group or story),
+        listens=True,
     )
 
 
@@ -82,6 +83,6 @@ def test_a_group_goes_on_where_it_was_when_its_broker_starts_again(
         first.send(how)
         first.wait(deadline_s=DEADLINE_S)
         second = stack.enter_context(start_broker(log, port=port, more=SOONER))
-        told.wait_for("^restarted$", deadline_s=DEADLINE_S)
+        told.say("restarted")
         told.wait_for("^done$", deadline_s=DEADLINE_S)
         stop(second)

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -34,8 +35,12 @@ class Process:
         *,
         environment: Mapping[str, str] | None = None,
         before: Sequence[str] = (),
+        listens: bool = False,
     ) -> None:
-        """`before` goes in front of the command: a shell that sets limits, for one."""
+        """`before` goes in front of the command: a shell that sets limits, for one.
+
+        With `listens` the child gets lines by `say`; else its stdin is empty.
+        """
         self.command = [*before, sys.executable, "-m", *arguments]
         self._lines: list[str] = []
         self._streams_open = 2
@@ -44,7 +49,7 @@ class Process:
             self.command,
             cwd=ROOT,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if listens else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
@@ -134,6 +139,15 @@ class Process:
                     )
                 self._news.wait(left)
 
+    def say(self, line: str) -> None:
+        """Write a line to the child's stdin. Raises `ProcessFailed` if it has ended."""
+        assert self._child.stdin is not None, "the child was started without listens=True"
+        try:
+            self._child.stdin.write(f"{line}\n")
+            self._child.stdin.flush()
+        except BrokenPipeError:
+            raise ProcessFailed(f"ended before it was told {line!r}: {self._story()}") from None
+
     def send(self, number: signal.Signals) -> None:
         self._child.send_signal(number)
 
@@ -148,6 +162,9 @@ class Process:
             raise ProcessFailed(f"still runs after {deadline_s:.0f} s: {self._story()}") from None
         for reader in self._readers:
             reader.join(deadline_s)
+        if self._child.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._child.stdin.close()
         return code
 
     def _read(self, stream: IO[str]) -> None:
