@@ -127,14 +127,15 @@ def plan_rows(
         if partition[0] in wanted:
             known = old.partitions.get(partition)
             row = _partition(settled[partition], starts[partition], known, brokers)
-            planned.left_out += [
-                LeftOut(*partition, *lead[:2], *lead.extent[:2])
-                for lead in settled[partition].left_out
-            ]
+            planned.left_out += _left_out(partition, settled[partition])
             edited_end = _edited_end(partition, old, snapshots)
             planned.partitions[partition] = replace(row, edited_end=edited_end)
     _fill_up(planned, brokers)
     return planned
+
+
+def _left_out(partition: TopicPartition, settled: Settled) -> list[LeftOut]:
+    return [LeftOut(*partition, *lead[:2], *lead.extent[:2]) for lead in settled.left_out]
 
 
 def _edited_end(partition: TopicPartition, old: Rows, snapshots: Snapshots) -> int:
