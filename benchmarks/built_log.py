@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 
-from logstore.chains.checkpoint import decode_checkpoint, encode_checkpoint, rebase
-from logstore.chains.keys import checkpoint_key
-from logstore.chains.replay import ChainState
-from logstore.chains.state import PartitionState, encode_state
-from logstore.chains.writer import ChainLimits
-from logstore.clock import SystemClock
-from logstore.rows import (
+from logstore.epoch.writer import ChainLimits
+from logstore.formats.chain_state import ChainState
+from logstore.formats.checkpoint import decode_checkpoint, encode_checkpoint, rebase
+from logstore.formats.keys import checkpoint_key
+from logstore.formats.partition_state import PartitionState, encode_state
+from logstore.formats.rows import (
     CHAIN,
     TOPIC,
     ChainRow,
@@ -31,9 +30,10 @@ from logstore.rows import (
     partition_pk,
     partition_sk,
 )
-from logstore.segments.format import Entry, EntryKind, Header, Index, SegmentKind
-from logstore.steps import Create, PutRow, Steps
-from logstore.wiring import OpenLog, open_log
+from logstore.formats.segment import Entry, EntryKind, Header, Index, SegmentKind
+from logstore.ports.clock import SystemClock
+from logstore.protocol.steps import Create, PutRow, Steps
+from logstore.wiring.open import OpenLog, open_log
 
 TOPIC_NAME = "orders"
 TOPIC_ID = bytes(range(16))

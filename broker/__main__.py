@@ -3,8 +3,8 @@
 import argparse
 import sys
 
-from broker.arguments import add_arguments, settings_of
-from broker.serve import USAGE, serve
+from broker.process.arguments import add_arguments, settings_of
+from broker.process.serve import USAGE, serve
 from logstore.errors import Invalid
 
 

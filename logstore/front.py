@@ -13,16 +13,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from logstore.errors import Corrupt, Invalid, NotFound
-from logstore.location import parse_location
-from logstore.reader import Trimmed
 from logstore.reading.bounds import Bounds, ranges_of
 from logstore.reading.extents import Extents, TopicExtent
 from logstore.reading.missing import Resolver
+from logstore.reading.reader import Trimmed
 from logstore.reading.sequence import in_order
 from logstore.reading.survey import Survey, TopicFilter
 from logstore.reading.task_rows import DEFAULT_COLUMNS, read_rows, rows_schema
 from logstore.reading.tasks import ReadTask, Storage
-from logstore.wiring import ReadableLog, open_objects, open_readable, open_tables
+from logstore.stores.location import parse_location
+from logstore.wiring.open import ReadableLog, open_objects, open_readable, open_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,7 +1,7 @@
 """Long work cut into slices of a few milliseconds, so that an event loop can do it between others.
 
 A generator yields after each slice and returns the result. What it works on must not change between
-slices unless its docstring allows that. `logstore.steps.sliced` makes steps of one. Pure.
+slices unless its docstring allows that. `logstore.protocol.steps.sliced` makes steps of one. Pure.
 """
 
 from collections.abc import Generator

@@ -10,7 +10,7 @@ waits, and holds up neither a query that stops nor a process that ends.
 import threading
 from typing import Protocol
 
-from spark_source.offsets import Position
+from spark_source.planning.offsets import Position
 
 THREAD_NAME = "logstore-group-commits"
 

@@ -9,19 +9,19 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from logstore.clock import Clock
 from logstore.errors import Invalid, LogstoreError, Retryable
-from logstore.reader import LogReader
-from logstore.wire.client import Connection
+from logstore.ports.clock import Clock
+from logstore.reading.reader import LogReader
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.client import Connection
 from logstore.wire.messages.find_coordinator import FindCoordinatorRequest
 from logstore.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from logstore.wiring import open_readable
-from spark_source.offsets import Position
+from logstore.wiring.open import open_readable
+from spark_source.planning.offsets import Position
 
 logger = logging.getLogger(__name__)
 

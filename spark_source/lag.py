@@ -125,7 +125,7 @@ def metrics_text(lags: Sequence[PartitionLag]) -> str:
 
 
 def _next_of(text: str | None) -> dict[tuple[str, int], int]:
-    """From the JSON of `spark_source.offsets`; empty for that of another source."""
+    """From the JSON of `spark_source.planning.offsets`; empty for that of another source."""
     try:
         topics = json.loads(text or "null")["topics"]
         return {

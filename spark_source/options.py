@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from logstore.errors import Invalid
-from logstore.location import parse_location
 from logstore.objects.s3_options import S3Options
 from logstore.reading.tasks import Storage
-from spark_source.choices import (
+from logstore.stores.location import parse_location
+from spark_source.planning.choices import (
     EARLIEST,
     LATEST,
     Choice,

@@ -5,8 +5,9 @@ and replays the last batch before it asks for anything. So whatever is remembere
 work, but for one thing: the start of a query that has no checkpoint yet. Spark stores the end of
 its first batch and not the start, and asks for the start again if it replays that batch.
 
-    The end of the first batch says where the batch began (`spark_source.offsets`). A replay reads
-    from there, or ends the query where that is gone; the start asked for again counts for nothing.
+    The end of the first batch says where the batch began (`spark_source.planning.offsets`). A
+    replay reads from there, or ends the query where that is gone; the start asked for again counts
+    for nothing.
 
     A query that starts at latest would start later still if it ended before its first batch is
     stored. Therefore its first batch is empty: it stores the start, at once, and nothing else.
@@ -17,13 +18,15 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 from logstore.errors import Corrupt, Invalid, NotFound, Refused
-from logstore.reader import Trimmed
 from logstore.reading.extents import Extents, Range
+from logstore.reading.reader import Trimmed
 from logstore.reading.survey import Survey
+from logstore.reading.task_plan import object_bytes, plan_tasks
 from logstore.reading.tasks import ReadTask
-from spark_source.choices import EARLIEST, Choice, OffsetChoice, TimeChoice
-from spark_source.cutting import cut_ranges, records_per_task
-from spark_source.offsets import (
+from spark_source.options import ReadOptions
+from spark_source.planning.choices import EARLIEST, Choice, OffsetChoice, TimeChoice
+from spark_source.planning.cutting import cut_ranges, records_per_task
+from spark_source.planning.offsets import (
     Json,
     Position,
     begin_of_batch,
@@ -40,9 +43,7 @@ from spark_source.offsets import (
     ranges_between,
     settle,
 )
-from spark_source.options import ReadOptions
-from spark_source.pace import Pace, backlog, limit_offsets, scale
-from spark_source.planning import object_bytes, plan_tasks
+from spark_source.planning.pace import Pace, backlog, limit_offsets, scale
 from spark_source.vanished import check_fates, vanished
 
 LONG_POLL_S = 0.5

@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_source.schema import check_columns, ddl_of, types_of
+from spark_source.planning.schema import check_columns, ddl_of, types_of
 from spark_source.settings import advice
 from spark_source.source import FORMAT
 

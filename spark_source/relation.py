@@ -17,11 +17,11 @@ from pyspark.sql import functions as f
 
 from logstore.errors import Invalid
 from logstore.history.names import table_key
-from logstore.location import parse_location
 from logstore.reading.survey import Survey
-from spark_source.choices import TopicChoice
-from spark_source.pinning import Pinned, pin
-from spark_source.schema import TABLE_COLUMNS, ddl_of
+from logstore.stores.location import parse_location
+from spark_source.planning.choices import TopicChoice
+from spark_source.planning.pinning import Pinned, pin
+from spark_source.planning.schema import TABLE_COLUMNS, ddl_of
 from spark_source.source import FORMAT
 
 logger = logging.getLogger(__name__)

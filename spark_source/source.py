@@ -30,14 +30,14 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_source.options import Mode, ReadOptions, includes_headers, parse_options
-from spark_source.schema import check_columns, schema_ddl
+from spark_source.planning.schema import check_columns, schema_ddl
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from logstore.reading.tasks import ReadTask
     from spark_source.background_commits import BackgroundCommits
-    from spark_source.offsets import Json
+    from spark_source.planning.offsets import Json
     from spark_source.progress import Progress
 
 logger = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class BatchReader(DataSourceReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets travel as the JSON of `spark_source.offsets`."""
+    """Offsets travel as the JSON of `spark_source.planning.offsets`."""
 
     def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
         self._options = options
@@ -136,7 +136,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._tell_group(end)
 
     def _tell_group(self, reached: Json) -> None:
-        from spark_source.offsets import position_of_json
+        from spark_source.planning.offsets import position_of_json
 
         progress = self._open()
         if self._group is not None:
@@ -169,7 +169,7 @@ def _progress(options: ReadOptions) -> Progress:
 
 
 def _group_commits(options: ReadOptions) -> BackgroundCommits | None:
-    from logstore.clock import SystemClock
+    from logstore.ports.clock import SystemClock
     from spark_source.background_commits import BackgroundCommits
     from spark_source.group_commit import GroupCommits, addresses_of, registered_brokers
 

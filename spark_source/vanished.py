@@ -10,12 +10,12 @@ then read it again from its beginning. So a query that may lose data leaves out 
 
 from collections.abc import Mapping
 
-from logstore.disposal import Fate
 from logstore.errors import Refused
+from logstore.protocol.disposal import Fate
+from logstore.protocol.witnesses import TopicFate
 from logstore.reading.extents import Extents
-from logstore.witnesses import TopicFate
-from spark_source.choices import TopicChoice
-from spark_source.offsets import Position
+from spark_source.planning.choices import TopicChoice
+from spark_source.planning.offsets import Position
 
 
 def vanished(position: Position, extents: Extents, topics: TopicChoice) -> dict[bytes, str]:

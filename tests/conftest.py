@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from logstore.clock import SystemClock
+from logstore.ports.clock import SystemClock
 from tools.tiers import first_daily_seed
 
 SEEDS = 20

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from logstore.wire import apis, client
+from logstore.wire.framing import apis, client
 from logstore.wire.primitives import Buffer
 
 

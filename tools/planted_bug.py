@@ -7,7 +7,7 @@ tests/planted/NAME.toml:
     seeds = 200                           # for simulations: how many seeds it may take (optional)
 
     [[edit]]
-    module = "logstore.chains.pipeline"
+    module = "logstore.protocol.pipeline"
     within = "Pipeline.stored"            # a class or function of the module (optional)
     old = 'while self._stored and self._stored[0] == self.committed_end:'
     new = 'while self._stored:'

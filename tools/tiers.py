@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from logstore.clock import SystemClock
+from logstore.ports.clock import SystemClock
 from tools.java import why_no_java
 
 REPORTS = Path("build/reports")

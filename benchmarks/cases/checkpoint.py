@@ -20,10 +20,10 @@ from typing import TypeVar
 
 from benchmarks.contenders import Contenders
 from benchmarks.options import Options
-from broker.serve import collect_less
-from logstore.chains.checkpoint import chain_state_in_slices, decode_checkpoint, encode_in_slices
-from logstore.chains.replay import ChainState, SegmentSpan, Stretch, StretchKey
-from logstore.chains.state import BATCHES_KEPT, PartitionState
+from broker.process.serve import collect_less
+from logstore.formats.chain_state import ChainState, SegmentSpan, Stretch, StretchKey
+from logstore.formats.checkpoint import chain_state_in_slices, decode_checkpoint, encode_in_slices
+from logstore.formats.partition_state import BATCHES_KEPT, PartitionState
 from logstore.slices import Slices
 
 CREATED_MS = 1_700_000_000_000

@@ -16,19 +16,19 @@ from pathlib import Path
 from benchmarks.cases.decode import like_json
 from benchmarks.contenders import Contenders
 from benchmarks.options import Options
-from logstore.chains.flush import FlushSettings
-from logstore.clock import SystemClock
+from logstore.compaction.compactor import Compactor
+from logstore.compaction.local import LocalCarrier
+from logstore.compaction.session import RunOptions
+from logstore.epoch.log import Log, LogSettings
 from logstore.errors import LogstoreError
-from logstore.log.log import Log, LogSettings
-from logstore.log.start import Self
+from logstore.ports.clock import SystemClock
+from logstore.protocol.flush import FlushSettings
+from logstore.protocol.start import Self
 from logstore.records import native
 from logstore.records.batch import Codec, check_batch
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
-from logstore.wiring import open_log
-from spark_source.compaction.compactor import Compactor
-from spark_source.compaction.local import LocalCarrier
-from spark_source.compaction.session import RunOptions
+from logstore.wiring.open import open_log
 
 TWINS = ("native", "pure")
 TOPIC = "orders"

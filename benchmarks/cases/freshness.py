@@ -24,8 +24,8 @@ from benchmarks.options import Options
 from benchmarks.peers.logstore_broker import start_logstore
 from benchmarks.peers.server import running
 from logstore.history.delta import Tables
-from logstore.reader import LogReader
-from logstore.wiring import open_readable
+from logstore.reading.reader import LogReader
+from logstore.wiring.open import open_readable
 
 EVERY = ("1m", "10s")
 SECONDS = 240.0

@@ -21,7 +21,7 @@ from benchmarks.peers.kafka import start_kafka
 from benchmarks.peers.logstore_broker import start_logstore
 from benchmarks.peers.moved import move_all
 from benchmarks.peers.server import Server, running, stop
-from logstore.wire.client import Connection
+from logstore.wire.framing.client import Connection
 from logstore.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 LOADS = {"1KB": Load(1000, 400_000_000, LARGE), "100B": Load(100, 200_000_000, LARGE)}

@@ -34,32 +34,32 @@ from benchmarks.load import new_topic
 from benchmarks.options import Options
 from benchmarks.peers.logstore_broker import start_logstore
 from benchmarks.peers.server import Server
-from broker.serve import collect_less
-from logstore.backends import EMBEDDED_REGISTRY, Backends
-from logstore.believed_time import BelievedTime
-from logstore.chains.replay import Stretch
-from logstore.chains.writer import ChainLimits
-from logstore.clock import SystemClock
+from broker.process.serve import collect_less
+from logstore.epoch.log import Log, LogSettings, Topic
+from logstore.epoch.writer import ChainLimits
 from logstore.errors import Invalid, Retryable
-from logstore.location import parse_location
-from logstore.log.log import Log, LogSettings, Topic
-from logstore.log.records_deletion import Raise, raise_log_start
-from logstore.log.start import Self
-from logstore.perform import outcome_of
+from logstore.formats.chain_state import Stretch
+from logstore.ports.clock import SystemClock
+from logstore.ports.registry import Row, Term
+from logstore.protocol.believed_time import BelievedTime
+from logstore.protocol.records_deletion import Raise, raise_log_start
+from logstore.protocol.start import Self
+from logstore.protocol.trimming import Trimmer, only
 from logstore.records.batch import check_batch
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.registry.retrying import RetryingRegistry
-from logstore.registry.store import Row, Term
-from logstore.trimming import Trimmer, only
-from logstore.wire.apis import encode_request_frame
+from logstore.runners.perform import outcome_of
+from logstore.stores.backends import EMBEDDED_REGISTRY, Backends
+from logstore.stores.location import parse_location
+from logstore.wire.framing.apis import encode_request_frame
 from logstore.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from logstore.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
 )
-from logstore.wiring import open_log
+from logstore.wiring.open import open_log
 from tools.full_wire import APIS, Connection
 
 DAYS, PARTITIONS, PRODUCERS_A_MINUTE = 3, 10, 30

@@ -15,7 +15,7 @@ from benchmarks.cpu import cpu_ms
 from benchmarks.load import new_topic
 from benchmarks.options import Options
 from benchmarks.peers.server import Server
-from logstore.wire.apis import encode_request_frame
+from logstore.wire.framing.apis import encode_request_frame
 from logstore.wire.messages.metadata import MetadataRequest
 from tools.full_wire import APIS
 

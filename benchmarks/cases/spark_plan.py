@@ -23,9 +23,9 @@ from benchmarks.contenders import Contenders
 from benchmarks.options import Options
 from logstore.reading.survey import Survey
 from logstore.reading.tasks import ReadTask
-from logstore.wiring import ReadableLog, open_readable
-from spark_source.offsets import Json
+from logstore.wiring.open import ReadableLog, open_readable
 from spark_source.options import Mode, ReadOptions, parse_options
+from spark_source.planning.offsets import Json
 from spark_source.progress import Progress
 from spark_source.source import TaskPartition
 

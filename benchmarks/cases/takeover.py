@@ -16,24 +16,24 @@ from pathlib import Path
 
 from benchmarks.contenders import Contender, Contenders
 from benchmarks.options import Options
-from logstore.chains.identity import ensure_identity
-from logstore.chains.seal import seal_chain
-from logstore.clock import SystemClock
-from logstore.location import DirectoryLocation
-from logstore.log.log import Log, LogSettings
-from logstore.log.start import Self
+from logstore.epoch.log import Log, LogSettings
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
-from logstore.perform import Performer
+from logstore.ports.clock import SystemClock
+from logstore.ports.registry import RowStore
+from logstore.protocol.identity import ensure_identity
+from logstore.protocol.seal import seal_chain
+from logstore.protocol.start import Self
+from logstore.protocol.takeover import Heir, take_over
 from logstore.records.batch import check_batch
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.sqlite import SqliteRows
-from logstore.registry.store import RowStore
-from logstore.takeover import Heir, take_over
-from logstore.wiring import OpenLog
+from logstore.runners.perform import Performer
+from logstore.stores.location import DirectoryLocation
+from logstore.wiring.open import OpenLog
 
 OpenRows = Callable[[], AbstractContextManager[RowStore]]
 

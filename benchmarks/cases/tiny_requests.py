@@ -15,7 +15,7 @@ from benchmarks.options import Options
 from benchmarks.peers.server import Server
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
-from logstore.wire.apis import encode_request_frame
+from logstore.wire.framing.apis import encode_request_frame
 from logstore.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from logstore.objects.prices import read_units, write_units
-from logstore.registry.store import WRITE_ID, Registry, Row, Term, Value
+from logstore.ports.registry import WRITE_ID, Registry, Row, Term, Value
 
 WRITE_ID_BYTES = len(WRITE_ID) + 16
 

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from benchmarks.peers.counted_registry import CountedRegistry
 from benchmarks.peers.counts import write_counts
-from broker.arguments import add_arguments, settings_of
-from broker.serve import ServeSettings, serve
-from logstore.wiring import OpenLog
+from broker.process.arguments import add_arguments, settings_of
+from broker.process.serve import ServeSettings, serve
+from logstore.wiring.open import OpenLog
 
 
 def main() -> int:

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from logstore.clock import SystemClock
-from logstore.metadata import read_table_rows
+from logstore.formats.pieces import TopicPartition
 from logstore.objects.directory import DirectoryStore
-from logstore.pieces import TopicPartition
-from logstore.trimming import Trimmer, every
-from logstore.wiring import open_existing, open_tables
+from logstore.ports.clock import SystemClock
+from logstore.protocol.metadata import read_table_rows
+from logstore.protocol.trimming import Trimmer, every
+from logstore.wiring.open import open_existing, open_tables
 
 
 def move_all(directory: Path) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from logstore.perform import RegistryReads
+from logstore.ports.registry import Row
 from logstore.reading.survey import Survey
-from logstore.registry.store import Row
-from logstore.wiring import ReadableLog, open_readable
-from spark_source.choices import topics_of_list
+from logstore.runners.perform import RegistryReads
+from logstore.wiring.open import ReadableLog, open_readable
+from spark_source.planning.choices import topics_of_list
 from tests.spark_source.stepped_time import SteppedTime
 
 MINUTE_S = 60.0

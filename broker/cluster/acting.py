@@ -4,10 +4,9 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from broker.cluster.log_port import ClusterLog
-from broker.cluster.placement import Heirs
-from broker.cluster.row_steps import fence_broker, reassign, remove_orphan
-from broker.cluster.view import (
+from broker.cluster.decisions.placement import Heirs
+from broker.cluster.decisions.row_steps import fence_broker, reassign, remove_orphan
+from broker.cluster.decisions.view import (
     Action,
     DeleteTopic,
     Reassign,
@@ -16,12 +15,13 @@ from broker.cluster.view import (
     StepDown,
     TakeOver,
 )
+from broker.cluster.log_port import ClusterLog
 from logstore.errors import LogstoreError, Refused
-from logstore.log.topics import UnknownTopic, delete_topic
-from logstore.rows import NOBODY, BrokerStatus, ChainRow, ChainStatus, Change, PartitionRow
-from logstore.steps import Steps, Together
-from logstore.takeover import Heir, Inheritance, PartlyTaken, take_over
-from logstore.witnesses import judge_half_done
+from logstore.formats.rows import NOBODY, BrokerStatus, ChainRow, ChainStatus, Change, PartitionRow
+from logstore.protocol.steps import Steps, Together
+from logstore.protocol.takeover import Heir, Inheritance, PartlyTaken, take_over
+from logstore.protocol.topics import UnknownTopic, delete_topic
+from logstore.protocol.witnesses import judge_half_done
 
 logger = logging.getLogger(__name__)
 

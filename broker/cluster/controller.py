@@ -16,18 +16,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from broker.cluster.acting import Acting, Counts
-from broker.cluster.cleaning import clean
-from broker.cluster.decide import decide
-from broker.cluster.desk import Desk
-from broker.cluster.early_notice import EarlyNotice
-from broker.cluster.lease_keeper import LeaseKeeper
-from broker.cluster.log_port import ClusterLog, ClusterTopic
-from broker.cluster.memory import Memory, Sightings, Turn
-from broker.cluster.peers import NoPeers, Peers
-from broker.cluster.placement import Heirs
-from broker.cluster.row_steps import read_chains, read_inventory
-from broker.cluster.settings import ControllerSettings
-from broker.cluster.view import (
+from broker.cluster.decisions.cleaning import clean
+from broker.cluster.decisions.decide import decide
+from broker.cluster.decisions.memory import Memory, Sightings, Turn
+from broker.cluster.decisions.placement import Heirs
+from broker.cluster.decisions.row_steps import read_chains, read_inventory
+from broker.cluster.decisions.view import (
     Action,
     DeleteTopic,
     Place,
@@ -39,9 +33,15 @@ from broker.cluster.view import (
     TakeOver,
     View,
 )
+from broker.cluster.desk import Desk
+from broker.cluster.early_notice import EarlyNotice
+from broker.cluster.lease_keeper import LeaseKeeper
+from broker.cluster.log_port import ClusterLog, ClusterTopic
+from broker.cluster.peers import NoPeers, Peers
+from broker.cluster.settings import ControllerSettings
 from broker.cluster.waiting import wait_for
 from logstore.errors import LogstoreError
-from logstore.log.topics import forget_deleted
+from logstore.protocol.topics import forget_deleted
 
 LOOK_S = 0.5
 CHAINS_S = 60.0

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Callable, Coroutine, Hashable
 from typing import Any
 
-from logstore.clock import Clock
 from logstore.errors import LogstoreError
+from logstore.ports.clock import Clock
 
 TASKS_MAX = 8
 TASK_S_MAX = 120.0

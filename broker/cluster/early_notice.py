@@ -10,12 +10,12 @@ it is.
 import asyncio
 import logging
 
+from broker.cluster.decisions.row_steps import read_broker
 from broker.cluster.log_port import ClusterLog
 from broker.cluster.peers import Peer, Peers
-from broker.cluster.row_steps import read_broker
 from logstore.errors import LogstoreError
-from logstore.perform import outcome_of
-from logstore.rows import BrokerStatus
+from logstore.formats.rows import BrokerStatus
+from logstore.runners.perform import outcome_of
 
 logger = logging.getLogger(__name__)
 

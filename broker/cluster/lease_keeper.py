@@ -1,4 +1,4 @@
-"""Keeps the controller lease, or watches who does: the runner of `logstore.leases.lease`."""
+"""Keeps the controller lease, or watches who does: the runner of `logstore.protocol.lease`."""
 
 import asyncio
 import logging
@@ -6,9 +6,9 @@ import logging
 from broker.cluster.log_port import ClusterLog
 from broker.cluster.waiting import wait_for
 from logstore.errors import LogstoreError
-from logstore.leases.lease import Lease
-from logstore.perform import outcome_of
-from logstore.rows import NOBODY, BrokerStatus
+from logstore.formats.rows import NOBODY, BrokerStatus
+from logstore.protocol.lease import Lease
+from logstore.runners.perform import outcome_of
 
 CONTROLLER = "controller"
 STEPS_PER_LEASE = 3

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from logstore.leases.liveness import Liveness
-from logstore.perform import Performer
-from logstore.rows import BrokerRow, Change, PartitionRow
-from logstore.takeover import Inheritance, Known
+from logstore.formats.rows import BrokerRow, Change, PartitionRow
+from logstore.protocol.liveness import Liveness
+from logstore.protocol.takeover import Inheritance, Known
+from logstore.runners.perform import Performer
 
 
 class ClusterTopic(Protocol):
@@ -32,7 +32,7 @@ class ClusterSelf(Protocol):
 
 
 class ClusterLog(Protocol):
-    """`logstore.log.log.Log` is one."""
+    """`logstore.epoch.log.Log` is one."""
 
     @property
     def me(self) -> ClusterSelf: ...

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from broker.cluster.placement import Load, place
+from broker.cluster.decisions.placement import Load, place
+from logstore.epoch.log import Log
 from logstore.errors import Retryable
-from logstore.log.log import Log
-from logstore.rows import BrokerStatus
+from logstore.formats.rows import BrokerStatus
 
 Assignments = Sequence[Sequence[int]]
 """Broker ids of each partition, its first leader first."""

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from logstore.clock import Clock
+from logstore.ports.clock import Clock
 
 PEERS_MAX = 1000
 CONNECT_S = 2.0

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from broker.cluster.balance import BalanceRules
-from broker.cluster.decide import Rules
-from broker.cluster.fencing import FencingRules
+from broker.cluster.decisions.balance import BalanceRules
+from broker.cluster.decisions.decide import Rules
+from broker.cluster.decisions.fencing import FencingRules
 from logstore.config.broker import BrokerSettings
-from logstore.log.start import LEASE_S
+from logstore.protocol.start import LEASE_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,25 +13,25 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from broker.groups import deletion, expiry, offsets, retention
-from broker.groups.group import MEMBER_BYTES, NO_DEADLINE, Group, Moment
-from broker.groups.heartbeat import heartbeat
-from broker.groups.join import JoinAsk, join
+from broker.groups.decisions import deletion, expiry, offsets, retention
+from broker.groups.decisions.group import MEMBER_BYTES, NO_DEADLINE, Group, Moment
+from broker.groups.decisions.heartbeat import heartbeat
+from broker.groups.decisions.join import JoinAsk, join
+from broker.groups.decisions.key_compaction import LogShape
+from broker.groups.decisions.leave import Who, leave
+from broker.groups.decisions.limits import GroupLimits
+from broker.groups.decisions.membership import lost
+from broker.groups.decisions.offsets import Committer, Place, Wanted
+from broker.groups.decisions.outcome import Answer, Change, Joined, Outcome, Synced
+from broker.groups.decisions.state import GroupStates
+from broker.groups.decisions.sync import SyncAsk, sync
 from broker.groups.journal import Journal
-from broker.groups.key_compaction import LogShape
-from broker.groups.leave import Who, leave
-from broker.groups.limits import GroupLimits
 from broker.groups.loading import load_states
 from broker.groups.log_port import PartitionLog
-from broker.groups.membership import lost
-from broker.groups.offsets import Committer, Place, Wanted
-from broker.groups.outcome import Answer, Change, Joined, Outcome, Synced
 from broker.groups.promises import Done, Promises
-from broker.groups.state import GroupStates
-from broker.groups.sync import SyncAsk, sync
-from broker.timers import Timers
-from logstore.clock import Clock
+from broker.network.timers import Timers
 from logstore.errors import LogstoreError
+from logstore.ports.clock import Clock
 from logstore.wire.errors import ErrorCode
 
 GROUPS_MAX = 200_000

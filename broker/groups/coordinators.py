@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.cluster.new_partitions import place_partitions
 from broker.groups.coordinator import Coordinator
-from broker.groups.limits import GroupLimits
+from broker.groups.decisions.limits import GroupLimits
+from broker.groups.decisions.placement import OFFSETS_TOPIC, partition_of
 from broker.groups.log_port import LedPartition
-from broker.groups.placement import OFFSETS_TOPIC, partition_of
-from broker.timers import Timers
-from logstore.clock import Clock
+from broker.network.timers import Timers
 from logstore.config.broker import BrokerSettings
+from logstore.epoch.leader import Leader
+from logstore.epoch.log import Log, Topic
 from logstore.errors import LogstoreError
-from logstore.log.leader import Leader
-from logstore.log.log import Log, Topic
-from logstore.log.topics import TopicExists
-from logstore.steps import believed_ms
+from logstore.ports.clock import Clock
+from logstore.protocol.steps import believed_ms
+from logstore.protocol.topics import TopicExists
 from logstore.wire.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from broker.groups.batches import encode_changes, encode_newer
-from broker.groups.key_compaction import LogShape, is_due
+from broker.groups.decisions.batches import encode_changes, encode_newer
+from broker.groups.decisions.key_compaction import LogShape, is_due
+from broker.groups.decisions.newer import NewerRecord
+from broker.groups.decisions.outcome import Change
+from broker.groups.decisions.state import GroupStates
 from broker.groups.log_port import PartitionLog
-from broker.groups.newer import NewerRecord
-from broker.groups.outcome import Change
-from broker.groups.state import GroupStates
-from logstore.clock import Clock
+from logstore.epoch.leading import committed
 from logstore.errors import LogstoreError
-from logstore.log.leading import committed
+from logstore.ports.clock import Clock
 
 RECORDS_PER_BATCH = 500
 BATCH_BYTES = 1 << 20

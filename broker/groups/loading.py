@@ -3,12 +3,12 @@
 import asyncio
 import logging
 
-from broker.groups.batches import decode_changes
-from broker.groups.key_compaction import LogShape
+from broker.groups.decisions.batches import decode_changes
+from broker.groups.decisions.key_compaction import LogShape
+from broker.groups.decisions.newer import NewerRecord, NewerRecords
+from broker.groups.decisions.state import GroupStates
 from broker.groups.log_port import PartitionLog
-from broker.groups.newer import NewerRecord, NewerRecords
-from broker.groups.state import GroupStates
-from logstore.clock import Clock
+from logstore.ports.clock import Clock
 
 PIECE_BYTES = 1 << 20
 GROUPS_SHOWN_MAX = 5

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from broker.groups.placement import OFFSETS_TOPIC
+from broker.groups.decisions.placement import OFFSETS_TOPIC
+from logstore.epoch.leader import Leader
+from logstore.epoch.log import Log
 from logstore.errors import LogstoreError
-from logstore.log.leader import Leader
-from logstore.log.log import Log
-from logstore.log.records_deletion import Raise, raise_log_start
+from logstore.formats.rows import Change, StartReason
+from logstore.protocol.records_deletion import Raise, raise_log_start
 from logstore.records.batch import read_header
-from logstore.rows import Change, StartReason
 
 Waiter = Callable[[LogstoreError | None], None]
 

@@ -7,7 +7,7 @@ again (Kafka's `offsets.commit.timeout.ms`); what was appended may still be comm
 from collections.abc import Callable
 
 from broker.groups.log_port import PartitionLog
-from broker.timers import Timers
+from broker.network.timers import Timers
 from logstore.errors import LogstoreError
 from logstore.wire.errors import ErrorCode
 

@@ -9,16 +9,16 @@ and ListPartitionReassignments tells.
 from dataclasses import replace
 from functools import partial
 
-from broker.authorizer import CLUSTER, Operation
-from broker.call import Call
-from broker.errors import code_of
-from broker.placement_changes import Wanted, change_all, find_partition
-from broker.replica_requests import cancel, reassign
-from broker.services import Services
+from broker.answers.errors import code_of
+from broker.answers.placement_changes import Wanted, change_all, find_partition
+from broker.answers.replica_requests import cancel, reassign
+from broker.answers.services import Services
+from broker.network.authorizer import CLUSTER, Operation
+from broker.network.call import Call
 from logstore.errors import LogstoreError
-from logstore.log.replica_changes import Decide, Placement
-from logstore.log.topic_change import change_topic
-from logstore.rows import Change, PartitionRow, TopicRow
+from logstore.formats.rows import Change, PartitionRow, TopicRow
+from logstore.protocol.replica_changes import Decide, Placement
+from logstore.protocol.topic_change import change_topic
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

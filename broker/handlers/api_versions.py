@@ -11,10 +11,10 @@ the client asks again.
 import re
 from collections.abc import Iterable
 
-from broker.call import Call
-from broker.services import Services
-from logstore.wire.apis import API_VERSIONS_KEY, APIS
+from broker.answers.services import Services
+from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.apis import API_VERSIONS_KEY, APIS
 from logstore.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,

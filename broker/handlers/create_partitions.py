@@ -11,15 +11,15 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from broker.authorizer import Kind, Operation
-from broker.call import Call
+from broker.answers.creation import begin_and_wait, check_assignment, check_same_length, make_placed
+from broker.answers.errors import Refuse, code_of
+from broker.answers.services import Services
 from broker.cluster.new_partitions import Assignments, hosts, place_partitions
-from broker.creation import begin_and_wait, check_assignment, check_same_length, make_placed
-from broker.errors import Refuse, code_of
-from broker.services import Services
+from broker.network.authorizer import Kind, Operation
+from broker.network.call import Call
+from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
-from logstore.log.log import Topic
-from logstore.log.topics import BadPartitionCount, UnknownTopic, check_partition_count
+from logstore.protocol.topics import BadPartitionCount, UnknownTopic, check_partition_count
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.create_partitions import (
     CreatePartitionsAssignment,

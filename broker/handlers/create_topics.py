@@ -13,22 +13,22 @@ from collections import Counter
 from functools import partial
 from typing import NamedTuple
 
-from broker.authorizer import CLUSTER, Kind, Operation
-from broker.call import Call
-from broker.cluster.new_partitions import Assignments, hosts, place_partitions
-from broker.creation import (
+from broker.answers.creation import (
     begin_and_wait,
     check_assignment,
     check_new_name,
     check_same_length,
     make_placed,
 )
-from broker.errors import Refuse, code_of
-from broker.services import Services
-from broker.shown_configs import show_topic_configs
+from broker.answers.errors import Refuse, code_of
+from broker.answers.services import Services
+from broker.answers.shown_configs import show_topic_configs
+from broker.cluster.new_partitions import Assignments, hosts, place_partitions
+from broker.network.authorizer import CLUSTER, Kind, Operation
+from broker.network.call import Call
 from logstore.config.topics import check_topic_configs
 from logstore.errors import LogstoreError
-from logstore.log.topics import check_partition_count
+from logstore.protocol.topics import check_partition_count
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.create_topics import (
     CreatableTopic,

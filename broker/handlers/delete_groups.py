@@ -1,10 +1,10 @@
 """DeleteGroups, versions 0 to 2: groups without members go, each with its own code."""
 
-from broker.authorizer import Operation
-from broker.call import Call
+from broker.answers.group_requests import coordinator_for
+from broker.answers.services import Services
 from broker.groups.coordinator import Coordinator
-from broker.groups.requests import coordinator_for
-from broker.services import Services
+from broker.network.authorizer import Operation
+from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.delete_groups import (
     DeletableGroupResult,

@@ -2,28 +2,28 @@
 
 Records below the offset are gone for every reader when the answer leaves; -1 stands for the high
 watermark. Only the partition's leader may do it, and only on topics that delete at all. That there
-is no such offset is said after a look for a seal: clients do not ask again (`broker.sure`).
+is no such offset is said after a look for a seal: clients do not ask again (`broker.answers.sure`).
 """
 
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from broker.authorizer import Kind, Operation
-from broker.call import Call
-from broker.creation import begin_and_wait
-from broker.errors import Refuse, code_of
-from broker.log_starts import NewStart, raise_led
-from broker.services import Services
-from broker.shown_cluster import INTERNAL_TOPICS
-from broker.sure import standing_of
+from broker.answers.creation import begin_and_wait
+from broker.answers.errors import Refuse, code_of
+from broker.answers.log_starts import NewStart, raise_led
+from broker.answers.services import Services
+from broker.answers.shown_cluster import INTERNAL_TOPICS
+from broker.answers.sure import standing_of
+from broker.network.authorizer import Kind, Operation
+from broker.network.call import Call
 from logstore.config.topics import topic_value
+from logstore.epoch.leader import Leader
+from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
-from logstore.log.leader import Leader
-from logstore.log.log import Topic
-from logstore.log.records_deletion import OffsetOutOfRange, new_log_start
-from logstore.log.topics import UnknownTopic
-from logstore.rows import StartReason
+from logstore.formats.rows import StartReason
+from logstore.protocol.records_deletion import OffsetOutOfRange, new_log_start
+from logstore.protocol.topics import UnknownTopic
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.delete_records import (
     DeleteRecordsPartition,

@@ -9,13 +9,13 @@ Not done: quotas on changes.
 from collections import Counter
 from functools import partial
 
-from broker.authorizer import Kind, Operation
-from broker.call import Call
-from broker.creation import begin_and_wait
-from broker.errors import Refuse, code_of
-from broker.services import Services
+from broker.answers.creation import begin_and_wait
+from broker.answers.errors import Refuse, code_of
+from broker.answers.services import Services
+from broker.network.authorizer import Kind, Operation
+from broker.network.call import Call
+from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
-from logstore.log.log import Topic
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.delete_topics import (
     DeletableTopicResult,

@@ -4,10 +4,10 @@ Brokers that are not alive are fenced, in Kafka's words; version 2 asks for them
 There are no controllers with addresses of their own (version 1, KIP-919).
 """
 
-from broker.authorizer import CLUSTER, CLUSTER_OPERATIONS
-from broker.call import Call
-from broker.services import Services
-from broker.shown_cluster import show_brokers
+from broker.answers.services import Services
+from broker.answers.shown_cluster import show_brokers
+from broker.network.authorizer import CLUSTER, CLUSTER_OPERATIONS
+from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_cluster import (
     DescribeClusterBroker,

@@ -7,12 +7,12 @@ empty name stands for all of them, and for what was set for all while they run: 
 
 from collections.abc import Sequence
 
-from broker.authorizer import CLUSTER, Kind, Operation
-from broker.call import Call
-from broker.config_resources import ResourceType, check_broker_name, find_topic
-from broker.errors import Refuse, code_of
-from broker.services import Services
-from broker.shown_configs import ShownConfig, show_broker_configs, show_topic_configs
+from broker.answers.config_resources import ResourceType, check_broker_name, find_topic
+from broker.answers.errors import Refuse, code_of
+from broker.answers.services import Services
+from broker.answers.shown_configs import ShownConfig, show_broker_configs, show_topic_configs
+from broker.network.authorizer import CLUSTER, Kind, Operation
+from broker.network.call import Call
 from logstore.errors import LogstoreError
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_configs import (

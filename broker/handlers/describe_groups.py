@@ -5,11 +5,11 @@ A group that does not exist is "Dead"; from version 6 on it is GROUP_ID_NOT_FOUN
 
 from functools import partial
 
-from broker.authorizer import Kind, Operation
-from broker.call import Call
-from broker.groups.describe import DEAD, describe
-from broker.groups.requests import coordinator_for, when_vouched
-from broker.services import Services
+from broker.answers.group_requests import coordinator_for, when_vouched
+from broker.answers.services import Services
+from broker.groups.decisions.describe import DEAD, describe
+from broker.network.authorizer import Kind, Operation
+from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_groups import (
     DescribedGroup,

@@ -7,12 +7,12 @@ the two lists of eligible ones have nothing to add.
 
 from collections.abc import Sequence
 
-from broker.authorizer import TOPIC_OPERATIONS, Kind, Operation
-from broker.call import Call
-from broker.services import Services
-from broker.shown_cluster import INTERNAL_TOPICS, show_replicas
-from logstore.log.log import Topic
-from logstore.rows import PartitionRow
+from broker.answers.services import Services
+from broker.answers.shown_cluster import INTERNAL_TOPICS, show_replicas
+from broker.network.authorizer import TOPIC_OPERATIONS, Kind, Operation
+from broker.network.call import Call
+from logstore.epoch.log import Topic
+from logstore.formats.rows import PartitionRow
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_topic_partitions import (
     Cursor,

@@ -8,16 +8,16 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from broker.authorizer import CLUSTER, Operation
-from broker.call import Call
-from broker.errors import Refuse, code_of
-from broker.placement_changes import Wanted, change_all, find_partition
-from broker.replica_requests import Election, elect
-from broker.services import Services
+from broker.answers.errors import Refuse, code_of
+from broker.answers.placement_changes import Wanted, change_all, find_partition
+from broker.answers.replica_requests import Election, elect
+from broker.answers.services import Services
+from broker.network.authorizer import CLUSTER, Operation
+from broker.network.call import Call
+from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
-from logstore.log.log import Topic
-from logstore.log.replica_changes import Placement
-from logstore.rows import PartitionRow
+from logstore.formats.rows import PartitionRow
+from logstore.protocol.replica_changes import Placement
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.elect_leaders import (
     ElectLeadersRequest,

@@ -13,7 +13,7 @@ segments, and where these are gone batches made from the topic's table, which lo
 A follower serves consumers too (KIP-392), up to what it knows to be committed; who asks for more
 waits. A leader names a follower in the consumer's rack. While this broker cannot vouch for what it
 knows, and before it says that there is no such offset or leader epoch, it looks for a seal
-(`broker.sure`).
+(`broker.answers.sure`).
 
 Sessions (KIP-227) are declined: session id 0 and a full answer are always legal.
 Not done: transactions, so the list of aborted ones is empty; throttling.
@@ -22,16 +22,16 @@ Not done: transactions, so the list of aborted ones is empty; throttling.
 import asyncio
 from collections.abc import Callable
 
-from broker.call import Call, guard
-from broker.errors import code_of
-from broker.look import Cold, Look
-from broker.services import Services, Work
-from broker.sure import Standing, standing_of
+from broker.answers.errors import code_of
+from broker.answers.look import Cold, Look
+from broker.answers.services import Services, Work
+from broker.answers.sure import Standing, standing_of
+from broker.network.call import Call, guard
+from logstore.epoch.leader import Leader
 from logstore.errors import LogstoreError
-from logstore.log.leader import Leader
-from logstore.log.read import Chunk, Readable
-from logstore.log.records_deletion import OffsetOutOfRange
-from logstore.perform import outcome_of
+from logstore.protocol.records_deletion import OffsetOutOfRange
+from logstore.reading.read import Chunk, Readable
+from logstore.runners.perform import outcome_of
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import FetchRequest, FetchResponse, NodeEndpoint
 

@@ -6,10 +6,10 @@ which clients ask again until their own timeout.
 
 from functools import partial
 
-from broker.authorizer import Kind, Operation
-from broker.call import Call
-from broker.groups.finding import find_group, has_offsets_topic
-from broker.services import Services
+from broker.answers.group_coordinators import find_group, has_offsets_topic
+from broker.answers.services import Services
+from broker.network.authorizer import Kind, Operation
+from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.find_coordinator import (
     Coordinator,

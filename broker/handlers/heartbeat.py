@@ -5,10 +5,10 @@ REBALANCE_IN_PROGRESS sends it back to JoinGroup.
 
 from functools import partial
 
-from broker.authorizer import Operation
-from broker.call import Call
-from broker.groups.requests import coordinator_for, when_vouched
-from broker.services import Services
+from broker.answers.group_requests import coordinator_for, when_vouched
+from broker.answers.services import Services
+from broker.network.authorizer import Operation
+from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 

@@ -8,16 +8,16 @@ of brokers are given at their start (`--set`, `--config`), so a request to chang
 from collections import Counter
 from functools import partial
 
-from broker.authorizer import CLUSTER, Kind, Operation
-from broker.call import Call
-from broker.config_changes import ConfigChange, apply_changes, check_changes
-from broker.config_resources import ResourceType, check_broker_name, find_topic
-from broker.errors import Refuse, code_of
-from broker.services import Services
+from broker.answers.config_changes import ConfigChange, apply_changes, check_changes
+from broker.answers.config_resources import ResourceType, check_broker_name, find_topic
+from broker.answers.errors import Refuse, code_of
+from broker.answers.services import Services
+from broker.network.authorizer import CLUSTER, Kind, Operation
+from broker.network.call import Call
+from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
-from logstore.log.log import Topic
-from logstore.log.topic_configs import change_topic_configs
-from logstore.rows import Change
+from logstore.formats.rows import Change
+from logstore.protocol.topic_configs import change_topic_configs
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,

@@ -6,9 +6,9 @@ Not done: transactions. With a transactional id the answer is COORDINATOR_NOT_AV
 that FindCoordinator gives: clients look for a coordinator until their own timeout, and say so.
 """
 
-from broker.authorizer import CLUSTER, Kind, Operation
-from broker.call import Call
-from broker.services import Services
+from broker.answers.services import Services
+from broker.network.authorizer import CLUSTER, Kind, Operation
+from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

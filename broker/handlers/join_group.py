@@ -4,13 +4,13 @@ v1 rebalance timeout of its own    v4 MEMBER_ID_REQUIRED (KIP-394)    v5 group i
 v7 protocol type in the answer     v8 reason                          v9 skip assignment
 """
 
-from broker.authorizer import Operation
-from broker.call import Call
-from broker.groups.held import HeldCall
-from broker.groups.join import JoinAsk
-from broker.groups.outcome import Joined
-from broker.groups.requests import client_host, coordinator_for
-from broker.services import Services
+from broker.answers.group_answers import HeldCall
+from broker.answers.group_requests import client_host, coordinator_for
+from broker.answers.services import Services
+from broker.groups.decisions.join import JoinAsk
+from broker.groups.decisions.outcome import Joined
+from broker.network.authorizer import Operation
+from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.join_group import (
     JoinGroupRequest,

@@ -3,10 +3,10 @@
 A consumer that closes waits for this answer, so it does not wait for what it has caused.
 """
 
-from broker.authorizer import Operation
-from broker.call import Call
-from broker.groups.requests import coordinator_for
-from broker.services import Services
+from broker.answers.group_requests import coordinator_for
+from broker.answers.services import Services
+from broker.network.authorizer import Operation
+from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.leave_group import (
     LeaveGroupRequest,

@@ -6,11 +6,11 @@ on by state, from version 5 by type; all groups here are of the type "classic".
 
 from functools import partial
 
-from broker.authorizer import CLUSTER, Kind, Operation
-from broker.call import Call
-from broker.groups.describe import CLASSIC, listed
-from broker.groups.requests import when_vouched
-from broker.services import Services
+from broker.answers.group_requests import when_vouched
+from broker.answers.services import Services
+from broker.groups.decisions.describe import CLASSIC, listed
+from broker.network.authorizer import CLUSTER, Kind, Operation
+from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.list_groups import (
     ListedGroup,

@@ -17,15 +17,15 @@ import asyncio
 from functools import partial
 from typing import Protocol
 
-from broker.authorizer import Kind, Operation
-from broker.call import Call
-from broker.errors import code_of
-from broker.partitions import check_epoch, epoch_at, find_leader
-from broker.services import Services
-from broker.sure import Standing, answer_surely
+from broker.answers.errors import code_of
+from broker.answers.partitions import check_epoch, epoch_at, find_leader
+from broker.answers.services import Services
+from broker.answers.sure import Standing, answer_surely
+from broker.network.authorizer import Kind, Operation
+from broker.network.call import Call
+from logstore.epoch.leader import Leader
 from logstore.errors import LogstoreError, Retryable
-from logstore.log.leader import Leader
-from logstore.log.read import FoundRecord
+from logstore.reading.read import FoundRecord
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.list_offsets import (
     ListOffsetsPartition,

@@ -6,11 +6,11 @@ replicas are those from before and those to come.
 
 from collections.abc import Iterable
 
-from broker.authorizer import CLUSTER, Operation
-from broker.call import Call
-from broker.services import Services
-from logstore.log.log import Topic
-from logstore.rows import PartitionRow
+from broker.answers.services import Services
+from broker.network.authorizer import CLUSTER, Operation
+from broker.network.call import Call
+from logstore.epoch.log import Topic
+from logstore.formats.rows import PartitionRow
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,

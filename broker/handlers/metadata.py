@@ -9,21 +9,21 @@ the object store keeps the copies. Any broker does what only Kafka's controller 
 shown as that will do.
 """
 
-from broker.authorizer import (
+from broker.answers.creation import auto_create, check_new_name
+from broker.answers.errors import code_of
+from broker.answers.metadata_bytes import NOT_ASKED, encode_topic, frame_with_topics
+from broker.answers.services import Services
+from broker.answers.shown_cluster import show_brokers
+from broker.network.authorizer import (
     CLUSTER,
     CLUSTER_OPERATIONS,
     TOPIC_OPERATIONS,
     Kind,
     Operation,
 )
-from broker.call import Call
-from broker.creation import auto_create, check_new_name
-from broker.errors import code_of
-from broker.metadata_bytes import NOT_ASKED, encode_topic, frame_with_topics
-from broker.services import Services
-from broker.shown_cluster import show_brokers
+from broker.network.call import Call
+from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
-from logstore.log.log import Topic
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.metadata import (
     MetadataRequest,

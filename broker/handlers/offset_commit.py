@@ -5,11 +5,11 @@
 A group without members may be committed to by anybody, with generation -1 and no member id.
 """
 
-from broker.authorizer import Kind, Operation
-from broker.call import Call
-from broker.groups.offsets import Committer, Wanted
-from broker.groups.requests import coordinator_for
-from broker.services import Services
+from broker.answers.group_requests import coordinator_for
+from broker.answers.services import Services
+from broker.groups.decisions.offsets import Committer, Wanted
+from broker.network.authorizer import Kind, Operation
+from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_commit import (
     OffsetCommitRequest,

@@ -1,10 +1,10 @@
 """OffsetDelete, version 0: committed offsets go, but for topics that members subscribe to."""
 
-from broker.authorizer import Kind, Operation
-from broker.call import Call
-from broker.groups.offsets import Place
-from broker.groups.requests import coordinator_for
-from broker.services import Services
+from broker.answers.group_requests import coordinator_for
+from broker.answers.services import Services
+from broker.groups.decisions.offsets import Place
+from broker.network.authorizer import Kind, Operation
+from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_delete import (
     OffsetDeleteRequest,

@@ -10,12 +10,12 @@ Not done: transactions, so no offset is ever unstable and `require_stable` chang
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from broker.authorizer import Kind, Operation
-from broker.call import Call
+from broker.answers.group_requests import coordinator_for, when_vouched
+from broker.answers.services import Services
 from broker.groups.coordinator import Coordinator
-from broker.groups.offsets import find
-from broker.groups.requests import coordinator_for, when_vouched
-from broker.services import Services
+from broker.groups.decisions.offsets import find
+from broker.network.authorizer import Kind, Operation
+from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_fetch import (
     OffsetFetchRequest,

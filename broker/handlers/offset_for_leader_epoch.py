@@ -7,12 +7,12 @@ Only the leader answers.
 
 from functools import partial
 
-from broker.authorizer import Kind, Operation
-from broker.call import Call
-from broker.partitions import check_epoch, end_of_epoch, find_leader
-from broker.services import Services
-from broker.sure import Standing, answer_surely
-from logstore.log.log import Topic
+from broker.answers.partitions import check_epoch, end_of_epoch, find_leader
+from broker.answers.services import Services
+from broker.answers.sure import Standing, answer_surely
+from broker.network.authorizer import Kind, Operation
+from broker.network.call import Call
+from logstore.epoch.log import Topic
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,

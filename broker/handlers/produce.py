@@ -2,7 +2,7 @@
 
 Every partition has its own outcome; one bad batch does not fail the request. Offsets are given at
 once, and the answer leaves when all batches of the request are committed: acks 1 and all mean the
-same here, since the object store is the replica set (`broker.commits`).
+same here, since the object store is the replica set (`broker.answers.commits`).
 
 A repeat of an idempotent producer's batch gets the offset of the first copy, and waits for the same
 commit as that one. A request that is not committed within its `timeout_ms` is answered
@@ -11,27 +11,28 @@ REQUEST_TIMED_OUT; its batches may still be committed, which the producer's sequ
 acks=0 is never answered; an error closes the connection, as in Kafka.
 
 A partition that another broker leads is answered NOT_LEADER_OR_FOLLOWER with who does (KIP-951). A
-batch that breaks its producer's sequence is refused only after a look for a seal (`broker.sure`):
-a broker whose place was taken would know the sequence too, as it was. While it may only have
-overtaken another because of a change of leaders, it gets NOT_LEADER_OR_FOLLOWER (`Leader.append`).
+batch that breaks its producer's sequence is refused only after a look for a seal
+(`broker.answers.sure`): a broker whose place was taken would know the sequence too, as it was.
+While it may only have overtaken another because of a change of leaders, it gets
+NOT_LEADER_OR_FOLLOWER (`Leader.append`).
 
 Not done: transactions (INVALID_TXN_STATE), recompression (`compression.type` other than producer).
 """
 
 from functools import partial
 
-from broker.authorizer import Kind, Operation
-from broker.batch_checks import NO_BATCH, RefuseRecords, check_produced
-from broker.call import NO_ANSWER, Call
-from broker.commits import failed
-from broker.errors import Refuse, code_of
-from broker.leaders import hint_of
-from broker.produce_bytes import Outcome, TopicOutcome, encode_produce_frame
-from broker.services import Services
-from broker.sure import look_for_seal
+from broker.answers.batch_checks import NO_BATCH, RefuseRecords, check_produced
+from broker.answers.commits import failed
+from broker.answers.errors import Refuse, code_of
+from broker.answers.leaders import hint_of
+from broker.answers.produce_bytes import Outcome, TopicOutcome, encode_produce_frame
+from broker.answers.services import Services
+from broker.answers.sure import look_for_seal
+from broker.network.authorizer import Kind, Operation
+from broker.network.call import NO_ANSWER, Call
+from logstore.epoch.leader import NotLeading, ProducerRefused
+from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
-from logstore.log.leader import NotLeading, ProducerRefused
-from logstore.log.log import Topic
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.produce import ProduceRequest, TopicProduceData
 

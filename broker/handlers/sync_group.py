@@ -1,12 +1,12 @@
 """SyncGroup, versions 0 to 5: get one's part; answered when the leader has handed in all parts."""
 
-from broker.authorizer import Operation
-from broker.call import Call
-from broker.groups.held import HeldCall
-from broker.groups.outcome import Synced
-from broker.groups.requests import coordinator_for
-from broker.groups.sync import SyncAsk
-from broker.services import Services
+from broker.answers.group_answers import HeldCall
+from broker.answers.group_requests import coordinator_for
+from broker.answers.services import Services
+from broker.groups.decisions.outcome import Synced
+from broker.groups.decisions.sync import SyncAsk
+from broker.network.authorizer import Operation
+from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from broker.call import Call
+from broker.answers.services import Services
 from broker.handlers.alter_partition_reassignments import (
     handle as alter_partition_reassignments,
 )
@@ -38,8 +38,8 @@ from broker.handlers.offset_fetch import handle as offset_fetch
 from broker.handlers.offset_for_leader_epoch import handle as offset_for_leader_epoch
 from broker.handlers.produce import handle as produce
 from broker.handlers.sync_group import handle as sync_group
-from broker.services import Services
-from logstore.wire.apis import APIS, Api
+from broker.network.call import Call
+from logstore.wire.framing.apis import APIS, Api
 
 ITEMS_MAX = 100_000
 """Most items of one array of a request; its frame is at most `logstore.request.max.bytes`."""

@@ -6,7 +6,7 @@ that serves metrics has one.
 
 import asyncio
 
-from broker.latencies import Histogram
+from broker.network.latencies import Histogram
 
 BEAT_S = 0.5
 

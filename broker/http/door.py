@@ -3,17 +3,17 @@
 import asyncio
 import logging
 
-from broker.broker import Broker
 from broker.cluster.controller import Controller
 from broker.cluster.peers import TcpPeers
+from broker.handlers.broker import Broker
 from broker.http.beat import Beat
 from broker.http.health import why_not_healthy, why_not_ready
 from broker.http.observe import Observer
 from broker.http.scrape import Scrape
 from broker.http.server import Answer, HttpServer, Page
 from broker.http.watched import Watched, standing_of
-from broker.listeners import Listener
-from broker.trimming import Trimming
+from broker.network.listeners import Listener
+from broker.upkeep.trimming import Trimming
 from logstore.cli.main import installed_version
 from logstore.config.broker import BrokerSettings
 from logstore.objects.metered import StoreCounts

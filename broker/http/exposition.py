@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from broker.http.catalogue import Kind, Metric
 from broker.http.reading import Reading
-from broker.latencies import BOUNDS_S, Histogram
+from broker.network.latencies import BOUNDS_S, Histogram
 
 __all__ = ["CONTENT_TYPE_PLAIN_0_0_4", "render"]
 

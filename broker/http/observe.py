@@ -10,10 +10,10 @@ from broker.http.names import ShownNames
 from broker.http.observe_groups import GroupReading
 from broker.http.reading import Reading
 from broker.http.watched import Watched, standing_of
-from broker.latencies import Histogram
+from broker.network.latencies import Histogram
 from logstore.config.broker import BrokerSettings
-from logstore.log.history import History
-from logstore.log.log import Topic
+from logstore.epoch.log import Topic
+from logstore.reading.history import History
 
 CONTROLLER_FAILURES = "failures"
 """The field of the controller's counts that is not an action."""

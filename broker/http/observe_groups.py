@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from broker.groups.coordinators import Coordinators
-from broker.groups.group import Group, Phase
-from broker.groups.offsets import Place, find
+from broker.groups.decisions.group import Group, Phase
+from broker.groups.decisions.offsets import Place, find
 from broker.http import catalogue as m
 from broker.http.names import OTHER, ShownNames
 from broker.http.reading import Reading
-from logstore.log.log import Log, Topic
+from logstore.epoch.log import Log, Topic
 
 AT_ONCE = 256
 """Groups, or partitions of a group, between two pieces."""

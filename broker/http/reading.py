@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from broker.http.catalogue import Metric
-from broker.latencies import Histogram
+from broker.network.latencies import Histogram
 
 
 class Reading(NamedTuple):

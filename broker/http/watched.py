@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from broker.broker import Broker
 from broker.cluster.controller import Controller
 from broker.cluster.peers import TcpPeers
+from broker.handlers.broker import Broker
 from broker.http.health import Patience, Standing, State
-from broker.trimming import Trimming
-from logstore.log.log import Log, Topic
+from broker.upkeep.trimming import Trimming
+from logstore.epoch.log import Log, Topic
 from logstore.objects.metered import StoreCounts
 
 

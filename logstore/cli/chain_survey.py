@@ -7,9 +7,6 @@ segment; the batches themselves are looked at one segment at a time (`cli.segmen
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from logstore.chains.keys import segment_key
-from logstore.chains.replay import ChainState
-from logstore.chains.walk import FRONT_GUESS_BYTES, Front, read_chain_at, read_front
 from logstore.cli.findings import (
     Finding,
     front_finding,
@@ -19,12 +16,15 @@ from logstore.cli.findings import (
 )
 from logstore.cli.output import Advance
 from logstore.errors import LogstoreError, NotFound
-from logstore.objects.store import ObjectInfo
-from logstore.perform import BlockingPerformer
-from logstore.rows import ChainRow, ChainStatus
-from logstore.segments.format import EntryKind, Header, SegmentKind
-from logstore.steps import Steps, Together
-from logstore.wiring import ReadableLog
+from logstore.formats.chain_state import ChainState
+from logstore.formats.keys import segment_key
+from logstore.formats.rows import ChainRow, ChainStatus
+from logstore.formats.segment import EntryKind, Header, SegmentKind
+from logstore.ports.objects import ObjectInfo
+from logstore.protocol.steps import Steps, Together
+from logstore.protocol.walk import FRONT_GUESS_BYTES, Front, read_chain_at, read_front
+from logstore.runners.perform import BlockingPerformer
+from logstore.wiring.open import ReadableLog
 
 FRONTS_AT_ONCE = 64
 

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from logstore.chains.keys import chain_prefix
 from logstore.cli.chain_survey import ChainSurvey, SegmentLine, survey_chain
 from logstore.cli.findings import Finding
 from logstore.cli.output import progress
 from logstore.errors import NotFound
-from logstore.rows import CHAIN, ChainRow, chain_sk
-from logstore.steps import GetRow, Steps
-from logstore.wiring import ReadableLog
+from logstore.formats.keys import chain_prefix
+from logstore.formats.rows import CHAIN, ChainRow, chain_sk
+from logstore.protocol.steps import GetRow, Steps
+from logstore.wiring.open import ReadableLog
 
 NO_ROW = "no row"
 

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from logstore.chains.checkpoint import Checkpoint, chain_state_of
-from logstore.chains.keys import checkpoint_key
-from logstore.chains.walk import read_checkpoint
 from logstore.cli.findings import Finding
 from logstore.errors import Corrupt, LogstoreError, NotFound
+from logstore.formats.checkpoint import Checkpoint, chain_state_of
+from logstore.formats.keys import checkpoint_key
+from logstore.protocol.walk import read_checkpoint
 from logstore.records.crc32c import crc32c
-from logstore.wiring import ReadableLog
+from logstore.wiring.open import ReadableLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from logstore.cli.command import Address
-from logstore.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.errors import Invalid, LogstoreError, OutcomeUnknown, Retryable
-from logstore.wire.client import Connection
+from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.client import Connection
 from logstore.wire.messages.find_coordinator import FindCoordinatorRequest
 from logstore.wire.messages.list_offsets import (
     ListOffsetsPartition,

@@ -7,8 +7,7 @@ import struct
 from dataclasses import dataclass
 
 from logstore.errors import LogstoreError
-from logstore.records.crc32c import crc32c
-from logstore.segments.format import (
+from logstore.formats.segment import (
     ENTRY_BYTES,
     FORMAT,
     HEADER_BYTES,
@@ -18,6 +17,7 @@ from logstore.segments.format import (
     SegmentKind,
     decode_header,
 )
+from logstore.records.crc32c import crc32c
 
 FORMAT_AT, KIND_AT, CLUSTER_AT, EPOCH_AT, SEQ_AT, PREVIOUS_NONCE_AT = 4, 6, 8, 24, 32, 64
 INDEX_BYTES_AT, BODY_CRC_AT = 88, 104

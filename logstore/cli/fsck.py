@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from logstore.cli.fsck_look import check_log
-    from logstore.wiring import open_readable
+    from logstore.wiring.open import open_readable
 
     log = open_readable(options.url, storage_of(options))
     try:
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _json(verdict: "Verdict") -> object:
-    from logstore.chains.checks import CURES
+    from logstore.protocol.checks import CURES
 
     return {
         "counts": verdict.counts,
@@ -60,8 +60,8 @@ def _json(verdict: "Verdict") -> object:
 
 
 def _print(verdict: "Verdict") -> None:
-    from logstore.chains.checks import CURES
     from logstore.cli.fsck_look import by_cause
+    from logstore.protocol.checks import CURES
 
     counts = verdict.counts
     print_facts(

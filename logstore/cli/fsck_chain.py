@@ -9,7 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from logstore.chains.checks import (
+from logstore.cli.findings import identity_finding, size_finding, splice_finding
+from logstore.errors import LogstoreError, NotFound
+from logstore.formats.chain_state import ChainState
+from logstore.formats.keys import checkpoint_key, segment_key
+from logstore.formats.rows import ChainRow
+from logstore.formats.segment import Header, SegmentKind, body_of
+from logstore.ports.objects import ObjectInfo
+from logstore.protocol.checks import (
     Problem,
     SeenChain,
     What,
@@ -17,16 +24,9 @@ from logstore.chains.checks import (
     checkpoint_of_replay,
     extents_of,
 )
-from logstore.chains.keys import checkpoint_key, segment_key
-from logstore.chains.replay import ChainState
-from logstore.chains.walk import Front, get_patiently, read_chain_at, read_checkpoint, read_front
-from logstore.cli.findings import identity_finding, size_finding, splice_finding
-from logstore.errors import LogstoreError, NotFound
-from logstore.objects.store import ObjectInfo
-from logstore.perform import BlockingPerformer
-from logstore.rows import ChainRow
-from logstore.segments.format import Header, SegmentKind, body_of
-from logstore.steps import Steps, Together
+from logstore.protocol.steps import Steps, Together
+from logstore.protocol.walk import Front, get_patiently, read_chain_at, read_checkpoint, read_front
+from logstore.runners.perform import BlockingPerformer
 
 FRONTS_AT_ONCE = 32
 PROBLEMS_MAX = 100

@@ -10,37 +10,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from logstore.chains.checkpoint import Checkpoint
-from logstore.chains.checks import (
-    Problem,
-    SeenChain,
-    What,
-    newest_taken,
-    partition_problems,
-    take_problem,
-    trim_problem,
-)
-from logstore.chains.keys import (
-    CHAINS,
-    CHECKPOINTS,
-    chain_prefix,
-    checkpoint_key,
-    segment_key,
-)
-from logstore.chains.opening import OLD_REGISTRY, read_cluster
-from logstore.chains.trim import Needs
-from logstore.chains.walk import read_checkpoint
 from logstore.cli.chain_view import parsed_key
 from logstore.cli.fsck_chain import Counts, look_at_chain
 from logstore.cli.fsck_tables import SeenTables, end_problems, look_at_tables
 from logstore.cli.fsck_topics import Holder, look_at_topics
 from logstore.cli.output import Advance
 from logstore.cli.registry_view import query_all
-from logstore.disposal import fate_of, may_drop_rows
 from logstore.errors import Corrupt, LogstoreError
-from logstore.history.names import table_key
-from logstore.objects.store import ObjectInfo
-from logstore.rows import (
+from logstore.formats.checkpoint import Checkpoint
+from logstore.formats.keys import (
+    CHAINS,
+    CHECKPOINTS,
+    chain_prefix,
+    checkpoint_key,
+    segment_key,
+)
+from logstore.formats.rows import (
     BROKER,
     CHAIN,
     TOPIC,
@@ -52,7 +37,22 @@ from logstore.rows import (
     partition_pks,
     topic_partition_of,
 )
-from logstore.wiring import ReadableLog
+from logstore.history.names import table_key
+from logstore.ports.objects import ObjectInfo
+from logstore.protocol.checks import (
+    Problem,
+    SeenChain,
+    What,
+    newest_taken,
+    partition_problems,
+    take_problem,
+    trim_problem,
+)
+from logstore.protocol.disposal import fate_of, may_drop_rows
+from logstore.protocol.opening import OLD_REGISTRY, read_cluster
+from logstore.protocol.trim import Needs
+from logstore.protocol.walk import read_checkpoint
+from logstore.wiring.open import ReadableLog
 
 LOOKS = 3
 _RANKS = {what: rank for rank, what in enumerate(What)}

@@ -8,19 +8,19 @@ put there meanwhile is found by the second look.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from logstore.chains.checks import Problem, SeenChain, What
-from logstore.chains.replay import StretchKey
 from logstore.cli.fsck_chain import Counts
 from logstore.cli.registry_view import query_all
-from logstore.disposal import confirmed_start
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
+from logstore.formats.chain_state import StretchKey
+from logstore.formats.rows import TABLE, PartitionRow, TableRow
 from logstore.history import names
 from logstore.history.entries import CHECKPOINT_INTERVAL
-from logstore.history.patient import PatientStore
 from logstore.history.snapshot import CommitFacts, DataFile, Snapshot
 from logstore.history.table_log import TableLog
-from logstore.rows import TABLE, PartitionRow, TableRow
-from logstore.wiring import ReadableLog
+from logstore.protocol.checks import Problem, SeenChain, What
+from logstore.protocol.disposal import confirmed_start
+from logstore.runners.patient import PatientStore
+from logstore.wiring.open import ReadableLog
 
 INTERVALS_MAX = 2
 """So many times the interval of checkpoints may pass before their absence is worth a warning."""

@@ -10,12 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from logstore.chains.checks import Problem, What
-from logstore.chains.walk import get_patiently
 from logstore.cli.fsck_chain import Counts
-from logstore.disposal import Fate, fate_of
 from logstore.errors import LogstoreError
-from logstore.log.topic_record import (
+from logstore.formats.rows import TopicRow, TopicStatus
+from logstore.formats.topic_record import (
     RECORD_BYTES_MAX,
     TOPICS,
     TopicRecord,
@@ -25,9 +23,11 @@ from logstore.log.topic_record import (
     record_problem,
     standing,
 )
-from logstore.rows import TopicRow, TopicStatus
-from logstore.steps import Steps, Together
-from logstore.wiring import ReadableLog
+from logstore.protocol.checks import Problem, What
+from logstore.protocol.disposal import Fate, fate_of
+from logstore.protocol.steps import Steps, Together
+from logstore.protocol.walk import get_patiently
+from logstore.wiring.open import ReadableLog
 
 
 class Holder(NamedTuple):

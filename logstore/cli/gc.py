@@ -10,10 +10,10 @@ from logstore.cli.output import print_facts, print_json
 from logstore.cli.storage_arguments import add_url, storage_of
 
 if TYPE_CHECKING:
-    from logstore.log.asked_tables import AskedTables
-    from logstore.log.retention_sweep import Swept
-    from logstore.trimming import Trimmed
-    from logstore.wiring import OpenLog
+    from logstore.epoch.asked_tables import AskedTables
+    from logstore.protocol.retention_sweep import Swept
+    from logstore.protocol.trimming import Trimmed
+    from logstore.wiring.open import OpenLog
 
 GRACE_MINUTES = 60
 
@@ -54,10 +54,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _run(options: argparse.Namespace) -> int:
-    from logstore.clock import SystemClock
+    from logstore.epoch.asked_tables import TablesInThreads
     from logstore.history.delta import Tables
-    from logstore.log.asked_tables import TablesInThreads
-    from logstore.wiring import open_existing
+    from logstore.ports.clock import SystemClock
+    from logstore.wiring.open import open_existing
 
     storage = storage_of(options)
     log = await open_existing(
@@ -102,8 +102,8 @@ def _defaults(options: argparse.Namespace) -> dict[str, str]:
 
 async def _trust(log: "OpenLog", tables: "AskedTables", name: str) -> None:
     from logstore.errors import Invalid
-    from logstore.log.table_marks import change_marks, read_marks
-    from logstore.metadata import read_topics
+    from logstore.protocol.metadata import read_topics
+    from logstore.protocol.table_marks import change_marks, read_marks
 
     topic = (await log.performer.run(read_topics())).get(name)
     snapshot = None if topic is None else await tables.snapshot(topic.topic_id)
@@ -114,8 +114,8 @@ async def _trust(log: "OpenLog", tables: "AskedTables", name: str) -> None:
 
 
 async def _sweep(log: "OpenLog", tables: "AskedTables", defaults: Mapping[str, str]) -> "Swept":
-    from logstore.log.retention_sweep import sweep, topics_to_sweep
-    from logstore.metadata import read_table_rows
+    from logstore.protocol.metadata import read_table_rows
+    from logstore.protocol.retention_sweep import sweep, topics_to_sweep
 
     topics = await log.performer.run(topics_to_sweep(defaults))
     snapshots = {}
@@ -129,9 +129,9 @@ async def _sweep(log: "OpenLog", tables: "AskedTables", defaults: Mapping[str, s
 async def _trim(
     log: "OpenLog", tables: "AskedTables", grace_ms: int
 ) -> tuple["Trimmed", Sequence[str]]:
-    from logstore.log.held_by_tables import HeldByTables
-    from logstore.metadata import read_table_rows
-    from logstore.trimming import Trimmer
+    from logstore.epoch.held_by_tables import HeldByTables
+    from logstore.protocol.metadata import read_table_rows
+    from logstore.protocol.trimming import Trimmer
 
     rows = await log.performer.run(read_table_rows())
     held = await HeldByTables(tables, grace_ms).look(log.performer, fresh=rows.keys())

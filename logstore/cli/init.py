@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
         report_json,
         surroundings,
     )
-    from logstore.initialise import initialise
+    from logstore.wiring.initialise import initialise
 
     storage = checked_storage(options, options.registry)
     done = initialise(options.url, options.registry, storage, surroundings())

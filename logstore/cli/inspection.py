@@ -8,7 +8,7 @@ from logstore.cli.command import FAILED, OK, Command, positive_number, setting, 
 from logstore.cli.output import print_json
 
 if TYPE_CHECKING:
-    from logstore.wiring import ReadableLog
+    from logstore.wiring.open import ReadableLog
 
 Look = Callable[["ReadableLog", argparse.Namespace], int]
 
@@ -82,7 +82,7 @@ def _add_common(parser: argparse.ArgumentParser, *, inner: bool) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from logstore.cli.storage_arguments import storage_of
-    from logstore.wiring import open_readable
+    from logstore.wiring.open import open_readable
 
     if options.url is None:
         options.fail("the following arguments are required: --url")

@@ -8,25 +8,25 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from logstore.chains.keys import CHAINS, CHECKPOINTS, CLUSTER_KEY, checkpoint_key, segment_key
-from logstore.chains.opening import OLD_REGISTRY, read_cluster
-from logstore.chains.replay import StretchKey
-from logstore.chains.walk import read_checkpoint
 from logstore.cli.chain_survey import ChainSurvey, survey_chain
 from logstore.cli.chain_view import ChainLine, chain_line, parsed_key
 from logstore.cli.findings import Finding
 from logstore.cli.output import progress
 from logstore.cli.registry_view import query_all
 from logstore.errors import LogstoreError
+from logstore.formats.chain_state import StretchKey
+from logstore.formats.keys import CHAINS, CHECKPOINTS, CLUSTER_KEY, checkpoint_key, segment_key
+from logstore.formats.rows import BROKER, CHAIN, BrokerRow, ChainRow, PartitionRow, TopicRow
+from logstore.formats.topic_record import TOPICS
 from logstore.history.names import TABLES
-from logstore.history.patient import PatientStore
 from logstore.history.table_log import TableLog
-from logstore.log.topic_record import TOPICS
-from logstore.metadata import read_partition_rows, read_topics
 from logstore.objects.prices import Requests, cost_of, cost_of_storage
-from logstore.objects.store import ObjectInfo
-from logstore.rows import BROKER, CHAIN, BrokerRow, ChainRow, PartitionRow, TopicRow
-from logstore.wiring import ReadableLog
+from logstore.ports.objects import ObjectInfo
+from logstore.protocol.metadata import read_partition_rows, read_topics
+from logstore.protocol.opening import OLD_REGISTRY, read_cluster
+from logstore.protocol.walk import read_checkpoint
+from logstore.runners.patient import PatientStore
+from logstore.wiring.open import ReadableLog
 
 FOLDERS = (CLUSTER_KEY, CHAINS, CHECKPOINTS, TOPICS, "staging/", f"{TABLES}/")
 

@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
         surroundings,
     )
     from logstore.errors import Refused
-    from logstore.initialise import probe_log, refusal
+    from logstore.wiring.initialise import probe_log, refusal
 
     storage = checked_storage(options, None)
     probed = probe_log(options.url, storage, surroundings())

@@ -7,10 +7,10 @@ from typing import Any
 
 from logstore.cli.output import print_table
 from logstore.cli.storage_arguments import storage_of
-from logstore.clock import SystemClock, blocking_sleep_s
 from logstore.errors import Invalid
-from logstore.initialise import Surroundings, check_arguments
+from logstore.ports.clock import SystemClock, blocking_sleep_s
 from logstore.probe import Report
+from logstore.wiring.initialise import Surroundings, check_arguments
 
 
 def surroundings() -> Surroundings:

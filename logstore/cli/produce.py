@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     from logstore.cli.cluster_calls import cluster_of
     from logstore.cli.produce_calls import Sender
     from logstore.cli.record_lines import parse_json, parse_plain
-    from logstore.clock import SystemClock
+    from logstore.ports.clock import SystemClock
 
     clock = SystemClock()
     separator = None if options.key_separator is None else options.key_separator.encode()

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from logstore.errors import Corrupt
-from logstore.metadata import read_topics
-from logstore.registry.store import WRITE_ID, Row
-from logstore.rows import (
+from logstore.formats.rows import (
     BROKER,
     CHAIN,
     CHANGE,
@@ -26,8 +24,10 @@ from logstore.rows import (
     TopicRow,
     partition_pks,
 )
-from logstore.steps import QueryRows, Steps
-from logstore.wiring import ReadableLog
+from logstore.ports.registry import WRITE_ID, Row
+from logstore.protocol.metadata import read_topics
+from logstore.protocol.steps import QueryRows, Steps
+from logstore.wiring.open import ReadableLog
 
 OTHERS = (
     "probe",
@@ -65,7 +65,7 @@ class RowLine:
 
 
 def view_registry(log: ReadableLog) -> list[RowLine]:
-    """Known kinds in the order of `logstore.rows`, each by sk."""
+    """Known kinds in the order of `logstore.formats.rows`, each by sk."""
     return [_line(pk, sk, row) for pk in (*_KNOWN, *OTHERS) for sk, row in query_all(log, pk)]
 
 

@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def topic_name(text: str) -> tuple[bytes, str]:
     """`ID=NAME`, the id as 32 hexadecimal digits."""
-    from logstore.log.topics import check_topic_name
+    from logstore.protocol.topics import check_topic_name
 
     digits, _, name = text.partition("=")
     try:
@@ -73,14 +73,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _run(options: argparse.Namespace) -> "Restored":
-    from logstore.backends import Backends
-    from logstore.clock import SystemClock
+    from logstore.epoch.asked_tables import TablesInThreads
     from logstore.history.delta import Tables
-    from logstore.location import parse_location
-    from logstore.log.asked_tables import TablesInThreads
+    from logstore.ports.clock import SystemClock
     from logstore.restore.run import restore
     from logstore.restore.taking_back import TrashInThreads
-    from logstore.wiring import open_existing
+    from logstore.stores.backends import Backends
+    from logstore.stores.location import parse_location
+    from logstore.wiring.open import open_existing
 
     storage = storage_of(options)
     log = await open_existing(

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from logstore.chains.keys import segment_key
 from logstore.cli.findings import (
     BODY_CRC_AT,
     Finding,
@@ -12,16 +11,8 @@ from logstore.cli.findings import (
     size_finding,
 )
 from logstore.errors import LogstoreError, NotFound
-from logstore.records.batch import (
-    BadBatch,
-    BatchHeader,
-    CorruptBatch,
-    Reason,
-    check_crc,
-    read_header,
-)
-from logstore.records.crc32c import crc32c
-from logstore.segments.format import (
+from logstore.formats.keys import segment_key
+from logstore.formats.segment import (
     CONTROL,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
@@ -31,7 +22,16 @@ from logstore.segments.format import (
     Index,
     decode_front,
 )
-from logstore.wiring import ReadableLog
+from logstore.records.batch import (
+    BadBatch,
+    BatchHeader,
+    CorruptBatch,
+    Reason,
+    check_crc,
+    read_header,
+)
+from logstore.records.crc32c import crc32c
+from logstore.wiring.open import ReadableLog
 
 FLAGS = {LOG_APPEND_TIME: "log append time", TRANSACTIONAL: "transactional", CONTROL: "control"}
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
+from logstore.formats.pieces import TopicPartition
 from logstore.history.batches import BATCH_COLUMNS, batches_of
-from logstore.history.patient import PatientStore
 from logstore.history.read import read_rows
 from logstore.history.snapshot import Snapshot
 from logstore.history.table_log import TableLog
-from logstore.pieces import TopicPartition
-from logstore.reader import LogReader
-from logstore.wiring import ReadableLog
+from logstore.reading.reader import LogReader
+from logstore.runners.patient import PatientStore
+from logstore.wiring.open import ReadableLog
 
 
 def table_of(log: ReadableLog, reader: LogReader, topic_id: bytes) -> Snapshot | None:

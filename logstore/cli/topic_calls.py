@@ -8,8 +8,8 @@ from typing import Any
 
 from logstore.cli.command import Address
 from logstore.errors import Invalid, Retryable
-from logstore.wire.client import Connection
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.client import Connection
 from logstore.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,

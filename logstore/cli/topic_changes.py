@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from logstore.cli.topic_calls import CALL_TIMEOUT_MS, check, look_up
-from logstore.wire.client import Connection
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.client import Connection
 from logstore.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,

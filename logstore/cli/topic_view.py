@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from logstore.cli.log_survey import TopicLine
 from logstore.cli.table_records import table_batches, table_of
 from logstore.errors import Invalid
+from logstore.formats.rows import StretchRef
 from logstore.history.snapshot import Snapshot
-from logstore.reader import (
+from logstore.reading.reader import (
     FoundBatch,
     LogReader,
     PartitionView,
@@ -17,8 +18,7 @@ from logstore.reader import (
 )
 from logstore.records.batch import read_header
 from logstore.records.decode import decode_records
-from logstore.rows import StretchRef
-from logstore.wiring import ReadableLog
+from logstore.wiring.open import ReadableLog
 
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 

@@ -14,9 +14,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from logstore.backends import Backends
-from logstore.clock import Clock, SystemClock
-from logstore.disposal import may_sweep_file
 from logstore.errors import Corrupt, LogstoreError, NotFound
 from logstore.history import names
 from logstore.history.columns import delta_schema
@@ -24,7 +21,6 @@ from logstore.history.durations import DELETED_FILES, kept_ms
 from logstore.history.entries import CHECKPOINT_INTERVAL, encode_commit, encode_creation
 from logstore.history.features import check_writable
 from logstore.history.log_upkeep import LogUpkeep
-from logstore.history.patient import PatientStore
 from logstore.history.snapshot import (
     CommitFacts,
     Snapshot,
@@ -34,8 +30,12 @@ from logstore.history.snapshot import (
     check_commit,
 )
 from logstore.history.table_log import TableLog, shown
-from logstore.location import parse_location
-from logstore.objects.store import BlockingObjectStore
+from logstore.ports.clock import Clock, SystemClock
+from logstore.ports.objects import BlockingObjectStore
+from logstore.protocol.disposal import may_sweep_file
+from logstore.runners.patient import PatientStore
+from logstore.stores.backends import Backends
+from logstore.stores.location import parse_location
 
 __all__ = ["CommitFacts", "TableConflict", "Tables"]
 
@@ -151,13 +151,13 @@ class Tables:
     def vacuum(self, topic_id: bytes, retention_hours: int, dry_run: bool, *, now_ms: int) -> int:
         """Deletes files that no version of the last hours names; says how many. Repeatable.
 
-        `logstore.disposal` decides. How old a version is, the clocks of committers say and the
-        store: a version counts as over once both say so.
+        `logstore.protocol.disposal` decides. How old a version is, the clocks of committers say and
+        the store: a version counts as over once both say so.
         The hours are the longer of `retention_hours` and what the table promises its readers
         (`delta.deletedFileRetentionDuration`, Delta's default: a week). Also what runs left behind
         that never committed; no run may take as long. Old entries of the table's log go as well.
-        `now_ms` is what time it is believed to be (`logstore.believed_time`). Raises `Refused` for
-        a promise that cannot be read.
+        `now_ms` is what time it is believed to be (`logstore.protocol.believed_time`). Raises
+        `Refused` for a promise that cannot be read.
         """
         now = self.snapshot(topic_id)
         horizon_ms = now_ms - retention_hours * _HOUR_MS

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from logstore.errors import Corrupt, NotFound, Refused
+from logstore.formats.pieces import TopicPartition
 from logstore.history.delta import Tables
 from logstore.history.names import table_key
 from logstore.history.snapshot import CommitFacts, Snapshot
-from logstore.pieces import TopicPartition
 
 _TURNS_BACK = frozenset({"RESTORE", "REPLACE TABLE", "CREATE OR REPLACE TABLE", "CLONE"})
 """What an owner may do that takes moved rows out again while the ends stay."""

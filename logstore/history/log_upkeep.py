@@ -14,16 +14,16 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote
 
-from logstore.disposal import LogObject, first_entry_kept
 from logstore.errors import AlreadyExists, Corrupt, NotFound, OutcomeUnknown, Retryable
 from logstore.history import names
 from logstore.history.actions import Reconciled
 from logstore.history.checkpoint_write import encode_checkpoint
 from logstore.history.checkpoints import decode_hint
 from logstore.history.durations import LOG_ENTRIES, kept_ms
-from logstore.history.patient import PatientStore
 from logstore.history.table_log import TableLog, whole_checkpoints
-from logstore.objects.store import ObjectInfo
+from logstore.ports.objects import ObjectInfo
+from logstore.protocol.disposal import LogObject, first_entry_kept
+from logstore.runners.patient import PatientStore
 
 LOG_KEPT_MS_MIN = 48 * 3_600_000
 """Whatever the owner says: trimming and sweeping read what was committed a grace or a day ago."""
@@ -95,7 +95,8 @@ class LogUpkeep:
     def forget(self, now_ms: int, *, removed_before_ms: int) -> None:
         """Drops what the owner need not keep: names of files removed before, and old entries.
 
-        `now_ms` must be a time that is not ahead of the true one: `logstore.believed_time`.
+        `now_ms` must be a time that is not ahead of the true one:
+        `logstore.protocol.believed_time`.
         """
         version, state = self.state()
         times = state.files("remove").field("deletionTimestamp").to_pylist()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from logstore.errors import Corrupt
 from logstore.history.snapshot import DataFile
-from logstore.objects.store import BlockingObjectStore
+from logstore.ports.objects import BlockingObjectStore
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,11 +18,11 @@ from logstore.history import names
 from logstore.history.batches import BATCH_BYTES_MAX, BATCH_COLUMNS, batches_of
 from logstore.history.columns import TABLE_COLUMNS
 from logstore.history.parquet_file import RowGroup, TableFile
-from logstore.history.patient import PatientStore
 from logstore.history.snapshot import DataFile
-from logstore.objects.store import BlockingObjectStore
+from logstore.ports.objects import BlockingObjectStore
 from logstore.records.arrow import arrow_schema
 from logstore.records.batch import read_header
+from logstore.runners.patient import PatientStore
 
 if TYPE_CHECKING:
     import pyarrow as pa

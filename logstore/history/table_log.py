@@ -16,13 +16,13 @@ from logstore.history import names
 from logstore.history.checkpoints import decode_checkpoint, decode_hint
 from logstore.history.entries import CHECKPOINT_INTERVAL, LogEntry, decode_entry
 from logstore.history.features import TableRules, check_readable
-from logstore.history.patient import PatientStore
 from logstore.history.snapshot import (
     CommitFacts,
     DataFile,
     Snapshot,
     changed,
 )
+from logstore.runners.patient import PatientStore
 
 _TOGETHER = 8  # entries asked for at a time, once there is more than one
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from logstore.errors import AlreadyExists, Invalid
 from logstore.history import names
 from logstore.history.columns import STATISTICS_COLUMNS, file_schema
-from logstore.history.patient import PatientStore
 from logstore.history.snapshot import DataFile
-from logstore.objects.store import BlockingObjectStore
+from logstore.ports.objects import BlockingObjectStore
+from logstore.runners.patient import PatientStore
 
 if TYPE_CHECKING:
     import pyarrow as pa

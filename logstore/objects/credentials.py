@@ -18,8 +18,8 @@ import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any, NotRequired, TypedDict
 
-from logstore.clock import SystemClock
 from logstore.errors import Refused
+from logstore.ports.clock import SystemClock
 
 ASK_AGAIN = timedelta(seconds=15)
 _CLIENT_MARGIN = timedelta(minutes=5)

@@ -24,7 +24,6 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from logstore.clock import Clock, SystemClock
 from logstore.errors import (
     AlreadyExists,
     Invalid,
@@ -36,9 +35,10 @@ from logstore.errors import (
 )
 from logstore.objects import files
 from logstore.objects.keys import check_key, check_prefix, check_range, folders_of, is_key
-from logstore.objects.store import Buffer, ObjectInfo
-from logstore.objects.trash import DeletedObject
 from logstore.objects.trash_folder import TRASH, TrashFolder
+from logstore.ports.clock import Clock, SystemClock
+from logstore.ports.objects import Buffer, ObjectInfo
+from logstore.ports.trash import DeletedObject
 
 _TEMPORARY = ".tmp"  # no key has a component that starts with a dot
 _FOLDERS_KNOWN_MAX = 100_000

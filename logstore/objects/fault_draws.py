@@ -18,8 +18,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from logstore.clock import Clock
 from logstore.errors import AlreadyExists, LogstoreError, OutcomeUnknown, Retryable, Throttled
+from logstore.ports.clock import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

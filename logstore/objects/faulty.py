@@ -7,10 +7,10 @@ seed agree.
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
-from logstore.clock import Clock, blocking_sleep_s
 from logstore.errors import AlreadyExists, LogstoreError, OutcomeUnknown
 from logstore.objects.fault_draws import Faults, Late, put_error
-from logstore.objects.store import BlockingObjectStore, Buffer, ObjectInfo, ObjectStore
+from logstore.ports.clock import Clock, blocking_sleep_s
+from logstore.ports.objects import BlockingObjectStore, Buffer, ObjectInfo, ObjectStore
 
 
 class FaultyStore:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from logstore.errors import OutcomeUnknown
-from logstore.objects.store import Buffer
+from logstore.ports.objects import Buffer
 
 FILE_MODE = 0o444  # objects never change
 

@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
 from logstore.errors import Invalid, OutcomeUnknown
-from logstore.objects.store import Buffer, ObjectInfo, ObjectStore
+from logstore.ports.objects import Buffer, ObjectInfo, ObjectStore
 
 _READ_ONLY = "threads only read"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from logstore.errors import Denied, Invalid, NotFound, Refused, Retryable
 from logstore.objects.s3_options import S3Options
-from logstore.objects.store import Buffer, ObjectInfo
+from logstore.ports.objects import Buffer, ObjectInfo
 
 _READ_ONLY = "a log opened through fsspec is only read"
 

@@ -17,7 +17,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from logstore.clock import Clock
 from logstore.errors import (
     AlreadyExists,
     LogstoreError,
@@ -27,7 +26,8 @@ from logstore.errors import (
     Throttled,
 )
 from logstore.objects.hedge_policy import HedgePolicy, Kind
-from logstore.objects.store import Buffer, ObjectInfo, ObjectStore
+from logstore.ports.clock import Clock
+from logstore.ports.objects import Buffer, ObjectInfo, ObjectStore
 
 T = TypeVar("T")
 

@@ -12,11 +12,11 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 
-from logstore.clock import Clock
 from logstore.errors import AlreadyExists, Invalid, NotFound
 from logstore.objects.keys import check_key, check_prefix, check_range, folders_of
-from logstore.objects.store import Buffer, ObjectInfo
-from logstore.objects.trash import KEPT_HOURS, DeletedObject
+from logstore.ports.clock import Clock
+from logstore.ports.objects import Buffer, ObjectInfo
+from logstore.ports.trash import KEPT_HOURS, DeletedObject
 
 _KEPT_MS = KEPT_HOURS * 3_600_000
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from logstore.objects.prices import Requests, cost_of
-from logstore.objects.store import BlockingObjectStore, Buffer, ObjectInfo, ObjectStore
+from logstore.ports.objects import BlockingObjectStore, Buffer, ObjectInfo, ObjectStore
 
 Kind = Literal["create", "get", "get_range", "delete", "list"]
 

@@ -17,13 +17,13 @@ import obstore
 import obstore.exceptions
 import obstore.store
 
-from logstore.clock import Clock
 from logstore.errors import Denied, Invalid, LogstoreError, Refused, Throttled
 from logstore.objects.credentials import AwsCredentials, configured_region
 from logstore.objects.keys import check_key, check_prefix, check_range, is_key
 from logstore.objects.s3_answers import RANGE_NOT_SATISFIABLE, Doing, answer_of, error_of
 from logstore.objects.s3_options import S3Location, S3Options
-from logstore.objects.store import Buffer, ObjectInfo
+from logstore.ports.clock import Clock
+from logstore.ports.objects import Buffer, ObjectInfo
 
 CALLS_MAX = 1000
 

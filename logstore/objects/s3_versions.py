@@ -24,8 +24,8 @@ from logstore.objects.credentials import open_session
 from logstore.objects.keys import check_prefix, is_key
 from logstore.objects.s3_answers import Answer, Doing, error_of
 from logstore.objects.s3_options import S3Location, S3Options
-from logstore.objects.store import BlockingObjectStore
-from logstore.objects.trash import DeletedObject
+from logstore.ports.objects import BlockingObjectStore
+from logstore.ports.trash import DeletedObject
 
 _DEFAULT_REGION = "us-east-1"
 _CONNECT_TIMEOUT_S = 3.0

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from logstore.errors import Invalid, Throttled
-from logstore.objects.store import BlockingObjectStore, Buffer, ObjectInfo
+from logstore.ports.objects import BlockingObjectStore, Buffer, ObjectInfo
 
 _LIST_PAGE = 1000  # objects listed per turn of a thread
 

@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from logstore.clock import Clock
 from logstore.objects.keys import is_key
-from logstore.objects.trash import KEPT_HOURS, DeletedObject
+from logstore.ports.clock import Clock
+from logstore.ports.trash import KEPT_HOURS, DeletedObject
 
 TRASH = ".trash"
 PURGED_TOGETHER = 2

@@ -10,12 +10,12 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from logstore.objects.store import BlockingObjectStore
+from logstore.ports.objects import BlockingObjectStore
+from logstore.ports.registry import BlockingRowStore
 from logstore.probe.objects import ObjectsProbe
 from logstore.probe.races import Tally
 from logstore.probe.rows import RowsProbe
 from logstore.probe.track import RACERS, Track
-from logstore.registry.store import BlockingRowStore
 
 __all__ = ["Report", "probe"]
 

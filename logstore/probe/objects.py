@@ -16,7 +16,7 @@ from logstore.errors import (
     OutcomeUnknown,
     Retryable,
 )
-from logstore.objects.store import BlockingObjectStore
+from logstore.ports.objects import BlockingObjectStore
 from logstore.probe.races import Outcome, Race, Tally, judge
 from logstore.probe.track import ATTEMPTS_MAX, RACERS, NotAllowed, Track, allowed, faults_of
 

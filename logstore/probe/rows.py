@@ -9,9 +9,7 @@ from contextlib import suppress
 from functools import partial
 
 from logstore.errors import ConditionFailed, Denied, LogstoreError, OutcomeUnknown, Retryable
-from logstore.probe.races import Outcome, Race, Tally, judge
-from logstore.probe.track import ATTEMPTS_MAX, Track, allowed, faults_of
-from logstore.registry.store import (
+from logstore.ports.registry import (
     WRITE_ID,
     BlockingRowStore,
     Condition,
@@ -19,6 +17,8 @@ from logstore.registry.store import (
     RowAbsent,
     RowExists,
 )
+from logstore.probe.races import Outcome, Race, Tally, judge
+from logstore.probe.track import ATTEMPTS_MAX, Track, allowed, faults_of
 
 ROUNDS = 10
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from logstore.errors import Denied, OutcomeUnknown, Retryable
-from logstore.perform import back_off_seconds
+from logstore.runners.perform import back_off_seconds
 
 RACERS = 8
 ATTEMPTS_MAX = 6

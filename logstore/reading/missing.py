@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from logstore.errors import Corrupt, Refused
+from logstore.formats.pieces import Piece, TopicPartition
+from logstore.formats.rows import PartitionRow
 from logstore.history.snapshot import Snapshot
-from logstore.pieces import Piece, TopicPartition
-from logstore.reader import LogReader, SegmentGone
+from logstore.reading.reader import LogReader, SegmentGone
 from logstore.reading.snapshots import OpenTables, Snapshots, open_tables
 from logstore.reading.table_ranges import TableRange, table_range
 from logstore.reading.tasks import Run, Storage
-from logstore.rows import PartitionRow
-from logstore.wiring import open_readable
+from logstore.wiring.open import open_readable
 
 REMEDY = "to go on with what is left, set failOnDataLoss to false"
 """What Spark's users can do about records that are gone; other readers have other ways."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import Corrupt, NotFound
 from logstore.history.read import read_rows
-from logstore.objects.store import BlockingObjectStore
+from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.table_ranges import TableRange
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from operator import attrgetter
 
-from logstore.pieces import Piece
+from logstore.formats.pieces import Piece
 from logstore.reading.tasks import Run
 
 

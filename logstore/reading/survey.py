@@ -11,20 +11,20 @@ import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from logstore.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.errors import Denied, OutcomeUnknown, Retryable
+from logstore.formats.pieces import Cut
+from logstore.formats.rows import TableRow, TopicRow
 from logstore.history.snapshot import Snapshot
-from logstore.perform import back_off_seconds
-from logstore.pieces import Cut
-from logstore.reader import LogReader, PartitionView, Piece, TopicPartition, Trimmed
+from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
+from logstore.protocol.witnesses import TopicFate
 from logstore.reading.extents import Extent, Extents, Range, TopicExtent
 from logstore.reading.range_rows import offset_for_time
+from logstore.reading.reader import LogReader, PartitionView, Piece, TopicPartition, Trimmed
 from logstore.reading.snapshots import OpenTables, Snapshots, open_tables
 from logstore.reading.table_ranges import TableRange, table_range
 from logstore.reading.tasks import Places
-from logstore.rows import TableRow, TopicRow
-from logstore.wiring import ReadableLog, open_readable
-from logstore.witnesses import TopicFate
+from logstore.runners.perform import back_off_seconds
+from logstore.wiring.open import ReadableLog, open_readable
 
 T = TypeVar("T")
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import Corrupt, Invalid, Refused
 from logstore.history.columns import TABLE_COLUMNS as RECORD_COLUMNS
-from logstore.objects.store import BlockingObjectStore
-from logstore.reader import FoundBatch, Piece, SegmentGone, read_batches
+from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.missing import Missing
 from logstore.reading.range_rows import table_rows
+from logstore.reading.reader import FoundBatch, Piece, SegmentGone, read_batches
 from logstore.reading.table_ranges import TableRange
 from logstore.reading.tasks import ReadTask, Run, Storage
 from logstore.records.arrow import INFLATED_BYTES_MAX, arrow_schema, decode_to_arrow
 from logstore.records.batch import CorruptBatch, Reason, read_header
-from logstore.wiring import open_objects
+from logstore.wiring.open import open_objects
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from logstore.pieces import Piece
+from logstore.formats.pieces import Piece
 from logstore.reading.table_ranges import TableRange
 
 Storage = tuple[tuple[str, str], ...]

@@ -16,12 +16,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from logstore.errors import Invalid, LogstoreError, OutcomeUnknown, Retryable, Throttled
+from logstore.ports.registry import Row, Term
 from logstore.registry.dynamodb_client import DynamoClient
 from logstore.registry.dynamodb_groups import Call, Groups
 from logstore.registry.dynamodb_items import PK, SK, Expressions, decode_item, encode_key
 from logstore.registry.dynamodb_requests import Write, delete, put, update
 from logstore.registry.dynamodb_together import ReadsTogether, WritesTogether
-from logstore.registry.store import Row, Term
 from logstore.registry.verdicts import check_key, check_query
 
 THREADS_MAX = 16

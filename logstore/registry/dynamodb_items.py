@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logstore.errors import Corrupt
-from logstore.registry.store import WRITE_ID, Row, RowAbsent, RowExists, Term, Value
+from logstore.ports.registry import WRITE_ID, Row, RowAbsent, RowExists, Term, Value
 from logstore.registry.verdicts import check_row
 
 Item = Mapping[str, Mapping[str, Any]]

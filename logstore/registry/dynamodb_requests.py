@@ -14,6 +14,7 @@ from enum import Enum, auto
 from typing import Any, Literal
 
 from logstore.errors import ConditionFailed, Corrupt, LogstoreError
+from logstore.ports.registry import Row, Term
 from logstore.registry.dynamodb_items import (
     PK,
     SK,
@@ -23,7 +24,6 @@ from logstore.registry.dynamodb_items import (
     encode_item,
     encode_key,
 )
-from logstore.registry.store import Row, Term
 from logstore.registry.verdicts import check_key, check_row
 
 Key = tuple[str, str]

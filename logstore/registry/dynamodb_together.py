@@ -23,6 +23,7 @@ from functools import partial
 from typing import TypeVar
 
 from logstore.errors import Denied, Invalid, LogstoreError
+from logstore.ports.registry import Row
 from logstore.registry.dynamodb_client import DynamoClient
 from logstore.registry.dynamodb_errors import TransactionCancelled
 from logstore.registry.dynamodb_groups import Call, Groups
@@ -36,7 +37,6 @@ from logstore.registry.dynamodb_requests import (
     batch,
     transaction,
 )
-from logstore.registry.store import Row
 
 WRITES_MIN = 4
 WRITES_MAX = 50

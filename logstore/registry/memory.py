@@ -7,7 +7,7 @@ old one as it was, so rows given out do not change.
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping, Sequence
 
-from logstore.registry.store import Row, Term
+from logstore.ports.registry import Row, Term
 from logstore.registry.verdicts import (
     after_put,
     after_update,

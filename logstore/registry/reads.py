@@ -5,10 +5,10 @@ from itertools import count
 from random import Random
 from typing import TypeVar
 
-from logstore.clock import SystemClock, blocking_sleep_s
 from logstore.errors import Denied, OutcomeUnknown, Retryable
+from logstore.ports.clock import SystemClock, blocking_sleep_s
+from logstore.ports.registry import BlockingRowStore, Row
 from logstore.registry.retrying import Backoff
-from logstore.registry.store import BlockingRowStore, Row
 
 PAGE_ROWS = 1000
 

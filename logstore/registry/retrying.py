@@ -20,9 +20,9 @@ from itertools import count
 from random import Random
 from typing import TypeVar
 
-from logstore.clock import Clock
 from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Retryable
-from logstore.registry.store import WRITE_ID, Row, RowStore, Term
+from logstore.ports.clock import Clock
+from logstore.ports.registry import WRITE_ID, Row, RowStore, Term
 
 _PAGE_ROWS = 1000
 

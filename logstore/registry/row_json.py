@@ -10,7 +10,7 @@ import json
 from base64 import b64decode, b64encode
 
 from logstore.errors import Corrupt
-from logstore.registry.store import Row, Value
+from logstore.ports.registry import Row, Value
 
 _BYTES = "base64"
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from logstore.errors import LogstoreError, OutcomeUnknown, Retryable
+from logstore.ports.registry import Row, Term
 from logstore.registry.sqlite_file import Mode
 from logstore.registry.sqlite_owner import SqliteOwner
-from logstore.registry.store import Row, Term
 
 _Answer = TypeVar("_Answer")
 

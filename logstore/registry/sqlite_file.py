@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Literal
 
 from logstore.errors import LogstoreError, OutcomeUnknown, Refused, Retryable
+from logstore.ports.registry import Row, Term, Value
 from logstore.registry.row_json import decode_row, encode_row
-from logstore.registry.store import Row, Term, Value
 from logstore.registry.turn import Turn
 from logstore.registry.verdicts import after_put, after_update, check_delete
 

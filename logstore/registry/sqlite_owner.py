@@ -19,8 +19,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from logstore.errors import ConditionFailed, Corrupt, Invalid, LogstoreError, Refused, Throttled
+from logstore.ports.registry import Row, Term
 from logstore.registry.sqlite_file import Mode, SqliteFile
-from logstore.registry.store import Row, Term
 from logstore.registry.verdicts import check_key, check_query, check_row
 
 _BATCH_MAX = 256

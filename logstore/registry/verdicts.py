@@ -11,7 +11,7 @@ is Python's order of code points), bytes as unsigned.
 from collections.abc import Mapping, Sequence
 
 from logstore.errors import ConditionFailed, Invalid
-from logstore.registry.store import WRITE_ID, Condition, Row, RowAbsent, RowExists, Term, Value
+from logstore.ports.registry import WRITE_ID, Condition, Row, RowAbsent, RowExists, Term, Value
 
 KEY_BYTES_MAX = 1024  # DynamoDB's limit for a sort key
 ROW_BYTES_MAX = 400_000  # names and values; DynamoDB takes 400 KiB with its keys

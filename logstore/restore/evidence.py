@@ -7,27 +7,18 @@ is read from openings, the last checkpoint and what follows it, as any takeover 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from logstore.chains.checkpoint import Checkpoint
-from logstore.chains.checks import Extent, extents_of
-from logstore.chains.keys import (
+from logstore.errors import Corrupt, LogstoreError, NotFound
+from logstore.formats.chain_state import ChainState, StretchKey
+from logstore.formats.checkpoint import Checkpoint
+from logstore.formats.keys import (
     CHAINS,
     CHECKPOINTS,
     checkpoint_key,
     segment_key,
 )
-from logstore.chains.replay import ChainState, StretchKey
-from logstore.chains.walk import (
-    Gap,
-    Sealed,
-    get_patiently,
-    read_chain_at,
-    read_checkpoint,
-    read_on,
-)
-from logstore.errors import Corrupt, LogstoreError, NotFound
-from logstore.history.names import PARTITION_FOLDER, TABLES, table_key, table_topic
-from logstore.history.snapshot import Snapshot
-from logstore.log.topic_record import (
+from logstore.formats.rows import ChainRow, TableRow
+from logstore.formats.segment import HEADER_BYTES, Header, SegmentKind, decode_header
+from logstore.formats.topic_record import (
     RECORD_BYTES_MAX,
     TOPICS,
     TopicRecord,
@@ -35,10 +26,19 @@ from logstore.log.topic_record import (
     deletion_in,
     record_place,
 )
+from logstore.history.names import PARTITION_FOLDER, TABLES, table_key, table_topic
+from logstore.history.snapshot import Snapshot
+from logstore.protocol.checks import Extent, extents_of
+from logstore.protocol.steps import Steps, Together
+from logstore.protocol.walk import (
+    Gap,
+    Sealed,
+    get_patiently,
+    read_chain_at,
+    read_checkpoint,
+    read_on,
+)
 from logstore.restore.missing import PUT_BACK, MissingObjects, prefixes_of_chain
-from logstore.rows import ChainRow, TableRow
-from logstore.segments.format import HEADER_BYTES, Header, SegmentKind, decode_header
-from logstore.steps import Steps, Together
 
 RUNS_MAX = 1000
 

@@ -18,8 +18,8 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from logstore.chains.checks import Extent
 from logstore.errors import Corrupt
+from logstore.protocol.checks import Extent
 from logstore.restore.missing import MissingObjects, prefixes_of_chain
 
 
@@ -64,7 +64,7 @@ def settle(
     """Which of `leads` count. `name` is the partition's, for errors.
 
     `deleted_below` is the log start that the old row gives a reason for. A hole below it is no
-    loss: the owner of an open chain forgets leaderships that lie below it (`log.forgetting`). Nor
+    loss: the owner of an open chain forgets leaderships that lie below it (`epoch.forgetting`). Nor
     is one below `table_end`, since the table holds the records. Nor is any other hole with
     `holes_deleted`: the operator says that the records were deleted.
 

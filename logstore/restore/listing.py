@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncIterator
 
-from logstore.chains.walk import ATTEMPTS_MAX
 from logstore.errors import OutcomeUnknown, Retryable
-from logstore.perform import Performer, back_off_seconds
+from logstore.protocol.walk import ATTEMPTS_MAX
+from logstore.runners.perform import Performer, back_off_seconds
 
 
 class PatientKeys:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from logstore.chains.keys import chain_prefix, checkpoints_prefix
 from logstore.errors import Corrupt, LogstoreError, Refused
+from logstore.formats.keys import chain_prefix, checkpoints_prefix
 
 PUT_BACK = "put the files back from a copy, then run this again"
 

@@ -11,21 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from logstore.config.topics import TOPIC_SETTINGS
-from logstore.disposal import (
-    ON_DELETE,
-    InTable,
-    Span,
-    confirmed_start,
-    restored_log_start,
-)
 from logstore.errors import Corrupt
-from logstore.history.snapshot import Snapshot
-from logstore.log.topic_record import TopicRecord, deletion_in
-from logstore.restore.evidence import Evidence, torn_chain
-from logstore.restore.leaderships import Lead, Settled, settle
-from logstore.restore.missing import MissingChains, prefixes_of_chain
-from logstore.restore.topics import Led, Records, plan_topics
-from logstore.rows import (
+from logstore.formats.rows import (
     FORMAT_LEVEL,
     NOBODY,
     ChainRow,
@@ -38,6 +25,19 @@ from logstore.rows import (
     TopicRow,
     TopicStatus,
 )
+from logstore.formats.topic_record import TopicRecord, deletion_in
+from logstore.history.snapshot import Snapshot
+from logstore.protocol.disposal import (
+    ON_DELETE,
+    InTable,
+    Span,
+    confirmed_start,
+    restored_log_start,
+)
+from logstore.restore.evidence import Evidence, torn_chain
+from logstore.restore.leaderships import Lead, Settled, settle
+from logstore.restore.missing import MissingChains, prefixes_of_chain
+from logstore.restore.topics import Led, Records, plan_topics
 
 TopicPartition = tuple[bytes, int]
 

@@ -14,21 +14,41 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from logstore.chains.checkpoint import encode_checkpoint
-from logstore.chains.keys import checkpoint_key
-from logstore.chains.put import create_settled
-from logstore.chains.replay import ChainState
-from logstore.chains.seal import seal_at_end
-from logstore.chains.walk import read_front
+from logstore.epoch.asked_tables import AskedTables
 from logstore.errors import ConditionFailed, Corrupt, LogstoreError, NotFound, Refused
+from logstore.formats.chain_state import ChainState
+from logstore.formats.checkpoint import encode_checkpoint
+from logstore.formats.keys import checkpoint_key
+from logstore.formats.rows import (
+    BROKER,
+    CHAIN,
+    CLUSTER,
+    NOBODY,
+    TABLE,
+    TOPIC,
+    BrokerRow,
+    ChainRow,
+    ClusterRow,
+    PartitionRow,
+    TableRow,
+    TopicRow,
+    chain_sk,
+    partition_pk,
+    partition_pks,
+    partition_sk,
+    topic_partition_of,
+)
+from logstore.formats.segment import SegmentKind
+from logstore.formats.topic_record import TopicRecord, deletion_in
 from logstore.history.names import log_prefix
 from logstore.history.snapshot import Snapshot
-from logstore.log.asked_tables import AskedTables
-from logstore.log.topic_record import TopicRecord, deletion_in
-from logstore.log.topics import put_record
-from logstore.metadata import read_table_rows
-from logstore.perform import Performer
-from logstore.registry.store import Condition, Row, RowAbsent
+from logstore.ports.registry import Condition, Row, RowAbsent
+from logstore.protocol.metadata import read_table_rows
+from logstore.protocol.put import create_settled
+from logstore.protocol.seal import seal_at_end
+from logstore.protocol.steps import DeleteRow, GetRow, PutRow, QueryRows, Steps, UpdateRow, Wait
+from logstore.protocol.topics import put_record
+from logstore.protocol.walk import read_front
 from logstore.restore.evidence import (
     Evidence,
     Listed,
@@ -54,27 +74,7 @@ from logstore.restore.missing import (
 from logstore.restore.plan import LeftOut, Rows, check_end, check_known_chains, plan_rows
 from logstore.restore.taking_back import AskedTrash
 from logstore.restore.topics import RESTORED, Records
-from logstore.rows import (
-    BROKER,
-    CHAIN,
-    CLUSTER,
-    NOBODY,
-    TABLE,
-    TOPIC,
-    BrokerRow,
-    ChainRow,
-    ClusterRow,
-    PartitionRow,
-    TableRow,
-    TopicRow,
-    chain_sk,
-    partition_pk,
-    partition_pks,
-    partition_sk,
-    topic_partition_of,
-)
-from logstore.segments.format import SegmentKind
-from logstore.steps import DeleteRow, GetRow, PutRow, QueryRows, Steps, UpdateRow, Wait
+from logstore.runners.perform import Performer
 
 WATCH_S = 6.0
 """Twice the term of a broker's lease."""

@@ -1,6 +1,6 @@
 """Takes back objects that are missing and that the store still has.
 
-Deletion can err, and so can people: a store keeps what is deleted for a day (`objects.trash`). What
+Deletion can err, and so can people: a store keeps what is deleted for a day (`ports.trash`). What
 comes back is everything deleted below the prefixes that an error names. Of a chain this may be
 more than is missing, segments that were trimmed in the last day; they are trimmed again. A key
 that was created twice gets the object that was created first.
@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from logstore.errors import NotFound
-from logstore.objects.trash import Trash
+from logstore.ports.trash import Trash
 
 
 class AskedTrash(Protocol):

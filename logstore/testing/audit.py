@@ -1,7 +1,7 @@
 """Looks through everything that is stored and says what is wrong with it.
 
 Chains from seq 0 or their trim point on, by their bytes alone; then the registry and the
-checkpoints against them. The checks, and what S1 to S8 are: `logstore.chains.checks`; beside them
+checkpoints against them. The checks, and what S1 to S8 are: `logstore.protocol.checks`; beside them
 every batch is decoded here, and S7: every checkpoint that is there belongs to a chain's replay.
 """
 
@@ -11,31 +11,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from logstore.chains.checkpoint import decode_checkpoint
-from logstore.chains.checks import (
-    SeenChain,
-    chain_row_problems,
-    checkpoint_of_replay,
-    extents_of,
-    newest_taken,
-    partition_problems,
-    take_problem,
-    trim_problem,
-)
-from logstore.chains.keys import CHECKPOINTS, checkpoint_key, segment_key
-from logstore.chains.replay import ChainState, Stretch, StretchKey
-from logstore.chains.trim import Needs
-from logstore.chains.walk import Front, read_chain_at, read_checkpoint, read_front
 from logstore.errors import LogstoreError, NotFound
-from logstore.index.rows import row_at, row_count
-from logstore.metadata import read_partition_rows, read_topics
-from logstore.objects.memory import MemoryObjects
-from logstore.perform import BlockingPerformer
-from logstore.records.batch import split_batches
-from logstore.records.decode import decode_records
-from logstore.registry.memory import MemoryRows
-from logstore.registry.store import Row
-from logstore.rows import (
+from logstore.formats.chain_state import ChainState, Stretch, StretchKey
+from logstore.formats.checkpoint import decode_checkpoint
+from logstore.formats.index_rows import row_at, row_count
+from logstore.formats.keys import CHECKPOINTS, checkpoint_key, segment_key
+from logstore.formats.rows import (
     CHAIN,
     CLUSTER,
     TOPIC,
@@ -46,7 +27,26 @@ from logstore.rows import (
     TopicStatus,
     chain_sk,
 )
-from logstore.segments.format import EntryKind, SegmentKind
+from logstore.formats.segment import EntryKind, SegmentKind
+from logstore.objects.memory import MemoryObjects
+from logstore.ports.registry import Row
+from logstore.protocol.checks import (
+    SeenChain,
+    chain_row_problems,
+    checkpoint_of_replay,
+    extents_of,
+    newest_taken,
+    partition_problems,
+    take_problem,
+    trim_problem,
+)
+from logstore.protocol.metadata import read_partition_rows, read_topics
+from logstore.protocol.trim import Needs
+from logstore.protocol.walk import Front, read_chain_at, read_checkpoint, read_front
+from logstore.records.batch import split_batches
+from logstore.records.decode import decode_records
+from logstore.registry.memory import MemoryRows
+from logstore.runners.perform import BlockingPerformer
 from logstore.testing.audit_topics import deleted_topics, topic_violations
 from logstore.testing.history import SEQUENCE_MAX, Partition, StoredRecord
 from logstore.testing.simulated_rows import at_once

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from logstore.log.topic_record import (
+from logstore.formats.rows import TopicRow, TopicStatus
+from logstore.formats.topic_record import (
     TOPICS,
     TopicRecord,
     decode_record,
@@ -12,8 +13,7 @@ from logstore.log.topic_record import (
     standing,
 )
 from logstore.objects.memory import MemoryObjects
-from logstore.registry.store import Row
-from logstore.rows import TopicRow, TopicStatus
+from logstore.ports.registry import Row
 
 
 def topic_violations(

@@ -3,8 +3,8 @@
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
-from logstore.objects.store import Buffer, ObjectInfo, ObjectStore
-from logstore.registry.store import Row, RowStore, Term
+from logstore.ports.objects import Buffer, ObjectInfo, ObjectStore
+from logstore.ports.registry import Row, RowStore, Term
 from logstore.testing.blocking import wait_for
 
 T = TypeVar("T")

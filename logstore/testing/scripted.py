@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from logstore.errors import LogstoreError
-from logstore.perform import Performer, outcome_of
-from logstore.steps import (
+from logstore.protocol.steps import (
     BackOff,
     BelievedMs,
     DrawNonce,
@@ -16,6 +15,7 @@ from logstore.steps import (
     StoreMs,
     Wait,
 )
+from logstore.runners.perform import Performer, outcome_of
 
 T = TypeVar("T")
 R = TypeVar("R")

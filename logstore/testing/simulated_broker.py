@@ -10,20 +10,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from logstore.chains.identity import Identity
+from logstore.epoch.log import Log, LogSettings, Topic
 from logstore.errors import LogstoreError
-from logstore.location import DirectoryLocation
-from logstore.log.log import Log, LogSettings, Topic
-from logstore.log.start import Self
+from logstore.formats.rows import BrokerStatus
 from logstore.objects.metered import StoreCounts
-from logstore.perform import Performer
-from logstore.rows import BrokerStatus
+from logstore.protocol.identity import Identity
+from logstore.protocol.start import Self
+from logstore.runners.perform import Performer
+from logstore.stores.location import DirectoryLocation
 from logstore.testing.process_loop import Process
-from logstore.wiring import OpenLog
+from logstore.wiring.open import OpenLog
 
 if TYPE_CHECKING:
     from logstore.history.delta import Tables
-    from logstore.objects.store import BlockingObjectStore
+    from logstore.ports.objects import BlockingObjectStore
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Throttled
+from logstore.ports.registry import Row, Term
 from logstore.registry.memory import MemoryRows
-from logstore.registry.store import Row, Term
 from logstore.testing.process_loop import PROCESS
 from logstore.testing.simulated_store import ask, later
 

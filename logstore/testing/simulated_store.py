@@ -30,11 +30,11 @@ from logstore.errors import (
     Retryable,
     Throttled,
 )
+from logstore.formats.segment import IDENTITY_BYTES, SegmentKind
 from logstore.objects.fault_draws import StoreFaults as StoreFaults
 from logstore.objects.fault_draws import draw_fault, spoiled
 from logstore.objects.memory import MemoryObjects
-from logstore.objects.store import Buffer, ObjectInfo
-from logstore.segments.format import IDENTITY_BYTES, SegmentKind
+from logstore.ports.objects import Buffer, ObjectInfo
 from logstore.testing.process_loop import PROCESS, charge_bytes
 
 T = TypeVar("T")

@@ -31,7 +31,7 @@ class TimeLimit(AssertionError):
 
 
 class VirtualClock:
-    """`logstore.clock.Clock` on the running virtual loop; `epoch_ms` is the date when it starts.
+    """`ports.clock.Clock` on the running virtual loop; `epoch_ms` is the date when it starts.
 
     Clocks with different epochs are machines whose clocks disagree; with different `rate`, seconds
     of theirs per second of the loop, they run apart as well.

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from logstore.cli.command import FAILED, INTERRUPTED, positive_number
+from logstore.cli.compact_arguments import add_arguments
+from logstore.cli.compact_runs import carry_out
 from logstore.cli.main import Parser
 from logstore.cli.storage_arguments import storage_of
 from logstore.errors import LogstoreError
 from spark_source import configure
-from spark_source.compaction.arguments import add_arguments
-from spark_source.compaction.loop import carry_out
 from spark_source.compaction.spark import SparkCarrier
 
 

@@ -64,7 +64,7 @@ def _carry_out(
     """In an executor: `batches` have the numbers of the tasks to carry out."""
     import pyarrow as pa
 
-    from spark_source.compaction.worker import carry_out
+    from logstore.compaction.worker import carry_out
 
     for batch in batches:
         results = [carry_out(url, storage, tasks[number.as_py()]) for number in batch.column(0)]

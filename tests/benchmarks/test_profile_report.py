@@ -24,8 +24,9 @@ def test_the_largest_own_costs_come_first_with_their_shares() -> None:
 
 
 def test_functions_are_named_from_their_package_on() -> None:
-    assert name_of(("/any/logstore/log/leader.py", 7, "append")) == "logstore.log.leader:7 append"
-    assert name_of(("/any/logstore/broker/call.py", 7, "f")) == "broker.call:7 f"
+    leader = "/any/logstore/epoch/leader.py"
+    assert name_of((leader, 7, "append")) == "logstore.epoch.leader:7 append"
+    assert name_of(("/any/logstore/broker/network/call.py", 7, "f")) == "broker.network.call:7 f"
     assert name_of(("/any/other.py", 7, "f")) == "other:7 f"
 
 

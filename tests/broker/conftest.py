@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.authorizer import AllowAll
+from broker.network.authorizer import AllowAll
 from tests.broker.running import Running, running_broker
 from tools.full_wire import Connection
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from logstore.wire.client import Connection
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.client import Connection
 from logstore.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from logstore.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest
 from logstore.wire.messages.heartbeat import HeartbeatRequest

@@ -16,26 +16,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from broker.authorizer import AllowAll, Authorizer
-from broker.broker import Broker
-from broker.listeners import Listener, bind, parse_address
-from broker.server import Server
-from logstore.chains.identity import ensure_identity
-from logstore.clock import SystemClock
+from broker.handlers.broker import Broker
+from broker.network.authorizer import AllowAll, Authorizer
+from broker.network.listeners import Listener, bind, parse_address
+from broker.process.server import Server
 from logstore.config.broker import BrokerSettings
-from logstore.location import DirectoryLocation
-from logstore.log.log import FlushSettings, Log, LogSettings, Self, Topic
+from logstore.epoch.log import FlushSettings, Log, LogSettings, Self, Topic
+from logstore.formats.rows import Address
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
-from logstore.objects.store import Buffer
-from logstore.perform import Performer
+from logstore.ports.clock import SystemClock
+from logstore.ports.objects import Buffer
+from logstore.ports.registry import Row, Term
+from logstore.protocol.identity import ensure_identity
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.registry.store import Row, Term
-from logstore.rows import Address
-from logstore.wire.client import Connection
+from logstore.runners.perform import Performer
+from logstore.stores.location import DirectoryLocation
+from logstore.wire.framing.client import Connection
 from logstore.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -50,7 +50,7 @@ from logstore.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from logstore.wiring import OpenLog, open_tables
+from logstore.wiring.open import OpenLog, open_tables
 from tools import full_wire
 
 T = TypeVar("T")

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from broker.authorizer import AllowAll, Operation
-from logstore.log.topics import create_topic
-from logstore.rows import Change, PartitionRow
-from logstore.wire.client import Connection
+from broker.network.authorizer import AllowAll, Operation
+from logstore.formats.rows import Change, PartitionRow
+from logstore.protocol.topics import create_topic
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.client import Connection
 from logstore.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -36,15 +36,15 @@ from logstore.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
 )
+from tests.broker.handlers.test_create_partitions import grow
+from tests.broker.handlers.test_create_partitions import topic as growing
+from tests.broker.handlers.test_create_topics import create
+from tests.broker.handlers.test_create_topics import topic as new_topic
+from tests.broker.handlers.test_delete_records import delete
+from tests.broker.handlers.test_incremental_alter_configs import SET, TOPIC, alter, resource
+from tests.broker.network.test_authorizer import deny
 from tests.broker.running import METADATA, Running, batch_of, fetch, produce
 from tests.broker.running_cluster import running_cluster
-from tests.broker.test_authorizer import deny
-from tests.broker.test_create_partitions import grow
-from tests.broker.test_create_partitions import topic as growing
-from tests.broker.test_create_topics import create
-from tests.broker.test_create_topics import topic as new_topic
-from tests.broker.test_delete_records import delete
-from tests.broker.test_incremental_alter_configs import SET, TOPIC, alter, resource
 
 ELECT_LEADERS, ALTER_REASSIGNMENTS, LIST_REASSIGNMENTS, DESCRIBE_CLUSTER = 43, 45, 46, 60
 PREFERRED, UNCLEAN = 0, 1

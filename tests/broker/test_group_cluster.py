@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from broker.groups.group import Phase
+from broker.groups.decisions.group import Phase
 from logstore.wire.errors import ErrorCode
 from tests.broker.group_calls import (
     SETTINGS,

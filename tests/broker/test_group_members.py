@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from broker.groups.group import Member
-from logstore.wire.apis import encode_request_frame
+from broker.groups.decisions.group import Member
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.apis import encode_request_frame
 from logstore.wire.messages.describe_groups import DescribeGroupsRequest
 from logstore.wire.messages.join_group import JoinGroupResponse
 from logstore.wire.messages.leave_group import LeaveGroupRequest

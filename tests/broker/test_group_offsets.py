@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from broker.groups.coordinator import Coordinator
-from logstore.wire.apis import decode_response_header, encode_request_frame
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.apis import decode_response_header, encode_request_frame
 from logstore.wire.messages.delete_groups import DeleteGroupsRequest
 from logstore.wire.messages.offset_commit import (
     OffsetCommitRequest,

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from broker.authorizer import Kind, Operation, Resource
-from logstore.wire.client import Connection
+from broker.network.authorizer import Kind, Operation, Resource
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.client import Connection
 from logstore.wire.messages.delete_groups import DeleteGroupsRequest
 from logstore.wire.messages.leave_group import LeaveGroupRequest
 from logstore.wire.messages.list_groups import ListGroupsRequest

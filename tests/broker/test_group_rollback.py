@@ -1,8 +1,8 @@
 """A broker of an older version, whose groups a newer one has led: members wait, nothing is lost."""
 
-from broker.groups.batches import encode_newer
-from broker.groups.formats import GroupKey, encode_key
-from broker.groups.newer import NewerRecord
+from broker.groups.decisions.batches import encode_newer
+from broker.groups.decisions.formats import GroupKey, encode_key
+from broker.groups.decisions.newer import NewerRecord
 from logstore.records.batch import read_header
 from logstore.wire.errors import ErrorCode
 from tests.broker.group_calls import broker_on, commit, fetch_offset, heartbeat, join

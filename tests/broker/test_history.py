@@ -8,28 +8,28 @@ from typing import NamedTuple
 
 import pytest
 
+from logstore.formats.pieces import TopicPartition
+from logstore.formats.rows import TABLE, TableRow
 from logstore.history.delta import Tables
 from logstore.history.names import entry_key, table_key
 from logstore.history.snapshot import TableCommit
 from logstore.history.write import TableWriter
-from logstore.pieces import TopicPartition
+from logstore.protocol.trimming import Trimmer, sealed
 from logstore.records.batch import BatchHeader, Codec, split_batches
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
-from logstore.rows import TABLE, TableRow
-from logstore.trimming import Trimmer, sealed
-from logstore.wire.client import Connection
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.client import Connection
 from logstore.wire.messages.fetch import PartitionData
-from tests.broker.running import Running, Shared, fetch, produce
-from tests.broker.test_list_offsets import (
+from tests.broker.handlers.test_list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
     LATEST_TIERED,
     MAX_TIMESTAMP,
     list_one,
 )
-from tests.broker.test_offset_for_leader_epoch import ask
+from tests.broker.handlers.test_offset_for_leader_epoch import ask
+from tests.broker.running import Running, Shared, fetch, produce
 from tests.logstore.moved import decoded
 
 MOVED = 30

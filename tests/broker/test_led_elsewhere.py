@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from logstore.chains.keys import segment_key
-from logstore.index.rows import row_at
-from logstore.log.log import Topic
-from logstore.rows import Change, partition_pk, partition_sk
+from logstore.epoch.log import Topic
+from logstore.formats.index_rows import row_at
+from logstore.formats.keys import segment_key
+from logstore.formats.rows import Change, partition_pk, partition_sk
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import FetchResponse, PartitionData
 from logstore.wire.messages.list_offsets import (
@@ -18,6 +18,7 @@ from logstore.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from logstore.wire.messages.produce import ProduceResponse
+from tests.broker.handlers.test_fetch import offsets
 from tests.broker.running import (
     DEADLINE_S,
     FETCH,
@@ -30,7 +31,6 @@ from tests.broker.running import (
     produce_request,
 )
 from tests.broker.running_cluster import running_cluster
-from tests.broker.test_fetch import offsets
 
 Brokers = dict[int, Running]
 REPLICAS = (1, 2)

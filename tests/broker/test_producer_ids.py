@@ -2,8 +2,8 @@
 
 import pytest
 
-from logstore.wire.client import Connection
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.client import Connection
 from logstore.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,

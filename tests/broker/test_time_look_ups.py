@@ -3,9 +3,9 @@
 import pytest
 
 from broker.handlers.list_offsets import LOOKS_MAX, find_by_time
+from logstore.epoch.leader import Leader
 from logstore.errors import Retryable
-from logstore.log.leader import Leader
-from logstore.log.read import FoundRecord
+from logstore.reading.read import FoundRecord
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.written import WrittenLog
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from logstore.takeover import Heir, take_over
-from logstore.wire.client import Connection
+from logstore.protocol.takeover import Heir, take_over
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.client import Connection
 from logstore.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

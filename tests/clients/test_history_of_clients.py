@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.peers.moved import move_all
-from logstore.chains.keys import CHAINS
+from logstore.formats.keys import CHAINS
 from tests.scenarios.harness.brokers import bootstrap_of, create_topic, start_broker, stop
 from tests.scenarios.harness.process import Process
 

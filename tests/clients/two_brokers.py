@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from logstore.clock import SystemClock
-from logstore.wire.client import Connection
+from logstore.ports.clock import SystemClock
+from logstore.wire.framing.client import Connection
 from logstore.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.scenarios.harness.brokers import bootstrap_of, start_broker
 

@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 import pytest
 
-from logstore.clock import SystemClock
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.fault_draws import Faults, StoreFaults
 from logstore.objects.faulty import FaultyBlockingStore, FaultyStore
@@ -27,13 +26,14 @@ from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import MeteredBlockingStore, MeteredStore, StoreCounts
 from logstore.objects.s3 import S3BlockingStore, S3Store
 from logstore.objects.s3_options import S3Options
-from logstore.objects.store import BlockingObjectStore, Buffer, ObjectInfo, ObjectStore
 from logstore.objects.threaded import ThreadedStore
+from logstore.ports.clock import SystemClock
+from logstore.ports.objects import BlockingObjectStore, Buffer, ObjectInfo, ObjectStore
+from logstore.ports.registry import BlockingRowStore, Registry, Row, RowStore, Term
 from logstore.registry.dynamodb import BlockingDynamoRows, DynamoRows
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.sqlite import SqliteRows
-from logstore.registry.store import BlockingRowStore, Registry, Row, RowStore, Term
 from tests.servers.buckets import new_location
 from tests.servers.dynamodb_local import dynamodb_local, why_no_dynamodb_local
 from tests.servers.locked_moto import aws_environment, locked_moto

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from logstore.errors import AlreadyExists, Invalid, NotFound
-from logstore.objects.store import BlockingObjectStore
+from logstore.ports.objects import BlockingObjectStore
 
 Race = Callable[[Callable[[int], Any]], Sequence[Any]]  # by eight threads: see conftest.py
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from logstore.errors import ConditionFailed, Invalid, LogstoreError
-from logstore.registry.store import WRITE_ID, Condition, RowAbsent, RowStore
+from logstore.ports.registry import WRITE_ID, Condition, RowAbsent, RowStore
 
 MANY = 300
 

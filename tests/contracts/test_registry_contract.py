@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from logstore.errors import ConditionFailed, Invalid
-from logstore.registry.store import (
+from logstore.ports.registry import (
     WRITE_ID,
     BlockingRowStore,
     Condition,

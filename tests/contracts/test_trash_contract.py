@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import pytest
 
-from logstore.clock import SystemClock
 from logstore.errors import NotFound
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.memory import MemoryObjects
 from logstore.objects.s3 import S3BlockingStore
 from logstore.objects.s3_options import S3Options
 from logstore.objects.s3_versions import S3Versions
-from logstore.objects.store import BlockingObjectStore
-from logstore.objects.trash import Trash
+from logstore.ports.clock import SystemClock
+from logstore.ports.objects import BlockingObjectStore
+from logstore.ports.trash import Trash
 from tests.servers.buckets import new_bucket, s3_client
 from tests.servers.locked_moto import aws_environment, locked_moto
 

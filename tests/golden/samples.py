@@ -7,23 +7,23 @@ gets new files under a new name; the old ones stay, and must still be read.
 from collections.abc import Callable
 from pathlib import Path
 
-from logstore.chains.checkpoint import encode_checkpoint
-from logstore.chains.replay import ChainState, StretchKey
-from logstore.chains.state import AbortedTransaction, PartitionState, encode_state
-from logstore.chains.take import Piece, encode_inline, encode_pieces
-from logstore.chains.writer import NO_STRETCH
-from logstore.log.topic_record import TopicRecord, encode_record
-from logstore.records.batch import read_header, stamp
-from logstore.records.encode import encode_batch, records_of
-from logstore.rows import TopicRow, TopicStatus
-from logstore.segments.builder import (
+from logstore.epoch.writer import NO_STRETCH
+from logstore.formats.chain_state import ChainState, StretchKey
+from logstore.formats.checkpoint import encode_checkpoint
+from logstore.formats.partition_state import AbortedTransaction, PartitionState, encode_state
+from logstore.formats.rows import TopicRow, TopicStatus
+from logstore.formats.segment import EntryKind, SegmentKind, decode_front
+from logstore.formats.segment_builder import (
     Arena,
     FrozenSegment,
     SegmentBuilder,
     bare_header,
     freeze_bare,
 )
-from logstore.segments.format import EntryKind, SegmentKind, decode_front
+from logstore.formats.take import Piece, encode_inline, encode_pieces
+from logstore.formats.topic_record import TopicRecord, encode_record
+from logstore.records.batch import read_header, stamp
+from logstore.records.encode import encode_batch, records_of
 
 FOLDER = Path(__file__).parent
 CLUSTER_ID = bytes(range(0xC0, 0xD0))

@@ -4,10 +4,10 @@ import random
 from collections.abc import Mapping, Sequence
 
 from logstore.objects.memory import MemoryObjects, MemoryStore
-from logstore.perform import Performer
+from logstore.ports.registry import WRITE_ID, Row, Term
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.registry.store import WRITE_ID, Row, Term
+from logstore.runners.perform import Performer
 from logstore.testing.virtual_loop import VirtualClock
 
 PROBES = "probe/"

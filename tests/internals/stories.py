@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from logstore.chains.identity import ensure_identity
-from logstore.log.replica_changes import Placement, change_placement
-from logstore.rows import Change, partition_pk, partition_sk
+from logstore.formats.rows import Change, partition_pk, partition_sk
+from logstore.protocol.identity import ensure_identity
+from logstore.protocol.replica_changes import Placement, change_placement
+from logstore.protocol.trimming import Trimmer
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
-from logstore.trimming import Trimmer
 from tests.internals.recording import Transcript
 from tests.logstore.raised import raised_to
 from tests.logstore.written import WrittenLog

@@ -9,20 +9,20 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from logstore.epoch.log import Log
+from logstore.formats.pieces import TopicPartition
+from logstore.formats.rows import CLUSTER, TABLE, TableRow
 from logstore.history.columns import TABLE_COLUMNS
 from logstore.history.delta import Tables
 from logstore.history.names import TABLES, table_key
 from logstore.history.snapshot import DataFile, Snapshot, TableCommit
 from logstore.history.write import TableWriter
-from logstore.log.history import HistorySettings
-from logstore.log.log import Log
-from logstore.log.read import Readable
-from logstore.pieces import TopicPartition
+from logstore.protocol.trimming import Trimmer, every
+from logstore.reading.history import HistorySettings
+from logstore.reading.read import Readable
 from logstore.records.arrow import decode_to_arrow
 from logstore.records.batch import split_batches
-from logstore.rows import CLUSTER, TABLE, TableRow
 from logstore.testing.virtual_loop import VirtualClock
-from logstore.trimming import Trimmer, every
 from tests.logstore.written import WrittenLog
 
 if TYPE_CHECKING:

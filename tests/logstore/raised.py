@@ -1,7 +1,7 @@
 """A log start raised by hand, as if a client had deleted the records below: for tests."""
 
-from logstore.registry.store import Row
-from logstore.rows import StartReason
+from logstore.formats.rows import StartReason
+from logstore.ports.registry import Row
 
 
 def raised_to(offset: int) -> Row:

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from logstore.believed_time import BelievedTime
-from logstore.chains.keys import CHAINS
+from logstore.formats.keys import CHAINS
+from logstore.protocol.believed_time import BelievedTime
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock
-from tests.logstore.test_trimming import GRACE_MS, TrimmedLog, play
+from tests.logstore.protocol.test_trimming import GRACE_MS, TrimmedLog, play
 
 
 def test_a_wall_clock_that_jumps_ends_no_grace() -> None:

@@ -7,29 +7,29 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from logstore.chains.flush import FlushSettings
-from logstore.chains.identity import Identity, ensure_identity
-from logstore.chains.writer import ChainLimits
+from logstore.epoch.asked_tables import InTables
+from logstore.epoch.leader import Appended, Leader
+from logstore.epoch.log import Log, LogSettings
+from logstore.epoch.writer import ChainLimits
 from logstore.errors import LogstoreError
 from logstore.history.snapshot import Snapshot
-from logstore.location import DirectoryLocation
-from logstore.log.asked_tables import InTables
-from logstore.log.leader import Appended, Leader
-from logstore.log.log import Log, LogSettings
-from logstore.log.start import Self
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
-from logstore.perform import BlockingPerformer, Performer
-from logstore.reader import LogReader, Piece, TopicPartition, read_batches
+from logstore.ports.registry import Row
+from logstore.protocol.flush import FlushSettings
+from logstore.protocol.identity import Identity, ensure_identity
+from logstore.protocol.start import Self
+from logstore.reading.reader import LogReader, Piece, TopicPartition, read_batches
 from logstore.records.batch import check_batch
 from logstore.records.decode import decode_records
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.registry.store import Row
+from logstore.runners.perform import BlockingPerformer, Performer
+from logstore.stores.location import DirectoryLocation
 from logstore.testing.virtual_loop import VirtualClock
-from logstore.wiring import OpenLog, ReadableLog
+from logstore.wiring.open import OpenLog, ReadableLog
 
 T = TypeVar("T")
 

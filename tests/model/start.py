@@ -1,6 +1,6 @@
 """A broker draws its epoch (rule 3); the registry is set back to a copy (rules 3 and 4d).
 
-As logstore.chains.opening does it. An opening is created before the row is raised, so epochs have
+As logstore.protocol.opening does it. An opening is created before the row is raised, so epochs have
 no gaps; one whose maker died in between is buried by the next start.
 """
 

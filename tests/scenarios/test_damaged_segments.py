@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from logstore.chains.keys import segment_key
-from logstore.reader import LogReader
-from logstore.segments.format import HEADER_BYTES, decode_header
-from logstore.wiring import open_readable
+from logstore.formats.keys import segment_key
+from logstore.formats.segment import HEADER_BYTES, decode_header
+from logstore.reading.reader import LogReader
+from logstore.wiring.open import open_readable
 from tests.scenarios.harness.brokers import bootstrap_of, refusal, start_broker, stop
 from tests.scenarios.harness.data import read, write
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from logstore.cli.main import main
-from logstore.clock import blocking_sleep_s
+from logstore.formats.rows import TopicRow
 from logstore.objects.s3_options import S3Location
-from logstore.reader import LogReader, TopicPartition, read_batches
+from logstore.ports.clock import blocking_sleep_s
+from logstore.reading.reader import LogReader, TopicPartition, read_batches
 from logstore.records.batch import check_batch
 from logstore.records.decode import decode_records
 from logstore.registry.dynamodb_client import DynamoClient
 from logstore.registry.dynamodb_table import ensure_table
 from logstore.registry.dynamodb_url import TableUrl
-from logstore.rows import TopicRow
-from logstore.wiring import open_readable
+from logstore.wiring.open import open_readable
 from tests.scenarios.harness.brokers import bootstrap_of, refusal, start_broker, stop
 from tests.scenarios.harness.data import read, write
 from tests.scenarios.harness.process import Process

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from logstore.chains.keys import segment_key
-from logstore.chains.put import Stored, Taken, put_once
-from logstore.clock import SystemClock
+from logstore.formats.keys import segment_key
+from logstore.formats.segment import SegmentKind
+from logstore.formats.segment_builder import FrozenSegment, bare_header, freeze_bare
 from logstore.objects.hedge_policy import HedgePolicy, HedgeSettings
 from logstore.objects.hedging import HedgingStore
 from logstore.objects.s3 import S3BlockingStore, S3Store
 from logstore.objects.s3_options import S3Options
-from logstore.objects.store import ObjectStore
-from logstore.perform import Performer
+from logstore.ports.clock import SystemClock
+from logstore.ports.objects import ObjectStore
+from logstore.protocol.put import Stored, Taken, put_once
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.segments.builder import FrozenSegment, bare_header, freeze_bare
-from logstore.segments.format import SegmentKind
+from logstore.runners.perform import Performer
 from tests.servers.buckets import new_location
 from tests.servers.locked_moto import aws_environment, locked_moto
 from tests.servers.proxied import Proxied, proxied

@@ -13,7 +13,7 @@ PROCESSES = 10
 
 PROGRAM = """
 import asyncio, sys
-from logstore.clock import SystemClock
+from logstore.ports.clock import SystemClock
 from logstore.objects.s3 import S3BlockingStore, S3Store
 from logstore.objects.s3_options import S3Location, S3Options
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from logstore.clock import SystemClock
+from logstore.ports.clock import SystemClock
 from logstore.testing.fault_plan import FaultPlan, Rule
 from logstore.testing.fault_proxy import FaultProxy
 

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from logstore.clock import blocking_sleep_s
+from logstore.ports.clock import blocking_sleep_s
 from logstore.registry.dynamodb_client import DynamoClient
 from logstore.registry.dynamodb_table import ensure_table
 from logstore.registry.dynamodb_url import TableUrl

@@ -3,16 +3,16 @@
 from contextlib import suppress
 from typing import Any
 
-from broker.errors import Refuse
-from broker.log_starts import NewStart, raise_led
-from broker.replica_requests import cancel, reassign
+from broker.answers.errors import Refuse
+from broker.answers.log_starts import NewStart, raise_led
+from broker.answers.replica_requests import cancel, reassign
+from logstore.epoch.log import Log, Topic
 from logstore.errors import LogstoreError, Retryable
-from logstore.log.log import Log, Topic
-from logstore.log.records_deletion import new_log_start
-from logstore.log.replica_changes import Placement, change_placement
-from logstore.log.topics import UnknownTopic
-from logstore.registry.store import Condition
-from logstore.rows import Change, PartitionRow, partition_pk, partition_sk
+from logstore.formats.rows import Change, PartitionRow, partition_pk, partition_sk
+from logstore.ports.registry import Condition
+from logstore.protocol.records_deletion import new_log_start
+from logstore.protocol.replica_changes import Placement, change_placement
+from logstore.protocol.topics import UnknownTopic
 from logstore.testing.history import Partition
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.create_partitions import (

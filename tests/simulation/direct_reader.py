@@ -1,4 +1,4 @@
-"""A consumer without a broker: the steps of `logstore.reader`, on the simulated stores.
+"""A consumer without a broker: the steps of `logstore.reading.reader`, on the simulated stores.
 
 It follows chains for as long as rows name them, as a streaming query does, and reads pieces as an
 executor does. Whatever was acknowledged before it looked, it must see.
@@ -9,13 +9,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from logstore.errors import Corrupt, LogstoreError, NotFound
-from logstore.perform import Performer
-from logstore.pieces import Piece, TopicPartition
-from logstore.reader import LogReader, PartitionView, SegmentGone, read_batches
-from logstore.rows import PartitionRow
+from logstore.formats.pieces import Piece, TopicPartition
+from logstore.formats.rows import PartitionRow
+from logstore.reading.reader import LogReader, PartitionView, SegmentGone, read_batches
+from logstore.runners.perform import Performer
 from logstore.testing.audit import records_of_batches
 from logstore.testing.history import Partition
-from logstore.wiring import ReadableLog
+from logstore.wiring.open import ReadableLog
 from tests.simulation.kafka import Client
 from tests.simulation.world import World
 

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from logstore.log.log import Log
+from logstore.epoch.log import Log
 from logstore.testing.history import Partition
 from logstore.testing.simulated_network import Name, SimulatedTransport
-from logstore.wire.apis import Api, decode_response_header, encode_request_frame
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.apis import Api, decode_response_header, encode_request_frame
 from logstore.wire.messages.metadata import MetadataRequest
 from tools.full_wire import APIS
 

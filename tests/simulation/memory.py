@@ -3,11 +3,11 @@
 Counted: bodies of segments in the cache, what is on its way to the store, answers that wait to be
 written, with all of the buffers that they are views of, and what sockets have not taken. The budget
 is what the settings allow: the cache, the backlog and one segment more, the unsent answers of each
-connection, and two arenas for each connection whose reader is slow (`broker.slow_readers`).
+connection, and two arenas for each connection whose reader is slow (`broker.network.slow_readers`).
 """
 
-from broker.connection import UNSENT_BYTES_MAX
-from logstore.log.log import LogSettings
+from broker.network.connection import UNSENT_BYTES_MAX
+from logstore.epoch.log import LogSettings
 from logstore.testing.simulated_network import SimulatedTransport
 from tests.simulation.served import ServedBroker
 

@@ -4,10 +4,10 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from logstore.chains.flush import FlushSettings
-from logstore.chains.writer import ChainLimits
 from logstore.config.broker import BrokerSettings
-from logstore.log.log import LogSettings
+from logstore.epoch.log import LogSettings
+from logstore.epoch.writer import ChainLimits
+from logstore.protocol.flush import FlushSettings
 from logstore.testing.simulated_network import NetworkFaults
 from logstore.testing.simulated_rows import RowFaults
 from logstore.testing.simulated_store import StoreFaults

@@ -1,4 +1,4 @@
-"""One simulated process of a broker: `broker.life` on simulated stores and a simulated network.
+"""One simulated process of a broker: `broker.process.life` on simulated stores and network.
 
 It restarts by itself after a fence, as `logstore serve` does. A client reaches it at `address`,
 while it serves and, as a zombie, for as long as it does not know better.
@@ -11,22 +11,22 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TypeVar, cast
 
-from broker.life import FAILED, Host, Serving, live_until_stopped
-from broker.listeners import Listener
-from logstore.chains.identity import Identity
+from broker.network.listeners import Listener
+from broker.process.life import FAILED, Host, Serving, live_until_stopped
 from logstore.config.broker import BrokerSettings
+from logstore.epoch.asked_tables import AskedTables, InTables
+from logstore.epoch.log import Log, LogSettings
 from logstore.errors import LogstoreError
 from logstore.history.delta import Tables
 from logstore.history.snapshot import Snapshot
-from logstore.location import DirectoryLocation
-from logstore.log.asked_tables import AskedTables, InTables
-from logstore.log.log import Log, LogSettings
 from logstore.objects.metered import StoreCounts
-from logstore.objects.store import BlockingObjectStore
-from logstore.perform import Performer
+from logstore.ports.objects import BlockingObjectStore
+from logstore.protocol.identity import Identity
+from logstore.runners.perform import Performer
+from logstore.stores.location import DirectoryLocation
 from logstore.testing.process_loop import Process
 from logstore.testing.simulated_network import Name, SimulatedNetwork
-from logstore.wiring import OpenLog
+from logstore.wiring.open import OpenLog
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from typing import Literal
 
 import pytest
 
-from logstore.chains.flush import FlushSettings
-from logstore.chains.writer import ChainLimits
-from logstore.log.log import LogSettings
+from logstore.epoch.log import LogSettings
+from logstore.epoch.writer import ChainLimits
+from logstore.protocol.flush import FlushSettings
 from logstore.testing.process_loop import simulate
 from logstore.testing.simulated_rows import RowFaults
 from logstore.testing.simulated_store import StoreFaults

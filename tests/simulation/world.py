@@ -13,22 +13,30 @@ from functools import partial
 from hashlib import blake2b
 
 from broker.cluster.controller import Controller
-from broker.connection import Connection
-from broker.life import Serving
-from logstore.chains.identity import Identity, ensure_identity
-from logstore.chains.keys import segment_key
-from logstore.clock import Clock
+from broker.network.connection import Connection
+from broker.process.life import Serving
+from logstore.epoch.asked_tables import AskedTables
+from logstore.epoch.log import Log
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
+from logstore.formats.keys import segment_key
+from logstore.formats.rows import (
+    BROKER,
+    CHAIN,
+    BrokerRow,
+    BrokerStatus,
+    ChainRow,
+    ChainStatus,
+    chain_sk,
+)
+from logstore.formats.segment import HEADER_BYTES, SegmentKind, decode_header
 from logstore.history.delta import Tables
-from logstore.log.asked_tables import AskedTables
-from logstore.log.log import Log
 from logstore.objects.memory import MemoryObjects
-from logstore.objects.store import BlockingObjectStore
-from logstore.perform import Performer
+from logstore.ports.clock import Clock
+from logstore.ports.objects import BlockingObjectStore
+from logstore.protocol.identity import Identity, ensure_identity
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.rows import BROKER, CHAIN, BrokerRow, BrokerStatus, ChainRow, ChainStatus, chain_sk
-from logstore.segments.format import HEADER_BYTES, SegmentKind, decode_header
+from logstore.runners.perform import Performer
 from logstore.testing.audit import Audit, audit
 from logstore.testing.cpu import Cpu
 from logstore.testing.history import History, Partition
@@ -125,7 +133,7 @@ class World:
             self.violate(f"{text} {record.exc_info[1]!r}")
             return
         self.trace(f"alarm {text}")
-        if record.name == "broker.alarms" and isinstance(record.args, tuple):
+        if record.name == "broker.answers.alarms" and isinstance(record.args, tuple):
             topic_id, number, offset, *_ = record.args
             partition = Partition(bytes.fromhex(str(topic_id)), int(str(number)))
             is_deleted = self.history.is_deleted(partition.topic_id)

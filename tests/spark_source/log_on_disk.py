@@ -8,16 +8,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from logstore.chains.flush import FlushSettings
-from logstore.chains.writer import ChainLimits
-from logstore.clock import SystemClock
+from logstore.epoch.log import Log, LogSettings
+from logstore.epoch.writer import ChainLimits
 from logstore.errors import LogstoreError
-from logstore.log.log import Log, LogSettings
-from logstore.log.start import Self
-from logstore.metadata import read_partition_row
+from logstore.ports.clock import SystemClock
+from logstore.protocol.flush import FlushSettings
+from logstore.protocol.metadata import read_partition_row
+from logstore.protocol.start import Self
 from logstore.records.arrow import decode_to_arrow
 from logstore.records.batch import check_batch, read_header
-from logstore.wiring import open_log
+from logstore.wiring.open import open_log
 
 T = TypeVar("T")
 

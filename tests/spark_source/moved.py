@@ -11,19 +11,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from logstore.backends import Backends
-from logstore.chains.keys import checkpoint_key, segment_key
-from logstore.history.columns import TABLE_COLUMNS
-from logstore.history.delta import Tables
-from logstore.history.names import table_key
-from logstore.history.read import read_rows
-from logstore.history.snapshot import DataFile, Snapshot, TableCommit
-from logstore.history.write import TableWriter
-from logstore.location import parse_location
-from logstore.reader import LogReader, PartitionView, TopicPartition, read_batches
-from logstore.records.arrow import decode_to_arrow
-from logstore.registry.store import BlockingRowStore
-from logstore.rows import (
+from logstore.formats.keys import checkpoint_key, segment_key
+from logstore.formats.rows import (
     CHAIN,
     NO_SEAL,
     TABLE,
@@ -34,7 +23,18 @@ from logstore.rows import (
     partition_pk,
     partition_sk,
 )
-from logstore.wiring import ReadableLog, identity_in, open_objects, open_readable
+from logstore.history.columns import TABLE_COLUMNS
+from logstore.history.delta import Tables
+from logstore.history.names import table_key
+from logstore.history.read import read_rows
+from logstore.history.snapshot import DataFile, Snapshot, TableCommit
+from logstore.history.write import TableWriter
+from logstore.ports.registry import BlockingRowStore
+from logstore.reading.reader import LogReader, PartitionView, TopicPartition, read_batches
+from logstore.records.arrow import decode_to_arrow
+from logstore.stores.backends import Backends
+from logstore.stores.location import parse_location
+from logstore.wiring.open import ReadableLog, identity_in, open_objects, open_readable
 
 FILE_BYTES_MAX = 16 * 1024
 ROW_GROUP_BYTES = 4 * 1024

@@ -20,12 +20,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stub do
     NewTopic,
 )
 
-from logstore.backends import Backends
-from logstore.clock import SystemClock
-from logstore.location import parse_location
+from logstore.formats.rows import partition_pk, partition_sk
+from logstore.ports.clock import SystemClock
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
-from logstore.rows import partition_pk, partition_sk
+from logstore.stores.backends import Backends
+from logstore.stores.location import parse_location
 from tests.logstore.raised import raised_to
 from tests.spark_source.log_on_disk import LogOnDisk
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 from logstore.errors import LogstoreError
-from logstore.perform import RegistryReads
+from logstore.ports.registry import Row
 from logstore.reading.survey import Survey
 from logstore.reading.task_rows import read_rows
 from logstore.records.encode import encode_batch, records_of
 from logstore.records.record import Record
-from logstore.registry.store import Row
-from logstore.wiring import ReadableLog, open_objects, open_readable
-from spark_source.offsets import Json
+from logstore.runners.perform import RegistryReads
+from logstore.wiring.open import ReadableLog, open_objects, open_readable
 from spark_source.options import Mode, parse_options
+from spark_source.planning.offsets import Json
 from spark_source.progress import Progress
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.stepped_time import SteppedTime

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from logstore.wire.apis import APIS, decode_request_header, encode_frame
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.apis import APIS, decode_request_header, encode_frame
 from logstore.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from logstore.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from logstore.wire.messages.offset_commit import (

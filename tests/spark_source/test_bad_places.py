@@ -3,11 +3,11 @@
 import pytest
 
 from logstore.errors import Denied
-from logstore.pieces import Piece
+from logstore.formats.pieces import Piece
 from logstore.reading.survey import Survey
 from logstore.reading.task_rows import read_rows
 from logstore.reading.tasks import ReadTask, Run
-from logstore.wiring import open_objects
+from logstore.wiring.open import open_objects
 from spark_source.options import Mode, parse_options
 from spark_source.progress import Progress
 from tests.servers.locked_moto import aws_environment

@@ -8,7 +8,7 @@ import pytest
 from logstore.errors import Invalid, Retryable
 from logstore.wire.errors import ErrorCode
 from spark_source.group_commit import PAUSE_S, Address, GroupCommits, addresses_of
-from spark_source.offsets import Position, TopicPosition
+from spark_source.planning.offsets import Position, TopicPosition
 from tests.broker.group_calls import coordinating_broker, fetch_offsets
 from tests.servers.child import free_port
 from tests.spark_source.scripted_broker import ScriptedBroker, scripted_broker

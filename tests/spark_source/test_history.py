@@ -16,8 +16,8 @@ from logstore.reading.table_ranges import (
     table_bytes,
     table_range,
 )
+from logstore.reading.task_plan import TASK_BYTES, plan_tasks
 from logstore.reading.tasks import Places
-from spark_source.planning import TASK_BYTES, plan_tasks
 
 TOPIC = bytes(16)
 MiB = 1 << 20

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from logstore.errors import Corrupt, Refused
-from logstore.reader import SegmentGone
 from logstore.reading.missing import Resolver
+from logstore.reading.reader import SegmentGone
 from logstore.reading.survey import Survey
 from logstore.reading.task_rows import read_rows
 from logstore.reading.tasks import ReadTask
 from logstore.records.encode import encode_batch, records_of
-from logstore.wiring import open_objects
+from logstore.wiring.open import open_objects
 from spark_source.options import Mode, parse_options
 from spark_source.progress import Progress
 from tests.spark_source.log_on_disk import LogOnDisk

@@ -19,7 +19,7 @@ from logstore.reading.missing import Resolver
 from logstore.reading.survey import Survey
 from logstore.reading.task_rows import read_rows
 from logstore.records.encode import encode_batch, records_of
-from logstore.wiring import open_objects
+from logstore.wiring.open import open_objects
 from spark_source.options import Mode, parse_options
 from spark_source.progress import Plan, Progress
 from tests.spark_source.log_on_disk import LogOnDisk

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import Invalid
-from spark_source.choices import EARLIEST, LATEST, OffsetChoice, TimeChoice, TopicChoice
 from spark_source.options import (
     KNOWN,
     Mode,
@@ -15,6 +14,7 @@ from spark_source.options import (
     includes_headers,
     parse_options,
 )
+from spark_source.planning.choices import EARLIEST, LATEST, OffsetChoice, TimeChoice, TopicChoice
 
 HERE = {"path": "/data/log", "subscribe": "orders"}
 

@@ -9,8 +9,8 @@ import pytest
 from logstore.errors import Invalid, LogstoreError, OutcomeUnknown, Refused, Throttled
 from logstore.reading.survey import PATIENCE_S, REGISTRY_INTERVAL_S, Survey
 from logstore.records.encode import encode_batch, records_of
-from spark_source.offsets import Json
 from spark_source.options import Mode, parse_options
+from spark_source.planning.offsets import Json
 from spark_source.progress import Progress
 from tests.logstore.cli.test_fsck import add_row, drop_row, row_of, rows_of
 from tests.spark_source.log_on_disk import LogOnDisk

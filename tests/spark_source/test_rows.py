@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from logstore.chains.keys import segment_key
 from logstore.errors import Corrupt, Refused
+from logstore.formats.keys import segment_key
 from logstore.reading.survey import Survey
 from logstore.reading.task_rows import BYTES_MAX, ROWS_MAX, read_rows
 from logstore.reading.tasks import ReadTask
@@ -19,10 +19,10 @@ from logstore.records.compression import compress
 from logstore.records.crc32c import crc32c
 from logstore.records.encode import encode_batch, records_of
 from logstore.records.record import Record
-from logstore.wiring import open_objects
+from logstore.wiring.open import open_objects
 from spark_source.options import Mode, parse_options
+from spark_source.planning.schema import KAFKA_COLUMNS
 from spark_source.progress import Progress
-from spark_source.schema import KAFKA_COLUMNS
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.transaction_markers import encode_marker
 

@@ -19,7 +19,7 @@ from pyspark.sql.types import BinaryType, LongType, StructType
 import pyspark_logstore
 from logstore.errors import Invalid
 from logstore.records.encode import encode_batch, records_of
-from spark_source.offsets import position_of_json
+from spark_source.planning.offsets import position_of_json
 from spark_source.source import BatchReader, LogstoreDataSource, StreamReader
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.scripted_broker import scripted_broker
@@ -51,7 +51,7 @@ def test_looking_for_sources_loads_no_store_and_no_arrow() -> None:
         "import pyspark_logstore\n"
         "loaded = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
         "heavy = {'pyarrow', 'sqlite3', 'asyncio', 'obstore', 'boto3', 'deltalake'}\n"
-        "print(sorted(loaded & heavy), 'logstore.reader' in sys.modules)"
+        "print(sorted(loaded & heavy), 'logstore.reading.reader' in sys.modules)"
     )
     answer = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -19,12 +19,12 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from logstore.clock import SystemClock, blocking_sleep_s
 from logstore.errors import Invalid
-from logstore.initialise import Surroundings, initialise
+from logstore.ports.clock import SystemClock, blocking_sleep_s
 from logstore.records.batch import CODECS
 from logstore.records.encode import encode_batch, records_of
 from logstore.records.record import Record
+from logstore.wiring.initialise import Surroundings, initialise
 from spark_source import read_topic, table
 from tests.servers.buckets import new_location
 from tests.servers.locked_moto import aws_environment, locked_moto

@@ -18,10 +18,10 @@ from logstore.reading.tasks import ReadTask
 from logstore.records.crc32c import crc32c
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
-from logstore.wiring import open_objects
+from logstore.wiring.open import open_objects
 from spark_source.options import Mode, parse_options
+from spark_source.planning.schema import TYPES
 from spark_source.progress import Plan, Progress
-from spark_source.schema import TYPES
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.moved import Mover
 from tests.spark_source.places import raise_log_start

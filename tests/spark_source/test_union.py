@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from logstore.errors import Invalid
 from spark_source import create_view, read_topic, table
-from spark_source.schema import TABLE_COLUMNS
+from spark_source.planning.schema import TABLE_COLUMNS
 from tests.spark_source.delta_jars import delta_jars
 from tests.spark_source.growing import GrowingTopic, digest_of, new_log
 

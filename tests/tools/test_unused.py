@@ -7,7 +7,8 @@ from tools.unused import ROOT, unused
 USED_ELSEWHERE = {
     "broker.http.catalogue.PROCESS": "the process metrics that prometheus_client adds: a test "
     "compares the list with what a broker answers",
-    "logstore.chains.state.pack_producer": "the encoder beside its decoder: tests make any state",
+    "logstore.formats.partition_state.pack_producer": "the encoder beside its decoder: tests "
+    "make any state",
     "logstore.objects.faulty.FaultyBlockingStore": "part of the test kit that we ship",
     "logstore.objects.faulty.FaultyStore": "part of the test kit that we ship",
     "logstore.objects.prices.cost_of_rows": "benchmarks print costs",

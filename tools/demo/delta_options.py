@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from logstore.errors import Refused
-from logstore.location import DirectoryLocation
 from logstore.objects.credentials import AwsCredentials, configured_region
 from logstore.objects.s3_options import S3Location, S3Options
+from logstore.stores.location import DirectoryLocation
 
 _DEFAULT_REGION = "us-east-1"
 

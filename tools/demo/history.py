@@ -16,9 +16,9 @@ from deltalake import DeltaTable
 
 from logstore.cli.main import main as logstore
 from logstore.history.names import table_key
-from logstore.location import ForeignLocation, parse_location
-from logstore.reader import LogReader
-from logstore.wiring import open_readable
+from logstore.reading.reader import LogReader
+from logstore.stores.location import ForeignLocation, parse_location
+from logstore.wiring.open import open_readable
 from tools.demo.check import Row
 from tools.demo.delta_options import delta_options
 from tools.demo.demo_log import DemoLog

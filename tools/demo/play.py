@@ -20,7 +20,7 @@ from rich.console import Console
 from logstore.cli.command import setting
 from logstore.cli.storage_arguments import storage_of
 from logstore.errors import Invalid
-from logstore.initialise import check_arguments
+from logstore.wiring.initialise import check_arguments
 from tools.demo.demo_log import DemoLog
 from tools.demo.flights import TOTAL
 from tools.demo.phases import Phases

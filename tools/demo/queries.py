@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
-from logstore.reader import LogReader
-from logstore.wiring import open_readable
+from logstore.reading.reader import LogReader
+from logstore.wiring.open import open_readable
 from tools.demo.demo_log import DemoLog
 from tools.demo.flights import SCHEMA
 from tools.demo.produce import SEQ_HEADER, TOPIC

@@ -7,7 +7,7 @@ from itertools import islice
 from pyspark.sql import SparkSession
 
 from logstore.cli.probing import surroundings
-from logstore.initialise import initialise
+from logstore.wiring.initialise import initialise
 from tools.demo.broker_process import running_broker
 from tools.demo.check import faults, rows_of
 from tools.demo.demo_log import DemoLog

@@ -9,7 +9,7 @@ from rich.console import Console
 from logstore.cli.log_survey import LogSurvey, survey_log
 from logstore.cli.output import dollars_text, size_text
 from logstore.objects.prices import Requests, cost_of
-from logstore.wiring import open_readable
+from logstore.wiring.open import open_readable
 from tools.demo.demo_log import DemoLog
 from tools.demo.history import History
 from tools.demo.places import Places

@@ -4,13 +4,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from broker.cluster.balance import BalanceRules
-from broker.cluster.decide import Rules, decide
-from broker.cluster.fencing import FencingRules
-from broker.cluster.memory import Memory, Turn
-from broker.cluster.placement import Heirs
-from broker.cluster.view import Action, Place, Places, Reassign, TakeOver, View
-from logstore.rows import NOBODY, BrokerRow, BrokerStatus, ChainRow, ChainStatus, PartitionRow
+from broker.cluster.decisions.balance import BalanceRules
+from broker.cluster.decisions.decide import Rules, decide
+from broker.cluster.decisions.fencing import FencingRules
+from broker.cluster.decisions.memory import Memory, Turn
+from broker.cluster.decisions.placement import Heirs
+from broker.cluster.decisions.view import Action, Place, Places, Reassign, TakeOver, View
+from logstore.formats.rows import (
+    NOBODY,
+    BrokerRow,
+    BrokerStatus,
+    ChainRow,
+    ChainStatus,
+    PartitionRow,
+)
 
 RULES = Rules(FencingRules(10_000), BalanceRules(True, 10), 600.0)
 TOPIC_ID = b"t" * 16

@@ -10,20 +10,20 @@ from typing import Any
 from broker.cluster.controller import Controller
 from broker.cluster.peers import OnGone, Peer, Peers
 from broker.cluster.settings import ControllerSettings
-from logstore.chains.flush import FlushSettings
-from logstore.chains.identity import Identity, ensure_identity
 from logstore.config.broker import BrokerSettings
-from logstore.log.log import Log, LogSettings, Topic
+from logstore.epoch.log import Log, LogSettings, Topic
+from logstore.formats.rows import LEASE, LeaseRow
 from logstore.objects.memory import MemoryObjects, MemoryStore
-from logstore.objects.store import Buffer
-from logstore.perform import Performer
+from logstore.ports.objects import Buffer
+from logstore.ports.registry import Row, RowStore, Term
+from logstore.protocol.flush import FlushSettings
+from logstore.protocol.identity import Identity, ensure_identity
 from logstore.records.batch import check_batch
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.registry.store import Row, RowStore, Term
-from logstore.rows import LEASE, LeaseRow
+from logstore.runners.perform import Performer
 from logstore.testing.process_loop import simulate
 from logstore.testing.simulated_broker import SimulatedBroker
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock

@@ -4,8 +4,7 @@ from collections import Counter
 
 import pytest
 
-from logstore.registry.store import Condition
-from logstore.rows import (
+from logstore.formats.rows import (
     CHAIN,
     TOPIC,
     BrokerStatus,
@@ -18,6 +17,7 @@ from logstore.rows import (
     partition_pk,
     partition_sk,
 )
+from logstore.ports.registry import Condition
 from logstore.testing.virtual_loop import VirtualClock
 from tests.broker.cluster.running_cluster import Cluster, ScriptedPeers, play
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.cluster.peers import Peer, TcpPeers
-from logstore.clock import SystemClock
+from logstore.ports.clock import SystemClock
 
 DEADLINE_S = 20.0
 EPOCH = 7

@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from broker.groups.batches import decode_changes, encode_changes
-from broker.groups.expiry import expire
-from broker.groups.group import Group, Moment
-from broker.groups.heartbeat import heartbeat
-from broker.groups.join import JoinAsk, join
-from broker.groups.leave import Who, leave
-from broker.groups.limits import GroupLimits
-from broker.groups.newer import NewerRecord
-from broker.groups.outcome import Answer, Change, Joined, Outcome, Synced
-from broker.groups.state import GroupStates
-from broker.groups.sync import SyncAsk, sync
+from broker.groups.decisions.batches import decode_changes, encode_changes
+from broker.groups.decisions.expiry import expire
+from broker.groups.decisions.group import Group, Moment
+from broker.groups.decisions.heartbeat import heartbeat
+from broker.groups.decisions.join import JoinAsk, join
+from broker.groups.decisions.leave import Who, leave
+from broker.groups.decisions.limits import GroupLimits
+from broker.groups.decisions.newer import NewerRecord
+from broker.groups.decisions.outcome import Answer, Change, Joined, Outcome, Synced
+from broker.groups.decisions.state import GroupStates
+from broker.groups.decisions.sync import SyncAsk, sync
 from logstore.wire.errors import ErrorCode
 
 GROUP = "g"

@@ -5,10 +5,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from broker.groups.coordinator import Coordinator
-from broker.groups.limits import GroupLimits
+from broker.groups.decisions.limits import GroupLimits
+from broker.groups.decisions.outcome import Answer
 from broker.groups.log_port import Batches, Waiter
-from broker.groups.outcome import Answer
-from broker.timers import Timers
+from broker.network.timers import Timers
 from logstore.errors import Fenced, Retryable
 from logstore.records.batch import read_header
 from logstore.testing.virtual_loop import VirtualClock

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping
 import pytest
 
 from broker.groups.coordinator import LOAD_AGAIN_S, Coordinator
-from broker.groups.join import JoinAsk
-from broker.groups.key_compaction import RECORDS_FLOOR, SEGMENTS_FLOOR, LogShape, is_due
-from broker.groups.limits import GroupLimits
+from broker.groups.decisions.join import JoinAsk
+from broker.groups.decisions.key_compaction import RECORDS_FLOOR, SEGMENTS_FLOOR, LogShape, is_due
+from broker.groups.decisions.limits import GroupLimits
+from broker.groups.decisions.offsets import Wanted
+from broker.groups.decisions.outcome import Joined, Synced
+from broker.groups.decisions.sync import SyncAsk
 from broker.groups.loading import READ_TIMEOUT_S
 from broker.groups.log_port import Batches
-from broker.groups.offsets import Wanted
-from broker.groups.outcome import Joined, Synced
-from broker.groups.sync import SyncAsk
 from logstore.testing.virtual_loop import VirtualClock, run
 from logstore.wire.errors import ErrorCode
 from tests.broker.groups.running_coordinator import (

@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from broker.groups.group import NO_DEADLINE, Phase
-from broker.groups.limits import GroupLimits
-from broker.groups.outcome import Joined, Synced
+from broker.groups.decisions.group import NO_DEADLINE, Phase
+from broker.groups.decisions.limits import GroupLimits
+from broker.groups.decisions.outcome import Joined, Synced
 from logstore.wire.errors import ErrorCode
 from tests.broker.groups.played import REBALANCE_MS, SESSION_MS, Play, Token
 

@@ -7,14 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.groups.coordinator import Coordinator
-from broker.groups.formats import CommittedOffset, GroupKey, GroupValue, MemberValue, OffsetKey
-from broker.groups.group import offset_bytes
-from broker.groups.join import JoinAsk
-from broker.groups.limits import GroupLimits
-from broker.groups.offsets import Wanted
-from broker.groups.outcome import Change, Joined
-from broker.groups.state import GroupStates
-from broker.groups.sync import SyncAsk
+from broker.groups.decisions.formats import (
+    CommittedOffset,
+    GroupKey,
+    GroupValue,
+    MemberValue,
+    OffsetKey,
+)
+from broker.groups.decisions.group import offset_bytes
+from broker.groups.decisions.join import JoinAsk
+from broker.groups.decisions.limits import GroupLimits
+from broker.groups.decisions.offsets import Wanted
+from broker.groups.decisions.outcome import Change, Joined
+from broker.groups.decisions.state import GroupStates
+from broker.groups.decisions.sync import SyncAsk
 from logstore.testing.virtual_loop import run
 from logstore.wire.errors import ErrorCode
 from tests.broker.groups.running_coordinator import Bench, Box, MemoryPartition

@@ -1,6 +1,6 @@
 """Static members (KIP-345): known by their instance id, whatever member id they have."""
 
-from broker.groups.group import Phase
+from broker.groups.decisions.group import Phase
 from logstore.wire.errors import ErrorCode
 from tests.broker.groups.played import SESSION_MS, Play
 

@@ -12,8 +12,8 @@ from broker.cluster.controller import Controller
 from broker.cluster.peers import NoPeers, TcpPeers
 from broker.cluster.settings import ControllerSettings
 from broker.http.door import Door
-from broker.listeners import Listener, bind, parse_address
-from broker.trimming import Trimming
+from broker.network.listeners import Listener, bind, parse_address
+from broker.upkeep.trimming import Trimming
 from logstore.config.broker import BrokerSettings
 from logstore.objects.metered import StoreCounts
 from tests.broker.running import DEADLINE_S, Running

@@ -9,7 +9,7 @@ import pytest
 
 from broker.http.catalogue import METRICS, PROCESS, Kind
 from broker.http.names import LABEL_CHARACTERS_MAX, OTHER
-from logstore.wire.client import Connection
+from logstore.wire.framing.client import Connection
 from tests.broker.group_calls import SETTINGS, commit, join, prepare
 from tests.broker.http.pages import Pages, ask, pages_of, scrape
 from tests.broker.running import Running, batch_of, fetch, produce, running_broker

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from logstore.clock import SystemClock
-from logstore.registry.store import RowExists
-from logstore.rows import BROKER, BrokerStatus
-from logstore.wiring import open_log
+from logstore.formats.rows import BROKER, BrokerStatus
+from logstore.ports.clock import SystemClock
+from logstore.ports.registry import RowExists
+from logstore.wiring.open import open_log
 from tests.broker.http.pages import ask, scrape
 from tests.scenarios.harness.process import Process
 

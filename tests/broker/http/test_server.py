@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from broker.http.server import CONNECTIONS_MAX, Answer, HttpServer, Page
-from broker.listeners import Listener, bind, parse_address
+from broker.network.listeners import Listener, bind, parse_address
 from tests.broker.http.pages import ask
 from tests.broker.running import DEADLINE_S, Running
 

@@ -12,24 +12,24 @@ from typing import Any
 
 import pytest
 
-from logstore.backends import EMBEDDED_REGISTRY
-from logstore.chains.identity import ensure_identity
 from logstore.cli.main import main
-from logstore.location import DirectoryLocation
-from logstore.log.log import Log, LogSettings, Topic
-from logstore.log.start import Self
+from logstore.epoch.log import Log, LogSettings, Topic
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.metered import StoreCounts
-from logstore.objects.store import Buffer, ObjectInfo
-from logstore.perform import Performer
+from logstore.ports.objects import Buffer, ObjectInfo
+from logstore.ports.registry import Row, Term
+from logstore.protocol.identity import ensure_identity
+from logstore.protocol.start import Self
 from logstore.records.batch import Codec, read_header
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.sqlite import SqliteRows
-from logstore.registry.store import Row, Term
+from logstore.runners.perform import Performer
+from logstore.stores.backends import EMBEDDED_REGISTRY
+from logstore.stores.location import DirectoryLocation
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
-from logstore.wiring import OpenLog
+from logstore.wiring.open import OpenLog
 
 
 class InlineStore:

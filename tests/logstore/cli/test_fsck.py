@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from logstore.chains.checks import CURES, What
-from logstore.chains.keys import checkpoint_key, segment_key
 from logstore.cli.command import FAILED, OK
-from logstore.log.topic_record import record_key
-from logstore.rows import PartitionRow
+from logstore.formats.keys import checkpoint_key, segment_key
+from logstore.formats.rows import PartitionRow
+from logstore.formats.topic_record import record_key
+from logstore.protocol.checks import CURES, What
 from tests.logstore.cli.conftest import Answer, Command
 
 Harm = Callable[[Path], None]

@@ -4,16 +4,16 @@ from collections import Counter
 
 import pytest
 
-from logstore.chains.checkpoint import encode_checkpoint
-from logstore.chains.keys import chain_prefix, checkpoint_key, seq_of
 from logstore.cli.fsck_chain import Counts, look_at_chain
-from logstore.clock import SystemClock
 from logstore.errors import Throttled
+from logstore.formats.checkpoint import encode_checkpoint
+from logstore.formats.keys import chain_prefix, checkpoint_key, seq_of
+from logstore.formats.rows import ChainRow, ChainStatus
 from logstore.objects.memory import MemoryObjects
-from logstore.perform import BlockingPerformer
-from logstore.rows import ChainRow, ChainStatus
+from logstore.ports.clock import SystemClock
+from logstore.runners.perform import BlockingPerformer
 from tests.golden.samples import BROKER, CLUSTER_ID, EPOCH
-from tests.logstore.chains.built import BuiltChain
+from tests.logstore.protocol.built import BuiltChain
 
 
 class Throttling(MemoryObjects):

@@ -1,8 +1,8 @@
 """`logstore fsck` where a checkpoint at a trim point names a topic that its chain forgot."""
 
-from logstore.rows import CHAIN, ChainRow, chain_sk
+from logstore.formats.rows import CHAIN, ChainRow, chain_sk
+from logstore.protocol.trimming import Trimmer
 from logstore.testing.virtual_loop import EPOCH_MS, run
-from logstore.trimming import Trimmer
 from tests.logstore.written import WrittenLog
 from tests.simulation.tiers.fsck import check_stored, shown
 

@@ -8,16 +8,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from logstore.chains.checks import What
-from logstore.chains.keys import segment_key
 from logstore.cli.command import FAILED, OK
 from logstore.cli.fsck_tables import file_problems
+from logstore.formats.keys import segment_key
+from logstore.formats.rows import TABLE, TableRow
 from logstore.history.delta import Tables
 from logstore.history.entries import CHECKPOINT_INTERVAL, encode_commit
 from logstore.history.names import data_path, entry_key, table_key
 from logstore.history.snapshot import DataFile, Snapshot, TableCommit
+from logstore.protocol.checks import What
 from logstore.registry.sqlite import SqliteRows
-from logstore.rows import TABLE, TableRow
 from tests.logstore.cli.conftest import Command
 from tests.logstore.cli.test_fsck import (
     add_row,

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from logstore.chains.identity import Identity, encode_identity
-from logstore.chains.keys import CLUSTER_KEY, segment_key
 from logstore.cli.command import FAILED, OK, USAGE
-from logstore.clock import SystemClock
-from logstore.initialise import PROBE_ROW, Initialised, Surroundings, initialise
+from logstore.formats.keys import CLUSTER_KEY, segment_key
+from logstore.formats.rows import CLUSTER, ClusterRow
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.s3_options import S3Location
-from logstore.objects.store import BlockingObjectStore
+from logstore.ports.clock import SystemClock
+from logstore.ports.objects import BlockingObjectStore
 from logstore.probe import objects as objects_probe
+from logstore.protocol.identity import Identity, encode_identity
 from logstore.registry.dynamodb import BlockingDynamoRows
 from logstore.registry.dynamodb_client import DynamoClient
 from logstore.registry.dynamodb_table import ensure_table
 from logstore.registry.dynamodb_url import TableUrl
-from logstore.rows import CLUSTER, ClusterRow
-from logstore.wiring import open_objects, open_readable
+from logstore.wiring.initialise import PROBE_ROW, Initialised, Surroundings, initialise
+from logstore.wiring.open import open_objects, open_readable
 from tests.logstore.cli.conftest import Command
 from tests.servers.buckets import new_bucket, new_location, s3_client
 from tests.servers.locked_moto import REGION, aws_environment, locked_moto
@@ -264,7 +264,7 @@ class LetsAllWin:
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Directories overwrite."""
-    monkeypatch.setattr("logstore.backends.DirectoryStore", lambda root: _broken(root))
+    monkeypatch.setattr("logstore.stores.backends.DirectoryStore", lambda root: _broken(root))
 
 
 def _broken(root: Path) -> object:

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from logstore.chains.keys import CLUSTER_KEY, checkpoint_key, segment_key
 from logstore.cli.command import FAILED, OK
-from logstore.records.crc32c import crc32c
-from logstore.segments.format import (
+from logstore.formats.keys import CLUSTER_KEY, checkpoint_key, segment_key
+from logstore.formats.segment import (
     HEADER_BYTES,
     EntryKind,
     Index,
     decode_front,
     decode_header,
 )
+from logstore.records.crc32c import crc32c
 from tests.logstore.cli.conftest import Answer, Command
 
 Change = Callable[[bytearray], object]

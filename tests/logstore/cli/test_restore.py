@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from logstore.chains.keys import segment_key
 from logstore.cli.command import FAILED, OK
+from logstore.formats.keys import segment_key
 from logstore.objects.directory import DirectoryStore
 from tests.logstore.cli.conftest import Command
 

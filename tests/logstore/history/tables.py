@@ -11,7 +11,7 @@ from logstore.history.delta import Tables
 from logstore.history.snapshot import DataFile, Snapshot, TableCommit
 from logstore.history.write import TableWriter
 from logstore.objects.directory import DirectoryStore
-from logstore.objects.store import BlockingObjectStore
+from logstore.ports.objects import BlockingObjectStore
 
 TOPIC_ID = bytes(range(16))
 OTHER_ID = bytes(range(1, 17))

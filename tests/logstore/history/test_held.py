@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from logstore.formats.pieces import TopicPartition
 from logstore.history import names
 from logstore.history.delta import Tables
 from logstore.history.held import held_ends
 from logstore.history.snapshot import Snapshot, TableCommit
-from logstore.pieces import TopicPartition
 from tests.logstore.history.tables import (
     NOW_MS,
     OTHER_ID,

@@ -17,7 +17,7 @@ from logstore.history.delta import Tables
 from logstore.history.durations import DELETED_FILES, LOG_ENTRIES, parse_interval
 from logstore.history.snapshot import Snapshot, TableCommit
 from logstore.objects.directory import DirectoryStore
-from logstore.objects.store import Buffer
+from logstore.ports.objects import Buffer
 from tests.logstore.history.tables import (
     NOW_MS,
     TOPIC_ID,

@@ -9,11 +9,11 @@ from logstore.errors import OutcomeUnknown, Retryable
 from logstore.history import names
 from logstore.history.delta import Tables
 from logstore.history.held import held_ends
-from logstore.history.patient import PatientStore
 from logstore.history.snapshot import TableConflict
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.fault_draws import Faults, StoreFaults
 from logstore.objects.faulty import FaultyBlockingStore
+from logstore.runners.patient import PatientStore
 from tests.logstore.history.tables import (
     TOPIC_ID,
     SetTime,

@@ -10,9 +10,9 @@ from logstore.history import names
 from logstore.history.delta import Tables
 from logstore.history.read import read_rows
 from logstore.history.snapshot import TableCommit, TableConflict
-from logstore.location import parse_location
 from logstore.objects.s3_options import S3Location
-from logstore.wiring import open_objects
+from logstore.stores.location import parse_location
+from logstore.wiring.open import open_objects
 from tests.logstore.history.tables import TOPIC_ID, moved, some_rows, written
 from tests.servers.buckets import new_location
 from tests.servers.locked_moto import aws_environment, locked_moto

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from logstore.clock import SystemClock
 from logstore.errors import Denied, Refused
 from logstore.objects.credentials import AwsCredentials, configured_region
 from logstore.objects.s3 import S3BlockingStore
 from logstore.objects.s3_options import S3Location, S3Options
+from logstore.ports.clock import SystemClock
 from tests.servers.locked_moto import aws_environment
 from tests.servers.saying import saying_server
 

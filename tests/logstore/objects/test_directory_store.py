@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from logstore.errors import AlreadyExists, Invalid, NotFound, OutcomeUnknown, Retryable
 from logstore.objects import files
 from logstore.objects.directory import DirectoryStore
-from logstore.objects.store import Buffer
+from logstore.ports.objects import Buffer
 
 linux_only = pytest.mark.skipif(not files.CAN_LINK_UNNAMED, reason="no unnamed files here")
 

@@ -6,10 +6,10 @@ from typing import TypeVar
 
 import pytest
 
-from logstore.clock import SystemClock
 from logstore.errors import Invalid, NotFound, OutcomeUnknown
 from logstore.objects.from_threads import FromThreads
 from logstore.objects.memory import MemoryObjects, MemoryStore
+from logstore.ports.clock import SystemClock
 
 T = TypeVar("T")
 

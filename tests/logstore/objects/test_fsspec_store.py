@@ -10,7 +10,7 @@ from logstore.objects.directory import DirectoryStore
 from logstore.objects.fsspec_store import FsspecStore
 from logstore.objects.s3 import S3BlockingStore
 from logstore.objects.s3_options import S3Options
-from logstore.objects.store import BlockingObjectStore
+from logstore.ports.objects import BlockingObjectStore
 from tests.servers.buckets import new_location
 from tests.servers.locked_moto import aws_environment, locked_moto
 

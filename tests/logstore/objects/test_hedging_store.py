@@ -7,8 +7,6 @@ from random import Random
 
 import pytest
 
-from logstore.chains.keys import CLUSTER_KEY
-from logstore.chains.put import Stored, create_settled, put_once
 from logstore.errors import (
     AlreadyExists,
     LogstoreError,
@@ -18,13 +16,15 @@ from logstore.errors import (
     Retryable,
     Throttled,
 )
+from logstore.formats.keys import CLUSTER_KEY
 from logstore.objects.hedge_policy import HedgePolicy, HedgeSettings
 from logstore.objects.hedging import HedgingStore
 from logstore.objects.memory import MemoryObjects, MemoryStore
-from logstore.objects.store import Buffer
-from logstore.perform import Performer
+from logstore.ports.objects import Buffer
+from logstore.protocol.put import Stored, create_settled, put_once
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
+from logstore.runners.perform import Performer
 from logstore.testing.virtual_loop import VirtualClock, run
 from tests.golden.samples import EPOCH, data
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from logstore.clock import SystemClock
 from logstore.errors import AlreadyExists, Invalid
 from logstore.objects.memory import MemoryObjects, MemoryStore
+from logstore.ports.clock import SystemClock
 
 
 def test_views_of_the_same_objects_see_the_same() -> None:

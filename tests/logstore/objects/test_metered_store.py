@@ -5,7 +5,6 @@ from threading import Thread
 
 import pytest
 
-from logstore.clock import SystemClock
 from logstore.errors import AlreadyExists, NotFound
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import KindCounts, MeteredBlockingStore, MeteredStore, StoreCounts
@@ -19,6 +18,7 @@ from logstore.objects.prices import (
     read_units,
     write_units,
 )
+from logstore.ports.clock import SystemClock
 
 EXPECTED = {
     "create": KindCounts(calls=3, bytes=5 + 0 + 1, errors=1),

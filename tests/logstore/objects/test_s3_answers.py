@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from logstore.clock import SystemClock
 from logstore.errors import (
     AlreadyExists,
     Denied,
@@ -20,6 +19,7 @@ from logstore.errors import (
 )
 from logstore.objects.s3 import S3BlockingStore, S3Store
 from logstore.objects.s3_options import S3Location, S3Options
+from logstore.ports.clock import SystemClock
 from tests.servers.locked_moto import aws_environment
 from tests.servers.saying import Saying, saying_server
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from logstore.clock import SystemClock
 from logstore.errors import Invalid, NotFound, Throttled
 from logstore.objects.memory import MemoryObjects
-from logstore.objects.store import Buffer, ObjectInfo
 from logstore.objects.threaded import ThreadedStore
+from logstore.ports.clock import SystemClock
+from logstore.ports.objects import Buffer, ObjectInfo
 
 DEADLINE_S = 30
 

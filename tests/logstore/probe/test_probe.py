@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import pytest
 
-from logstore.clock import SystemClock
 from logstore.errors import (
     AlreadyExists,
     ConditionFailed,
@@ -23,12 +22,13 @@ from logstore.objects.directory import DirectoryStore
 from logstore.objects.memory import MemoryObjects
 from logstore.objects.s3 import S3BlockingStore
 from logstore.objects.s3_options import S3Options
-from logstore.objects.store import BlockingObjectStore, Buffer, ObjectInfo
+from logstore.ports.clock import SystemClock
+from logstore.ports.objects import BlockingObjectStore, Buffer, ObjectInfo
+from logstore.ports.registry import BlockingRowStore, Row, Term
 from logstore.probe import Report, probe
 from logstore.probe.track import RACERS
 from logstore.registry.dynamodb import BlockingDynamoRows
 from logstore.registry.sqlite import SqliteRows
-from logstore.registry.store import BlockingRowStore, Row, Term
 from tests.servers.buckets import new_location
 from tests.servers.locked_moto import aws_environment, locked_moto
 from tests.servers.tables import dynamo_client

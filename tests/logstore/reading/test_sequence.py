@@ -6,7 +6,7 @@ from itertools import groupby, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.pieces import Piece
+from logstore.formats.pieces import Piece
 from logstore.reading.sequence import in_order
 
 TOPIC = b"t" * 16

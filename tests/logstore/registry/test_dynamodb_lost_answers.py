@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from logstore.clock import SystemClock
 from logstore.errors import ConditionFailed, OutcomeUnknown
+from logstore.ports.clock import SystemClock
+from logstore.ports.registry import Condition, Registry, RowAbsent
 from logstore.registry.dynamodb import BlockingDynamoRows, DynamoRows
 from logstore.registry.dynamodb_client import DynamoClient
 from logstore.registry.dynamodb_url import TableUrl
 from logstore.registry.retrying import Backoff, RetryingRegistry
-from logstore.registry.store import Condition, Registry, RowAbsent
 from logstore.testing.fault_plan import Fault, FaultPlan, Rule
 from logstore.testing.fault_proxy import FaultProxy
 from tests.servers.locked_moto import locked_moto

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import ConditionFailed, Corrupt
+from logstore.ports.registry import Condition
 from logstore.registry.dynamodb_requests import (
     Next,
     after_cancellation,
@@ -17,7 +18,6 @@ from logstore.registry.dynamodb_requests import (
     transaction,
     update,
 )
-from logstore.registry.store import Condition
 
 FAILED: Mapping[str, Any] = {
     "Code": "ConditionalCheckFailed",

@@ -21,12 +21,12 @@ from logstore.errors import (
     Refused,
     Retryable,
 )
+from logstore.ports.registry import Condition, RowAbsent
 from logstore.registry.dynamodb import BlockingDynamoRows, DynamoRows
 from logstore.registry.dynamodb_client import DynamoClient
 from logstore.registry.dynamodb_table import ensure_table
 from logstore.registry.dynamodb_url import TableUrl
 from logstore.registry.key_spec import key_spec
-from logstore.registry.store import Condition, RowAbsent
 from tests.servers.locked_moto import REGION, aws_environment, locked_moto
 from tests.servers.tables import dynamo_client, new_table_url
 

@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from logstore.errors import Denied, LogstoreError, OutcomeUnknown, Refused, Retryable, Throttled
+from logstore.ports.registry import Row, Term
 from logstore.registry.reads import PAGE_ROWS, PatientReads
 from logstore.registry.retrying import Backoff
-from logstore.registry.store import Row, Term
 
 
 class Time:

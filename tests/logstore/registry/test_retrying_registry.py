@@ -21,9 +21,9 @@ from logstore.errors import (
     Retryable,
     Throttled,
 )
+from logstore.ports.registry import WRITE_ID, Condition, Row, RowAbsent, RowExists, Term
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import Backoff, RetryingRegistry
-from logstore.registry.store import WRITE_ID, Condition, Row, RowAbsent, RowExists, Term
 
 Fault = Literal["none", "retryable", "throttled", "lost before", "lost after"]
 

@@ -18,7 +18,7 @@ COUNTER = """
 import sys
 from logstore.errors import ConditionFailed
 from logstore.registry.sqlite import SqliteRows
-from logstore.registry.store import Condition
+from logstore.ports.registry import Condition
 rows = SqliteRows(sys.argv[1]).blocking()
 done = 0
 sys.stdin.readline()
@@ -84,7 +84,7 @@ FORK = """
 import os, sys
 from logstore.errors import Refused
 from logstore.registry.sqlite import SqliteRows
-from logstore.registry.store import Condition
+from logstore.ports.registry import Condition
 rows = SqliteRows(sys.argv[1]).blocking()
 rows.put_if("pk", "sk", {"n": 1}, [], "w")
 child = os.fork()

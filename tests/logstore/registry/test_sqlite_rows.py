@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from logstore.errors import ConditionFailed, Corrupt, Invalid, Refused, Retryable
+from logstore.ports.registry import Condition, RowAbsent, RowExists
 from logstore.registry.sqlite import BlockingSqliteRows, SqliteRows
 from logstore.registry.sqlite_file import SCHEMA_VERSION, Mode, SqliteFile
 from logstore.registry.sqlite_owner import SqliteOwner
-from logstore.registry.store import Condition, RowAbsent, RowExists
 
 DEADLINE_S = 30
 PAGE_BYTES = 24 + 4096  # of one page in the write-ahead log

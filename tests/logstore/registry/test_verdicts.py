@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import ConditionFailed, Corrupt
+from logstore.ports.registry import WRITE_ID, Condition, RowAbsent, RowExists, Term, Value
 from logstore.registry.row_json import decode_row, encode_row
-from logstore.registry.store import WRITE_ID, Condition, RowAbsent, RowExists, Term, Value
 from logstore.registry.verdicts import after_put, after_update, check_delete, holds
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)

@@ -3,11 +3,11 @@
 import pytest
 
 from logstore.errors import Corrupt
-from logstore.log.records_deletion import Raise, raise_log_start
-from logstore.pieces import TopicPartition
+from logstore.formats.pieces import TopicPartition
+from logstore.protocol.records_deletion import Raise, raise_log_start
 from logstore.registry.memory import MemoryRows
 from logstore.testing.virtual_loop import EPOCH_MS, run
-from tests.logstore.log.test_forgetting import forget, hand_over_to_itself, row_of
+from tests.logstore.epoch.test_forgetting import forget, hand_over_to_itself, row_of
 from tests.logstore.moved import MovedLog
 from tests.logstore.restore.test_restore import cluster_id, copy_of, put_back
 from tests.logstore.restore.test_tables import log_start_of, rebuild

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import pytest
 
 from logstore.errors import Corrupt
-from logstore.pieces import TopicPartition
+from logstore.formats.pieces import TopicPartition
+from logstore.formats.rows import CHAIN, chain_sk
+from logstore.protocol.takeover import Heir, take_over
 from logstore.restore.run import Restored, restore
-from logstore.rows import CHAIN, chain_sk
-from logstore.takeover import Heir, take_over
 from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run
-from tests.logstore.log.test_cold_start import led_by_two
+from tests.logstore.protocol.test_cold_start import led_by_two
 from tests.logstore.restore.test_restore import (
     check_everything_is_there,
     cluster_id,

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.chains.checks import Extent, take_problem
-from logstore.chains.replay import StretchKey
 from logstore.errors import Corrupt
+from logstore.formats.chain_state import StretchKey
+from logstore.formats.rows import PartitionRow, StretchRef, TopicRow, TopicStatus
 from logstore.history.snapshot import Snapshot
+from logstore.protocol.checks import Extent, take_problem
 from logstore.restore.leaderships import Contradiction, Lead, settle
 from logstore.restore.missing import MissingObjects
 from logstore.restore.plan import Rows, plan_rows
-from logstore.rows import PartitionRow, StretchRef, TopicRow, TopicStatus
 from tests.logstore.restore.test_plan import CLUSTER_ID, KEY, TOPIC_ID, evidence
 
 

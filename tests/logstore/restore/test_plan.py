@@ -4,12 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.chains.checks import Extent
-from logstore.chains.replay import StretchKey
 from logstore.errors import Corrupt, Refused
-from logstore.restore.evidence import Evidence
-from logstore.restore.plan import Rows, plan_rows
-from logstore.rows import (
+from logstore.formats.chain_state import StretchKey
+from logstore.formats.rows import (
     ChainRow,
     ChainStatus,
     PartitionRow,
@@ -18,6 +15,9 @@ from logstore.rows import (
     TopicRow,
     TopicStatus,
 )
+from logstore.protocol.checks import Extent
+from logstore.restore.evidence import Evidence
+from logstore.restore.plan import Rows, plan_rows
 
 CLUSTER_ID = bytes(range(16))
 TOPIC_ID = b"t" * 16

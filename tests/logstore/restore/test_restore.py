@@ -6,18 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from logstore.chains.keys import CHAINS, CHECKPOINTS, checkpoint_key, segment_key
+from logstore.epoch.log import Log
 from logstore.errors import Corrupt, LogstoreError, OutcomeUnknown, Refused, Throttled
-from logstore.log.log import Log
-from logstore.log.topic_record import TOPICS, record_key
-from logstore.objects.memory import MemoryObjects, MemoryStore
-from logstore.objects.store import ObjectInfo
-from logstore.registry.memory import MemoryRows
-from logstore.registry.retrying import RetryingRegistry
-from logstore.registry.store import Row
-from logstore.restore.run import Restored, restore
-from logstore.restore.topics import RESTORED
-from logstore.rows import (
+from logstore.formats.keys import CHAINS, CHECKPOINTS, checkpoint_key, segment_key
+from logstore.formats.rows import (
     BROKER,
     CHAIN,
     CLUSTER,
@@ -30,10 +22,18 @@ from logstore.rows import (
     partition_pks,
     partition_sk,
 )
+from logstore.formats.topic_record import TOPICS, record_key
+from logstore.objects.memory import MemoryObjects, MemoryStore
+from logstore.ports.objects import ObjectInfo
+from logstore.ports.registry import Row
+from logstore.protocol.trimming import Trimmer, every
+from logstore.registry.memory import MemoryRows
+from logstore.registry.retrying import RetryingRegistry
+from logstore.restore.run import Restored, restore
+from logstore.restore.topics import RESTORED
 from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
-from logstore.trimming import Trimmer, every
 from tests.logstore.raised import raised_to
 from tests.logstore.written import NoTables, WrittenLog, read_pieces
 

@@ -6,19 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from logstore.chains.checks import Extent
-from logstore.chains.keys import CHAINS, CHECKPOINTS, segment_key
-from logstore.disposal import confirmed_start
+from logstore.compaction.retention import expired
+from logstore.epoch.asked_tables import InTables, held_in
 from logstore.errors import Corrupt, NotFound
-from logstore.history.names import table_key
-from logstore.history.snapshot import Snapshot
-from logstore.log.asked_tables import InTables, held_in
-from logstore.metadata import read_partition_row, read_table_rows
-from logstore.pieces import TopicPartition
-from logstore.registry.memory import MemoryRows
-from logstore.restore.plan import Rows, plan_rows
-from logstore.restore.run import Restored, restore
-from logstore.rows import (
+from logstore.formats.keys import CHAINS, CHECKPOINTS, segment_key
+from logstore.formats.pieces import TopicPartition
+from logstore.formats.rows import (
     CHAIN,
     ChainRow,
     PartitionRow,
@@ -29,9 +22,16 @@ from logstore.rows import (
     partition_pk,
     partition_sk,
 )
+from logstore.history.names import table_key
+from logstore.history.snapshot import Snapshot
+from logstore.protocol.checks import Extent
+from logstore.protocol.disposal import confirmed_start
+from logstore.protocol.metadata import read_partition_row, read_table_rows
+from logstore.registry.memory import MemoryRows
+from logstore.restore.plan import Rows, plan_rows
+from logstore.restore.run import Restored, restore
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run
-from spark_source.compaction.retention import expired
 from tests.logstore.moved import MovedLog
 from tests.logstore.raised import raised_to
 from tests.logstore.restore.test_plan import CLUSTER_ID, KEY, TOPIC_ID, evidence

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from logstore.chains.keys import CHAINS, chain_prefix, checkpoints_prefix, segment_key
 from logstore.errors import Corrupt, LogstoreError, Refused
+from logstore.formats.keys import CHAINS, chain_prefix, checkpoints_prefix, segment_key
+from logstore.formats.pieces import TopicPartition
 from logstore.history.names import log_prefix, table_key
 from logstore.objects.memory import MemoryObjects
-from logstore.pieces import TopicPartition
 from logstore.registry.memory import MemoryRows
 from logstore.restore.run import Restored, restore
 from logstore.restore.taking_back import deleted_below, take_back

@@ -5,14 +5,7 @@ from dataclasses import replace
 import pytest
 
 from logstore.errors import Corrupt, Refused
-from logstore.log.topic_change import create_partitions
-from logstore.log.topic_configs import change_topic_configs
-from logstore.log.topic_record import TopicRecord, encode_record, record_key
-from logstore.log.topics import create_topic
-from logstore.objects.memory import MemoryStore
-from logstore.registry.memory import MemoryRows
-from logstore.restore.topics import RESTORED, Led, plan_topics
-from logstore.rows import (
+from logstore.formats.rows import (
     TOPIC,
     PartitionRow,
     TopicRow,
@@ -20,7 +13,14 @@ from logstore.rows import (
     partition_pk,
     partition_sk,
 )
-from logstore.steps import PutRow, UpdateRow
+from logstore.formats.topic_record import TopicRecord, encode_record, record_key
+from logstore.objects.memory import MemoryStore
+from logstore.protocol.steps import PutRow, UpdateRow
+from logstore.protocol.topic_change import create_partitions
+from logstore.protocol.topic_configs import change_topic_configs
+from logstore.protocol.topics import create_topic
+from logstore.registry.memory import MemoryRows
+from logstore.restore.topics import RESTORED, Led, plan_topics
 from logstore.testing.audit import audit
 from logstore.testing.scripted import stop_before
 from logstore.testing.simulated_rows import at_once

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from logstore.clock import Clock
+from logstore.ports.clock import Clock
 from logstore.testing.virtual_loop import Deadlock, TimeLimit, VirtualClock, VirtualLoop, run
 
 YEAR_S = 365 * 86_400.0

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from logstore.clock import SystemClock
 from logstore.errors import Invalid, OutcomeUnknown, Retryable
-from logstore.wire import client
-from logstore.wire.apis import APIS, decode_request_header, encode_frame
+from logstore.ports.clock import SystemClock
+from logstore.wire.framing import client
+from logstore.wire.framing.apis import APIS, decode_request_header, encode_frame
 from logstore.wire.messages import api_versions, metadata
 from logstore.wire.primitives import DecodeError
 from tools.full_wire import Connection

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from logstore.errors import Invalid
-from logstore.wire.apis import (
+from logstore.wire.framing.apis import (
     decode_request_header,
     decode_response_header,
     encode_frame,

@@ -3,7 +3,7 @@
 import pytest
 
 from logstore.errors import Invalid
-from logstore.wire.apis import (
+from logstore.wire.framing.apis import (
     decode_request_header,
     decode_response_header,
     encode_frame,

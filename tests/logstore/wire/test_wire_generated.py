@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 
-from logstore.wire.apis import APIS, Api
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.apis import APIS, Api
 from tools import full_wire
 
 ROOT = Path(__file__).parents[3]
@@ -36,7 +36,7 @@ def test_the_tree_holds_what_brokers_and_our_own_client_need_and_no_more(api: Ap
 def test_the_codec_runs_without_kio_and_imports_messages_only_when_used() -> None:
     program = (
         "import sys; sys.modules['kio'] = None\n"
-        "from logstore.wire.apis import APIS\n"
+        "from logstore.wire.framing.apis import APIS\n"
         "import logstore.wire.errors\n"
         "loaded = lambda: {m for m in sys.modules if m.startswith('logstore.wire.messages.')}\n"
         "assert loaded() == {'logstore.wire.messages.index'}, loaded()\n"

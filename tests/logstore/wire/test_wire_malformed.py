@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from logstore.errors import Invalid
-from logstore.wire.apis import decode_request_header
+from logstore.wire.framing.apis import decode_request_header
 from logstore.wire.messages import api_versions, fetch, produce
 from logstore.wire.primitives import (
     Buffer,

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from logstore.chains.keys import CHAINS, CHECKPOINTS
-from logstore.objects.store import Buffer, ObjectInfo, ObjectStore
-from logstore.registry.store import Registry, Row, Term
-from logstore.segments.format import Header, SegmentKind, decode_header
+from logstore.formats.keys import CHAINS, CHECKPOINTS
+from logstore.formats.segment import Header, SegmentKind, decode_header
+from logstore.ports.objects import Buffer, ObjectInfo, ObjectStore
+from logstore.ports.registry import Registry, Row, Term
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,15 @@ from types import TracebackType
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from broker.groups.fields import FieldReader
-from broker.groups.formats import GroupKey, OffsetKey, decode_group, decode_key, decode_offset
-from broker.groups.placement import OFFSETS_TOPIC
+from broker.groups.decisions.fields import FieldReader
+from broker.groups.decisions.formats import (
+    GroupKey,
+    OffsetKey,
+    decode_group,
+    decode_key,
+    decode_offset,
+)
+from broker.groups.decisions.placement import OFFSETS_TOPIC
 
 ANSWER_S = 5.0
 PAUSE_S = 0.3

@@ -1,7 +1,8 @@
 """A process that reads the objects and judges: `python -m tests.scenarios.harness.judge`.
 
-Reads every batch of the topic by `logstore.reader`, without a broker, decodes the records, and
-compares them with the journals of the load and of the watch. Prints the verdict as one JSON line.
+Reads every batch of the topic by `logstore.reading.reader`, without a broker, decodes the records,
+and compares them with the journals of the load and of the watch. Prints the verdict as one JSON
+line.
 """
 
 import argparse
@@ -10,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from logstore.reader import LogReader, Piece, TopicPartition, read_batches
+from logstore.reading.reader import LogReader, Piece, TopicPartition, read_batches
 from logstore.records.batch import SEQUENCE_MAX, check_batch
 from logstore.records.decode import decode_records
-from logstore.wiring import open_readable
+from logstore.wiring.open import open_readable
 from tests.scenarios.harness.values import decode_value, read_journal
 from tests.scenarios.harness.verdict import StoredRecord, judge
 

@@ -1,8 +1,9 @@
 """A real broker that may die at a named step: `python -m tests.scenarios.harness.launch`.
 
-Runs the production `broker.serve` on ports that count steps (`death`). Without --die it differs in
-nothing from `python -m broker`. With --die and --armed-by signal, SIGUSR1 begins the count; it says
-`armed` then. Ten times a second it leaves in --counts what its store's own meter says.
+Runs the production `broker.process.serve` on ports that count steps (`death`). Without --die it
+differs in nothing from `python -m broker`. With --die and --armed-by signal, SIGUSR1 begins the
+count; it says `armed` then. Ten times a second it leaves in --counts what its store's own meter
+says.
 
     --die STEP --report FILE [--armed-by start|signal] [--counts FILE] -- ARGUMENTS OF THE BROKER
 """
@@ -13,9 +14,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from broker.arguments import add_arguments, settings_of
-from broker.serve import serve
-from logstore.wiring import OpenLog
+from broker.process.arguments import add_arguments, settings_of
+from broker.process.serve import serve
+from logstore.wiring.open import OpenLog
 from tests.scenarios.harness.counts import leave_counts
 from tests.scenarios.harness.death import Fate, MortalRegistry, MortalStore, Step
 

@@ -26,14 +26,14 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from logstore.cli.main import main as logstore
-from logstore.clock import SystemClock
+from logstore.epoch.asked_tables import TablesInThreads
+from logstore.epoch.held_by_tables import HeldByTables
 from logstore.history.delta import Tables
 from logstore.history.names import TABLES
-from logstore.log.asked_tables import TablesInThreads
-from logstore.log.held_by_tables import HeldByTables
-from logstore.metadata import read_table_rows
-from logstore.trimming import Trimmer
-from logstore.wiring import open_existing
+from logstore.ports.clock import SystemClock
+from logstore.protocol.metadata import read_table_rows
+from logstore.protocol.trimming import Trimmer
+from logstore.wiring.open import open_existing
 
 GRACE_MS = 3_000
 LOOK_S = 0.05

@@ -6,14 +6,14 @@ between their segments move to the table and are trimmed. `gone` counts how ofte
 
 from collections.abc import Callable, Iterable, Mapping
 
-from logstore.pieces import Piece
-from logstore.reader import SegmentGone
+from logstore.formats.pieces import Piece
 from logstore.reading.missing import Resolver, Rest
+from logstore.reading.reader import SegmentGone
 from logstore.reading.survey import Survey
 from logstore.reading.table_ranges import TableRange
 from logstore.reading.task_rows import read_rows
 from logstore.reading.tasks import Run
-from logstore.wiring import open_objects
+from logstore.wiring.open import open_objects
 from spark_source.options import Mode, parse_options
 from spark_source.progress import Progress
 from tests.scenarios.harness.digests import Digest

@@ -1,11 +1,11 @@
-"""What brokers of a world with both tiers ask of tables, as `broker.serve` has it."""
+"""What brokers of a world with both tiers ask of tables, as `broker.process.serve` has it."""
 
 import asyncio
 from functools import partial
 
-from logstore.log.asked_tables import TablesInThreads
+from logstore.epoch.asked_tables import TablesInThreads
 from logstore.objects.from_threads import FromThreads
-from logstore.perform import Performer
+from logstore.runners.perform import Performer
 from tests.simulation.tiers.tables import open_tables
 
 TRIM_PERIOD_S = 1.5

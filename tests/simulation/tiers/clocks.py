@@ -3,9 +3,9 @@
 import random
 from collections.abc import Callable, Sequence
 
+from logstore.formats.rows import StartReason
+from logstore.ports.registry import Row, Term
 from logstore.registry.memory import MemoryRows
-from logstore.registry.store import Row, Term
-from logstore.rows import StartReason
 from logstore.testing.virtual_loop import VirtualClock
 
 MINUTE_MS = 60_000

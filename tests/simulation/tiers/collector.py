@@ -6,18 +6,18 @@ On a copy that is older than a chain it must refuse and delete nothing.
 from functools import partial
 from pathlib import Path
 
-from logstore.chains.keys import segment_key
 from logstore.cli.gc import collect
+from logstore.epoch.asked_tables import TablesInThreads
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
-from logstore.location import DirectoryLocation
-from logstore.log.asked_tables import TablesInThreads
+from logstore.formats.keys import segment_key
+from logstore.formats.rows import CLUSTER, ClusterRow
+from logstore.formats.segment import HEADER_BYTES, SegmentKind, decode_header
 from logstore.objects.metered import StoreCounts
-from logstore.rows import CLUSTER, ClusterRow
-from logstore.segments.format import HEADER_BYTES, SegmentKind, decode_header
+from logstore.stores.location import DirectoryLocation
 from logstore.testing.blocking_ports import BlockingObjects
 from logstore.testing.process_loop import Process
 from logstore.testing.simulated_rows import at_once
-from logstore.wiring import OpenLog
+from logstore.wiring.open import OpenLog
 from tests.simulation.tiers.tables import URL, open_tables
 from tests.simulation.tiers.world import OUTSIDE, TierWorld
 

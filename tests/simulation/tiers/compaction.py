@@ -3,14 +3,14 @@
 import random
 from collections.abc import Iterator, Sequence
 
+from logstore.compaction.compactor import Compactor
+from logstore.compaction.leased_rows import Busy
+from logstore.compaction.session import RunOptions
+from logstore.compaction.summary import Summary
+from logstore.compaction.worker import carry_out
 from logstore.errors import Corrupt, LogstoreError, Refused
 from logstore.testing.blocking import wait_for
 from logstore.testing.process_loop import Process, run_blocking
-from spark_source.compaction.compactor import Compactor
-from spark_source.compaction.leased_rows import Busy
-from spark_source.compaction.session import RunOptions
-from spark_source.compaction.summary import Summary
-from spark_source.compaction.worker import carry_out
 from tests.simulation.tiers.tables import URL
 from tests.simulation.tiers.world import TierWorld
 

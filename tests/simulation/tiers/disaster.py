@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
+from logstore.epoch.asked_tables import TablesInThreads
 from logstore.errors import Corrupt, LogstoreError, Refused
-from logstore.log.asked_tables import TablesInThreads
 from logstore.restore.run import restore
 from logstore.testing.blocking_ports import BlockingObjects
 from logstore.testing.history import Partition

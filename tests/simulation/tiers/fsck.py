@@ -4,19 +4,19 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from logstore.chains.checks import Problem, What
 from logstore.cli.fsck_look import check_log
 from logstore.errors import LogstoreError
-from logstore.location import DirectoryLocation
 from logstore.objects.memory import MemoryObjects
 from logstore.objects.metered import StoreCounts
-from logstore.perform import BlockingPerformer
+from logstore.ports.registry import Row
+from logstore.protocol.checks import Problem, What
 from logstore.registry.memory import MemoryRows
 from logstore.registry.reads import PatientReads
-from logstore.registry.store import Row
+from logstore.runners.perform import BlockingPerformer
+from logstore.stores.location import DirectoryLocation
 from logstore.testing.process_loop import Process, run_blocking
 from logstore.testing.simulated_rows import at_once
-from logstore.wiring import ReadableLog, identity_in, open_readable
+from logstore.wiring.open import ReadableLog, identity_in, open_readable
 from tests.simulation.tiers.tables import URL
 from tests.simulation.tiers.world import TierWorld
 

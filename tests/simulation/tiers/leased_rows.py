@@ -8,13 +8,13 @@ import threading
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
-from logstore.clock import Clock, SystemClock
+from logstore.compaction.leased_rows import CALL_TIMEOUT_S, GIVE_UP_S, LEASE_S, LeasedRows
 from logstore.errors import Retryable
-from logstore.leases.lease import Lease
-from logstore.rows import COMPACTOR
+from logstore.formats.rows import COMPACTOR
+from logstore.ports.clock import Clock, SystemClock
+from logstore.protocol.lease import Lease
 from logstore.testing.blocking import wait_for
 from logstore.testing.process_loop import PROCESS
-from spark_source.compaction.leased_rows import CALL_TIMEOUT_S, GIVE_UP_S, LEASE_S, LeasedRows
 
 T = TypeVar("T")
 

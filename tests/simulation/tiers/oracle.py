@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from logstore.chains.checks import What
 from logstore.errors import LogstoreError
 from logstore.objects.memory import MemoryObjects
+from logstore.protocol.checks import What
 from logstore.registry.memory import MemoryRows
 from logstore.testing.virtual_loop import VirtualClock, run
 from tests.simulation.tiers.fsck import check_stored, shown

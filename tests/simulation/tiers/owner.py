@@ -21,8 +21,8 @@ from logstore.errors import LogstoreError, NotFound
 from logstore.history import names
 from logstore.history.columns import PARTITION_COLUMN
 from logstore.history.entries import statistics_of
-from logstore.history.patient import PatientStore
 from logstore.history.snapshot import DataFile, Snapshot
+from logstore.runners.patient import PatientStore
 from logstore.testing.blocking_ports import BlockingObjects
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import Process, run_blocking

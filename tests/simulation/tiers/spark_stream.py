@@ -13,8 +13,8 @@ from logstore.errors import Corrupt, LogstoreError, Refused
 from logstore.reading.survey import Survey
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import Process
-from spark_source.offsets import Json
 from spark_source.options import Mode, ReadOptions, parse_options
+from spark_source.planning.offsets import Json
 from spark_source.progress import Progress
 from tests.simulation.kafka import MAIN
 from tests.simulation.tiers.plans import Planned, Row, judge

@@ -1,8 +1,8 @@
 """Where blocking code of the product runs in a simulated world: its stores, time and threads.
 
-What opens a log by its URL (`logstore.wiring`, tables, Spark's executors) gets the world's stores
-in place of back ends. Thread pools carry out each call where it is made, in order; a sleep is one
-of virtual time; random numbers come from the world's. So a seed plays the same twice.
+What opens a log by its URL (`logstore.wiring.open`, tables, Spark's executors) gets the world's
+stores in place of back ends. Thread pools carry out each call where it is made, in order; a sleep
+is one of virtual time; random numbers come from the world's. So a seed plays the same twice.
 """
 
 import asyncio
@@ -18,13 +18,16 @@ from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-import logstore.clock
+import logstore.compaction.compactor
+import logstore.epoch
 import logstore.history.delta
-import logstore.log.table
 import logstore.objects.from_threads
-import logstore.wiring
+import logstore.ports.clock
+import logstore.protocol
+import logstore.reading.table
+import logstore.wiring.open
 import spark_source.compaction
-import spark_source.compaction.compactor
+import spark_source.planning
 from logstore.errors import OutcomeUnknown
 from logstore.reading.task_rows import open_once
 from logstore.testing.blocking import TurnLock, wait_for
@@ -36,6 +39,16 @@ from tests.simulation.tiers.leased_rows import SimulatedLeasedRows
 from tests.simulation.tiers.world import OUTSIDE, TierWorld
 
 PRODUCT = ("logstore", "spark_source", "broker")
+PACKAGES = (
+    spark_source,
+    spark_source.compaction,
+    spark_source.planning,
+    logstore.compaction,
+    logstore.epoch,
+    logstore.history,
+    logstore.protocol,
+    logstore.reading,
+)
 
 
 class InOrder(Executor):
@@ -76,12 +89,12 @@ def staged(world: TierWorld) -> Iterator[None]:
             handler = _Alarms(world)
             logging.getLogger(name).addHandler(handler)
             stack.callback(logging.getLogger(name).removeHandler, handler)
-        replace(logstore.wiring, "Backends", backends)
+        replace(logstore.wiring.open, "Backends", backends)
         replace(logstore.history.delta, "Backends", backends)
-        replace(logstore.clock, "time", _time_of(world))
-        replace(logstore.log.table, "threading", SimpleNamespace(Lock=TurnLock))
+        replace(logstore.ports.clock, "time", _time_of(world))
+        replace(logstore.reading.table, "threading", SimpleNamespace(Lock=TurnLock))
         replace(logstore.objects.from_threads.FromThreads, "_run", _run_in_turn)
-        replace(spark_source.compaction.compactor, "LeasedRows", SimulatedLeasedRows)
+        replace(logstore.compaction.compactor, "LeasedRows", SimulatedLeasedRows)
         replace(random, "Random", _drawn_from(chance))
         yield
     open_once.cache_clear()
@@ -99,7 +112,7 @@ class _Alarms(logging.Handler):
 
 
 def _time_of(world: TierWorld) -> SimpleNamespace:
-    """`time` as `logstore.clock` uses it; each process has a wall clock of its own."""
+    """`time` as `logstore.ports.clock` uses it; each process has a wall clock of its own."""
     clock = VirtualClock()
 
     def time_ns() -> int:
@@ -113,7 +126,7 @@ def _time_of(world: TierWorld) -> SimpleNamespace:
 
 
 def _product_modules() -> list[Any]:
-    for package in (spark_source, spark_source.compaction, logstore.history, logstore.log):
+    for package in PACKAGES:
         for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             if not info.name.endswith("__main__"):
                 importlib.import_module(info.name)
@@ -122,7 +135,7 @@ def _product_modules() -> list[Any]:
 
 def _backends(world: TierWorld) -> type:
     class StagedBackends:
-        """`logstore.backends.Backends` of one world, whatever the location."""
+        """`logstore.stores.backends.Backends` of one world, whatever the location."""
 
         def __init__(self, location: object, storage: Mapping[str, str] | None = None) -> None:
             self.location = location

@@ -7,11 +7,11 @@ from logstore.errors import LogstoreError
 from logstore.history.columns import TABLE_COLUMNS
 from logstore.history.delta import Tables
 from logstore.history.names import TABLES
-from logstore.history.patient import PatientStore
 from logstore.history.read import read_rows
 from logstore.history.snapshot import Snapshot
 from logstore.objects.memory import MemoryObjects
-from logstore.objects.store import BlockingObjectStore
+from logstore.ports.objects import BlockingObjectStore
+from logstore.runners.patient import PatientStore
 from logstore.testing.history import Partition, StoredRecord
 
 URL = "/simulated"

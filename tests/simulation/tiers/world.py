@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from logstore.believed_time import AGREE_MS
-from logstore.clock import Clock
+from logstore.epoch.asked_tables import AskedTables
 from logstore.errors import LogstoreError, NotFound
+from logstore.formats.rows import TOPIC, TopicRow
 from logstore.history.entries import ENGINE
-from logstore.log.asked_tables import AskedTables
-from logstore.perform import Performer
+from logstore.ports.clock import Clock
+from logstore.ports.registry import Row
+from logstore.protocol.believed_time import AGREE_MS
 from logstore.registry.memory import MemoryRows
-from logstore.registry.store import Row
-from logstore.rows import TOPIC, TopicRow
+from logstore.runners.perform import Performer
 from logstore.testing.audit import Audit, audit
 from logstore.testing.blocking_ports import BlockingRows
 from logstore.testing.history import Partition

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark_source.compaction.world import World
+from tests.logstore.compaction.world import World
 from tests.spark_source.log_on_disk import LogOnDisk
 
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from logstore.compaction.compactor import Compactor
+from logstore.compaction.session import RunOptions
 from spark_source.compaction.__main__ import carry_out_runs, parse
-from spark_source.compaction.compactor import Compactor
-from spark_source.compaction.session import RunOptions
 from spark_source.compaction.spark import SparkCarrier
-from tests.spark_source.compaction.world import LEASE_S, World
+from tests.logstore.compaction.world import LEASE_S, World
 
 pytestmark = pytest.mark.spark
 

@@ -1,0 +1,1 @@
+"""What handlers share: checks, error codes, what clients are shown."""

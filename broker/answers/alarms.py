@@ -1,0 +1,50 @@
+"""Stored data that cannot be served: told on stderr, not each time that a client asks.
+
+Clients ask again several times a second; one line a minute for each trouble is enough to be heard.
+"""
+
+import logging
+from typing import Protocol
+
+from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
+from logstore.ports.clock import Clock
+
+AGAIN_S = 60.0
+TROUBLES_MAX = 1000
+
+logger = logging.getLogger(__name__)
+
+
+class Led(Protocol):
+    """A partition's leader, as far as an alarm names it."""
+
+    @property
+    def topic_id(self) -> bytes: ...
+
+    @property
+    def partition(self) -> int: ...
+
+
+class Alarms:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._told_at_s: dict[str, float] = {}
+
+    def cannot_serve(self, leader: Led, offset: int, error: LogstoreError) -> None:
+        """Tell of what will not pass by itself: damaged, lost, or not allowed to be read."""
+        if not isinstance(error, Corrupt | NotFound | Refused):
+            return
+        now_s, trouble = self._clock.monotonic_s(), str(error)
+        if now_s - self._told_at_s.get(trouble, -AGAIN_S) < AGAIN_S:
+            return
+        if len(self._told_at_s) >= TROUBLES_MAX:
+            self._told_at_s.clear()
+        self._told_at_s[trouble] = now_s
+        logger.error(
+            "stored records cannot be served: topic=%s partition=%d offset=%d %s; "
+            "run logstore fsck",
+            leader.topic_id.hex(),
+            leader.partition,
+            offset,
+            trouble,
+        )

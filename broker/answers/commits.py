@@ -1,0 +1,110 @@
+"""Produce requests that wait for a commit: one callback, and one timer, per segment and not each.
+
+At 70,000 small requests a second a task or a future each would cost more than everything else about
+them, and even a callback and a timer each are a tenth. All requests whose last batch went into one
+segment are answered together; a request whose own time is over before is answered then.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from broker.answers.errors import code_of
+from broker.answers.produce_bytes import Outcome, TopicOutcome, encode_produce_frame
+from broker.network.call import Call
+from broker.network.timers import Timers
+from logstore.errors import LogstoreError
+from logstore.wire.errors import ErrorCode
+
+Waiting = tuple[Call, Sequence[TopicOutcome], float]
+"""A request, what became of it if it is committed, and when its time is over."""
+
+
+class Writer(Protocol):
+    def when_committed(self, seq: int, waiter: Callable[[LogstoreError | None], None]) -> None: ...
+
+
+class Commits:
+    def __init__(self, loop: asyncio.AbstractEventLoop, writer: Writer, timers: Timers) -> None:
+        self._now_s = loop.time
+        self._writer = writer
+        self._timers = timers
+        self._groups: dict[int, _Group] = {}
+
+    def wait(self, call: Call, topics: Sequence[TopicOutcome], seq: int, timeout_ms: int) -> None:
+        """Answer `call` when segment `seq` is committed, or in `timeout_ms`."""
+        group = self._groups.get(seq)
+        is_new = group is None
+        if group is None:
+            group = self._groups[seq] = _Group(self, seq)
+        due_s = self._now_s() + timeout_ms / 1000
+        group.waiting.append((call, topics, due_s))
+        if due_s < group.due_s:
+            group.due_s = due_s
+            self._timers.unset(group)
+            self._timers.set(group, timeout_ms / 1000)
+        if is_new:  # at the end, since it may answer at once
+            self._writer.when_committed(seq, group.committed)
+
+    def end(self, group: "_Group", code: ErrorCode) -> None:
+        """All of the group's requests are over."""
+        del self._groups[group.seq]
+        self._timers.unset(group)
+        for call, topics, _ in group.waiting:
+            if call.buffers is None:
+                answer(call, topics, code)
+
+    def end_late(self, group: "_Group") -> None:
+        """Answer those whose time is over; the others go on waiting."""
+        now_s = self._now_s()
+        late = [one for one in group.waiting if one[2] <= now_s]
+        group.waiting = [one for one in group.waiting if one[2] > now_s]
+        group.due_s = min((due_s for _, _, due_s in group.waiting), default=NEVER)
+        if group.waiting:
+            self._timers.set(group, group.due_s - now_s)
+        for call, topics, _ in late:
+            answer(call, topics, ErrorCode.REQUEST_TIMED_OUT)
+
+
+NEVER = float("inf")
+
+
+class _Group:
+    """Requests that wait for one segment."""
+
+    __slots__ = ("_commits", "due_s", "seq", "timer_bucket", "waiting")
+
+    def __init__(self, commits: Commits, seq: int) -> None:
+        self._commits = commits
+        self.seq = seq
+        self.waiting: list[Waiting] = []
+        self.due_s = NEVER
+        """When the first of them is over."""
+        self.timer_bucket = 0
+
+    def committed(self, error: LogstoreError | None) -> None:
+        self._commits.end(self, ErrorCode.NONE if error is None else code_of(error))
+
+    def time_out(self) -> None:
+        self._commits.end_late(self)
+
+
+def answer(call: Call, topics: Sequence[TopicOutcome], code: ErrorCode) -> None:
+    """Answer with the outcomes; with a `code`, what succeeded failed with that."""
+    if code:
+        topics = [
+            TopicOutcome(
+                topic.name,
+                topic.topic_id,
+                [
+                    one if one.error_code else failed(one.partition, code)
+                    for one in topic.partitions
+                ],
+            )
+            for topic in topics
+        ]
+    call.answer_bytes(encode_produce_frame(call.correlation_id, call.version, topics))
+
+
+def failed(partition: int, code: ErrorCode) -> Outcome:
+    return Outcome(partition, code, -1, -1, -1)

@@ -1,0 +1,83 @@
+"""What the operations of IncrementalAlterConfigs make of a topic's configs. Pure (KIP-339)."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from broker.answers.errors import Refuse
+from logstore.config.kinds import Kind, unknown_name
+from logstore.config.topics import TOPIC_SETTINGS, check_topic_configs
+from logstore.wire.errors import ErrorCode
+
+
+class Change(IntEnum):
+    """Kafka's `AlterConfigOp.OpType`."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    name: str
+    change: Change
+    value: str | None
+
+
+def check_changes(asked: Sequence[tuple[str, int, str | None]]) -> list[ConfigChange]:
+    """(name, operation, value) of each. Raises `Refuse` or `InvalidConfig`."""
+    twice = sorted(name for name, n in Counter(name for name, _, _ in asked).items() if n > 1)
+    if twice:
+        raise Refuse(ErrorCode.INVALID_REQUEST, f"configuration changed twice: {', '.join(twice)}")
+    changes = []
+    for name, operation, value in asked:
+        if operation not in Change.__members__.values():
+            raise Refuse(
+                ErrorCode.INVALID_REQUEST, f"unknown operation on {name}: operation={operation}"
+            )
+        if name not in TOPIC_SETTINGS:
+            raise unknown_name(name, TOPIC_SETTINGS)
+        change = Change(operation)
+        if value is None and change is not Change.DELETE:
+            raise Refuse(ErrorCode.INVALID_REQUEST, f"no value for configuration {name}")
+        if (
+            change in (Change.APPEND, Change.SUBTRACT)
+            and TOPIC_SETTINGS[name].kind is not Kind.LIST
+        ):
+            raise Refuse(
+                ErrorCode.INVALID_CONFIG,
+                f"cannot append to or subtract from configuration {name}: it is not a list",
+            )
+        changes.append(ConfigChange(name, change, value))
+    return changes
+
+
+def apply_changes(
+    configs: Mapping[str, str], defaults: Mapping[str, str], changes: Sequence[ConfigChange]
+) -> dict[str, str]:
+    """The topic's own configs afterwards; `defaults` are what holds for those it has not.
+
+    Raises `InvalidConfig` for a value that the configuration does not have.
+    """
+    changed = dict(configs)
+    for name, change, value in changes:
+        if change is Change.DELETE or value is None:
+            changed.pop(name, None)
+        elif change is Change.SET:
+            changed[name] = value
+        else:
+            now = _items(changed.get(name, defaults[name]))
+            changed[name] = ",".join(_combined(now, change, _items(value)))
+    return check_topic_configs(changed)
+
+
+def _combined(now: Sequence[str], change: Change, items: Sequence[str]) -> list[str]:
+    if change is Change.APPEND:
+        return list(dict.fromkeys((*now, *items)))
+    return [item for item in now if item not in items]
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]

@@ -1,0 +1,35 @@
+"""What configs belong to: the resources of DescribeConfigs and IncrementalAlterConfigs."""
+
+from enum import IntEnum
+
+from broker.answers.errors import Refuse
+from broker.answers.services import Services
+from logstore.epoch.log import Topic
+from logstore.protocol.topics import UnknownTopic, check_topic_name
+from logstore.wire.errors import ErrorCode
+
+
+class ResourceType(IntEnum):
+    """Kafka's `ConfigResource.Type`, those we have."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+def find_topic(broker: Services, name: str) -> Topic:
+    """Raises `BadTopicName` or `UnknownTopic`."""
+    check_topic_name(name)
+    topic = broker.log.topics.get(name)
+    if topic is None:
+        raise UnknownTopic(f"no such topic: name={name}")
+    return topic
+
+
+def check_broker_name(broker: Services, name: str) -> bool:
+    """Whether it is this broker's; False: it stands for all. Raises `Refuse` for others."""
+    if name in ("", str(broker.node_id)):
+        return bool(name)
+    raise Refuse(
+        ErrorCode.INVALID_REQUEST,
+        f"a broker knows its own settings: asked={name!r} this={broker.node_id}; ask that broker",
+    )

@@ -1,0 +1,37 @@
+"""Which broker coordinates a group: the leader of the partition that holds it.
+
+Whoever is asked first for any group creates `__consumer_offsets`.
+"""
+
+from broker.answers.services import Services
+from broker.groups.decisions.placement import OFFSETS_TOPIC, partition_of
+from broker.network.call import Call
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.find_coordinator import Coordinator
+
+NO_NODE = -1
+
+
+def has_offsets_topic(broker: Services) -> bool:
+    return OFFSETS_TOPIC in broker.log.topics
+
+
+def find_group(broker: Services, call: Call, group_id: str) -> Coordinator:
+    topic = broker.log.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        return _nobody(group_id, f"{OFFSETS_TOPIC} is being created; ask again")
+    partition = partition_of(group_id, topic.partition_count)
+    leader = topic.rows[partition].broker
+    listener = call.connection.listener
+    row = broker.log.live_brokers().get(leader)
+    if row is None or broker.clients.is_fenced:
+        return _nobody(group_id, f"partition {partition} of {OFFSETS_TOPIC} has no leader")
+    if leader == broker.node_id:
+        host, port = listener.address_for(call.connection)
+    else:
+        host, port = row.address(listener.name)
+    return Coordinator(group_id, leader, host, port, ErrorCode.NONE, None)
+
+
+def _nobody(group_id: str, why: str) -> Coordinator:
+    return Coordinator(group_id, NO_NODE, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)

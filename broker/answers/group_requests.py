@@ -1,0 +1,53 @@
+"""What handlers of group requests begin with: may the client, is the group coordinated here."""
+
+from collections.abc import Callable
+
+from broker.answers.services import Services
+from broker.answers.sure import look_for_seal
+from broker.groups.coordinator import Coordinator
+from broker.network.authorizer import Kind, Operation
+from broker.network.call import Call
+from logstore.wire.errors import ErrorCode
+
+
+def coordinator_for(
+    broker: Services,
+    call: Call,
+    group_id: str,
+    operation: Operation,
+    *,
+    may_be_nameless: bool = False,
+) -> Coordinator | ErrorCode:
+    """The group's coordinator, loaded, or why there is none for this client.
+
+    Only requests about offsets know the group without a name, from before groups had members.
+    """
+    if not broker.allows(call, operation, Kind.GROUP, group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if not group_id and not may_be_nameless:
+        return ErrorCode.INVALID_GROUP_ID
+    return broker.groups.find(group_id)
+
+
+def when_vouched(broker: Services, call: Call, step: Callable[[], None]) -> None:
+    """Take `step`, which tells what is known of a group, once that cannot be out of date.
+
+    A broker that cannot renew its lease first looks whether it was fenced (safety rule 9): then
+    `step` finds that it coordinates nothing. What waits for a commit needs no look: that tells.
+    """
+    if broker.log.vouches:
+        step()
+        return
+
+    async def look_then_step() -> None:
+        error = await look_for_seal(broker.log)
+        if error is not None and not broker.log.fenced.is_set():
+            raise error
+        step()
+
+    broker.start(call, look_then_step, broker.cold_reads)
+
+
+def client_host(call: Call) -> str:
+    """As Kafka shows it: a slash, then the address."""
+    return f"/{call.connection.peer.rpartition(':')[0]}"

@@ -1,0 +1,50 @@
+"""Who leads a partition, or serves it nearby: told to clients that asked another broker.
+
+Produce from version 10 and Fetch from version 12 on name the leader, and where it is reached
+(KIP-951). What is told is what the registry's rows said last; a leader that is gone is not told.
+
+A leader names a follower in the consumer's rack (KIP-392) as Kafka's does: one in sync. Here
+a follower says so itself, in its broker row: the chains whose tail it has seen lately and can read.
+A consumer that comes back all the same is served by the leader (`broker.network.referrals`).
+"""
+
+from broker.answers.leader_hint import Hint
+from broker.answers.services import Services
+from broker.network.call import Call
+from logstore.epoch.log import Topic
+
+
+def own_hint(broker: Services, call: Call, leader_epoch: int) -> Hint:
+    host, port = call.connection.listener.address_for(call.connection)
+    return Hint(broker.node_id, leader_epoch, host, port, broker.rack)
+
+
+def hint_of(broker: Services, call: Call, topic: Topic, partition: int) -> Hint | None:
+    """The leader of a partition that is not led here; None while nobody is known to lead it."""
+    row = topic.rows[partition]
+    log = broker.log
+    known = log.brokers.get(row.broker)
+    if row.broker == broker.node_id or known is None or not log.liveness.is_alive(row.broker):
+        return None  # ours and not begun yet, or ended and not handed over yet; or gone
+    host, port = known.address(call.connection.listener.name)
+    return Hint(row.broker, row.leader_epoch, host, port, known.rack or None)
+
+
+def preferred_replica(broker: Services, call: Call, topic: Topic, partition: int, rack: str) -> int:
+    """A follower in the client's rack that serves our chain, -1 without one (KIP-392)."""
+    log = broker.log
+    if rack == log.me.rack:
+        return -1
+    near = [
+        replica
+        for replica in topic.rows[partition].replicas
+        if replica != broker.node_id
+        and log.liveness.is_alive(replica)
+        and replica in log.brokers
+        and log.brokers[replica].rack == rack
+        and log.epoch in log.brokers[replica].followed
+    ]
+    if not near:
+        return -1
+    may_send = call.connection.referrals.may_send((topic.topic_id, partition), broker.loop.time())
+    return near[partition % len(near)] if may_send else -1

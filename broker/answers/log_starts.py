@@ -1,0 +1,42 @@
+"""Raise the log starts of partitions that are led here: in their rows, then here, then told."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from logstore.epoch.leader import Leader
+from logstore.epoch.log import Log, Topic
+from logstore.errors import LogstoreError
+from logstore.formats.rows import Change, StartReason
+from logstore.protocol.records_deletion import Raise, raise_log_starts
+
+
+class NewStart(NamedTuple):
+    """Where the log of a partition is to start."""
+
+    topic: Topic
+    leader: Leader
+    offset: int
+
+
+async def raise_led(
+    log: Log, wanted: Sequence[NewStart], reason: StartReason = StartReason.RECORDS_DELETED
+) -> Sequence[int | LogstoreError | None]:
+    """For each, log start as it is afterwards, or what went wrong; None: another broker leads."""
+    outcomes = await log.performer.run(raise_log_starts([_raise_of(one, reason) for one in wanted]))
+    changes = []
+    for (topic, leader, _), outcome in zip(wanted, outcomes, strict=True):
+        if isinstance(outcome, int):
+            # Its row, too: whoever leads next is to get this log start.
+            log_start = max(outcome, leader.row.log_start)
+            leader.follow_row(replace(leader.row, log_start=log_start))
+            changes.append(Change(topic.name, topic.topic_id, leader.partition))
+    await log.publish(changes)
+    return outcomes
+
+
+def _raise_of(one: NewStart, reason: StartReason) -> Raise:
+    leader = one.leader
+    chain = leader.stretches[-1].chain
+    leads = chain, leader.leader_epoch
+    return Raise(leader.topic_id, leader.partition, *leads, one.offset, reason)

@@ -1,0 +1,55 @@
+"""Checks that every request about one partition makes."""
+
+from bisect import bisect_right
+
+from broker.answers.services import Services
+from logstore.epoch.leader import Leader
+from logstore.epoch.log import Topic
+from logstore.reading.read import Readable
+from logstore.wire.errors import ErrorCode
+
+NO_EPOCH = -1
+
+
+def find_leader(broker: Services, topic: Topic, partition: int) -> tuple[Leader | None, ErrorCode]:
+    """The leader of a partition, or why it cannot be asked here."""
+    if not 0 <= partition < topic.partition_count:
+        return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    leader = topic.leaders.get(partition)
+    if leader is None or leader.is_released or broker.clients.is_fenced:
+        return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return leader, ErrorCode.NONE
+
+
+def check_epoch(partition: Readable, current_leader_epoch: int) -> ErrorCode:
+    """Whether the client's view of who leads is ours (KIP-320)."""
+    if current_leader_epoch in (NO_EPOCH, partition.leader_epoch):
+        return ErrorCode.NONE
+    if current_leader_epoch < partition.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def epoch_at(partition: Readable, offset: int) -> int:
+    """Leader epoch of the stretch that holds `offset`; -1 where none is listed any more."""
+    stretches = partition.stretches
+    number = bisect_right(stretches, offset, key=lambda stretch: stretch.start) - 1
+    return stretches[number].leader_epoch if number >= 0 else NO_EPOCH
+
+
+def end_of_epoch(partition: Readable, leader_epoch: int) -> tuple[int, int]:
+    """The newest leader epoch that is not above `leader_epoch`, and the offset where it ended.
+
+    Kafka's LeaderEpochFileCache.endOffsetFor: an epoch before all that are known ended where those
+    begin; of one after them nothing is known, nor of none, and that is (-1, -1). So an epoch whose
+    records are in the table alone may be said to have ended late: nothing that a consumer has read
+    is ever cut off, and that is what it asks for.
+    """
+    stretches = partition.stretches
+    if leader_epoch == stretches[-1].leader_epoch:
+        return leader_epoch, partition.log_end
+    number = bisect_right(stretches, leader_epoch, key=lambda stretch: stretch.leader_epoch)
+    if leader_epoch < 0 or number == len(stretches):
+        return -1, -1
+    found = stretches[number - 1].leader_epoch if number else leader_epoch
+    return found, stretches[number].start

@@ -1,0 +1,70 @@
+"""What handlers, and what they share, use of a broker; `broker.handlers.broker` has it all."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
+
+from broker.answers.alarms import Alarms
+from broker.answers.commits import Commits
+from broker.answers.metadata_bytes import MetadataBytes
+from broker.answers.topic_rules import TopicRules
+from broker.answers.topic_watch import TopicWatch
+from broker.groups.coordinators import Coordinators
+from broker.network.authorizer import Kind, Operation
+from broker.network.call import Call
+from broker.network.clients import Clients
+from broker.network.timers import Timers
+from logstore.config.broker import BrokerSettings
+from logstore.epoch.log import Log, Topic
+from logstore.ports.clock import Clock
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Services(Protocol):
+    """One per process; every handler gets it with each call."""
+
+    log: Log
+    settings: BrokerSettings
+    clock: Clock
+    node_id: int
+    rack: str | None
+    cluster_id: str
+    """As Kafka shows it: 22 characters."""
+    fetch_bytes_max: int
+    loop: asyncio.AbstractEventLoop
+    tasks: asyncio.TaskGroup
+    clients: Clients
+    timers: Timers
+    commits: Commits
+    groups: Coordinators
+    metadata: MetadataBytes
+    topic_watch: TopicWatch
+    alarms: Alarms
+    cold_reads: asyncio.Semaphore
+    """How many reads of store or registry may run at once."""
+    changes: asyncio.Semaphore
+    """How many requests may change topics at once."""
+    being_created: set[str]
+    """Topics that clients asked for and that are on their way."""
+
+    @property
+    def controller_id(self) -> int: ...
+
+    def allows(self, call: Call, operation: Operation, kind: Kind, name: str) -> bool: ...
+
+    def allows_on(self, call: Call, operation: Operation, topic: Topic) -> bool:
+        """The same as `allows`, for the hot paths."""
+        ...
+
+    def allowed_bits(
+        self, call: Call, operations: Sequence[Operation], kind: Kind, name: str
+    ) -> int:
+        """Which of `operations` are allowed: bit n for the operation of number n (KIP-430)."""
+        ...
+
+    def rules(self, topic: Topic) -> TopicRules: ...
+
+    def start(self, call: Call, work: Work, turn: asyncio.Semaphore) -> None:
+        """Run what takes store or registry, which answers `call` itself when it is done."""
+        ...

@@ -1,0 +1,53 @@
+"""Answers that a broker whose place was taken must not give: it looks for a seal first.
+
+A broker that was fenced may not have noticed yet. What it says meanwhile that is definite, "there
+is no such offset", "your sequence is wrong", may be wrong by then, and clients act on it: they jump
+to another offset, or give up. So it looks whether its chain was sealed before it says so, and,
+when its lease may have run out, before it answers reads at all (safety rule 9).
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from broker.answers.errors import code_of
+from broker.answers.services import Services
+from broker.network.call import Call
+from logstore.epoch.log import Log
+from logstore.errors import LogstoreError, OutcomeUnknown
+from logstore.wire.errors import ErrorCode
+
+LOOK_TIMEOUT_S = 30.0
+
+Standing = ErrorCode | None
+"""None: not looked yet. NONE: nobody had taken over when it was asked. Else what to answer."""
+
+Attempt = Callable[[Standing], bool]
+"""Answers a call and says True; False when it must be sure first, which it never is with a code."""
+
+
+async def look_for_seal(log: Log) -> LogstoreError | None:
+    """What to answer instead, if this broker may not speak for its partitions any more."""
+    try:
+        async with asyncio.timeout(LOOK_TIMEOUT_S):
+            await log.look_for_seal()
+    except TimeoutError:
+        return OutcomeUnknown("looking for a seal took too long")
+    except LogstoreError as error:
+        return error
+    return None
+
+
+async def standing_of(log: Log) -> ErrorCode:
+    error = await look_for_seal(log)
+    return ErrorCode.NONE if error is None else code_of(error)
+
+
+def answer_surely(broker: Services, call: Call, attempt: Attempt) -> None:
+    """Let `attempt` answer: at once where it may, else after a look for a seal."""
+    if not (broker.log.vouches and attempt(None)):
+        broker.start(call, partial(_attempt, broker, attempt), broker.cold_reads)
+
+
+async def _attempt(broker: Services, attempt: Attempt) -> None:
+    attempt(await standing_of(broker.log))

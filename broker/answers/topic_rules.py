@@ -1,0 +1,60 @@
+"""What one topic asks of a batch, its configs parsed once. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broker.groups.decisions.placement import OFFSETS_TOPIC
+from broker.network.authorizer import Kind, Resource
+from logstore.config.topics import topic_value
+from logstore.reading.table_batches import Compression
+
+_TABLE_CODECS: Mapping[str, Compression] = {
+    "uncompressed": "none",
+    "gzip": "gzip",
+    "snappy": "snappy",
+    "lz4": "lz4",
+    "zstd": "zstd",
+    "producer": "producer",
+}
+"""By the topic's compression.type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRules:
+    resource: Resource
+    """The topic, as an authorizer is asked about it."""
+    batch_bytes_max: int
+    request_bytes_max: int
+    is_compacted: bool
+    stamps_append_time: bool
+    before_ms_max: int
+    after_ms_max: int
+    is_zstd: bool
+    table_codec: Compression
+    """How batches that are made from the topic's table are compressed."""
+    is_internal: bool
+    """Whether only brokers write to it."""
+
+    @staticmethod
+    def of(name: str, configs: Mapping[str, str], defaults: Mapping[str, str]) -> "TopicRules":
+        def number(config: str) -> int:
+            value = topic_value(config, configs, defaults)
+            assert isinstance(value, int), config
+            return value
+
+        policy = topic_value("cleanup.policy", configs, defaults)
+        assert isinstance(policy, tuple)
+        return TopicRules(
+            resource=Resource(Kind.TOPIC, name),
+            batch_bytes_max=number("max.message.bytes"),
+            request_bytes_max=number("segment.bytes"),
+            is_compacted="compact" in policy,
+            stamps_append_time=(
+                topic_value("message.timestamp.type", configs, defaults) == "LogAppendTime"
+            ),
+            before_ms_max=number("message.timestamp.before.max.ms"),
+            after_ms_max=number("message.timestamp.after.max.ms"),
+            is_zstd=topic_value("compression.type", configs, defaults) == "zstd",
+            table_codec=_TABLE_CODECS[str(topic_value("compression.type", configs, defaults))],
+            is_internal=name == OFFSETS_TOPIC,
+        )

@@ -1,0 +1,1 @@
+"""What the controller decides, from rows and what it remembers. Pure."""

@@ -1,0 +1,116 @@
+"""Leadership in balance: back to preferred leaders, and preferred leaders spread evenly. Pure.
+
+The first replica of a partition is its preferred leader. A partition that is led by another is
+given back, as Kafka's auto.leader.rebalance does. Where brokers are the preferred leaders of many
+more partitions than others (a broker has joined), partitions get new replica lists, with whoever
+has fewest in front. Both begin only above a threshold, and go on until all is even; few partitions
+move at once, since each is without a leader for a flush or two.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from broker.cluster.decisions.members import Members
+from broker.cluster.decisions.memory import Memory
+from broker.cluster.decisions.placement import next_on_ring
+from broker.cluster.decisions.view import Action, Place, Reassign, View
+
+MOVES_MAX = 20
+"""Partitions that are under way to another leader at any time."""
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceRules:
+    is_enabled: bool
+    percentage: int
+    """Imbalance of one broker that is left alone."""
+
+
+def balance(view: View, members: Members, memory: Memory, rules: BalanceRules) -> list[Action]:
+    """A few moves, those under way counted; none when all is in balance."""
+    if not rules.is_enabled:
+        return []
+    room = MOVES_MAX - view.places.under_way
+    movable = [place for place in view.places.all if not place.is_moving and view.is_led(place.row)]
+    back = _give_back(movable, members, memory, rules)
+    if back:
+        return list(back[: max(0, room)])
+    if view.places.under_way:
+        return []  # level what is at rest
+    return list(_level(view, movable, members, memory, rules))
+
+
+def _give_back(
+    movable: list[Place], members: Members, memory: Memory, rules: BalanceRules
+) -> list[Reassign]:
+    preferred: Counter[int] = Counter()
+    astray: defaultdict[int, list[Place]] = defaultdict(list)
+    for place in movable:
+        head = place.row.replicas[0]
+        preferred[head] += 1
+        if head in members.settled and place.row.broker != head:
+            astray[head].append(place)
+    for broker, places in astray.items():
+        if len(places) * 100 > preferred[broker] * rules.percentage:
+            memory.restoring.add(broker)
+    memory.restoring &= astray.keys()
+    return [
+        Reassign(place, replace(place.row, target=broker), "back to its preferred leader")
+        for broker in sorted(memory.restoring)
+        for place in astray[broker]
+    ]
+
+
+def _level(
+    view: View, movable: list[Place], members: Members, memory: Memory, rules: BalanceRules
+) -> Iterator[Action]:
+    heads = Counter(dict.fromkeys(members.settled, 0))
+    at: defaultdict[int, dict[str, list[Place]]] = defaultdict(dict)
+    for place in movable:
+        head = place.row.replicas[0]
+        if head in members.settled:
+            heads[head] += 1
+            at[head].setdefault(place.topic, []).append(place)
+    racks = {broker: view.brokers[broker].rack for broker in members.settled}
+    for number in range(MOVES_MAX):
+        if not heads:
+            return
+        most = max(heads, key=lambda broker: (heads[broker], broker))
+        least = min(heads, key=lambda broker: (heads[broker], broker))
+        difference = heads[most] - heads[least]
+        if number == 0:
+            starts = difference * 100 > heads[most] * rules.percentage
+            memory.is_levelling = difference > 1 and (memory.is_levelling or starts)
+        if difference <= 1 or not memory.is_levelling:
+            return
+        place = _pick(at[most], at[least], least)
+        heads[most] -= 1
+        heads[least] += 1
+        yield _with_head(place, least, racks)
+
+
+def _pick(at_most: dict[str, list[Place]], at_least: dict[str, list[Place]], least: int) -> Place:
+    """From the topic that is spread least evenly; rather where `least` is a replica already."""
+
+    def skew(topic: str) -> int:
+        return len(at_most[topic]) - len(at_least.get(topic, ()))
+
+    topic = max((topic for topic in at_most if at_most[topic]), key=lambda one: (skew(one), one))
+    places = at_most[topic]
+    place = next((one for one in places if least in one.row.replicas), places[-1])
+    places.remove(place)
+    at_least.setdefault(topic, []).append(place)
+    return place
+
+
+def _with_head(place: Place, head: int, racks: dict[int, str]) -> Reassign:
+    row, reason = place.row, "brokers are to be the preferred leader of equally many partitions"
+    if head in row.replicas:
+        replicas = (head, *(broker for broker in row.replicas if broker != head))
+    else:
+        others = next_on_ring(racks, head, {head})
+        replicas = (head, *others[: len(row.replicas) - 1])
+    if row.broker == head:
+        return Reassign(place, replace(row, replicas=replicas), reason)
+    return Reassign(place, replace(row, reassigning=replicas, target=head), reason)

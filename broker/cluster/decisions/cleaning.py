@@ -1,0 +1,51 @@
+"""What creations and deletions left half done, and what to do about it. Pure.
+
+Topic rows are the commit points: partitions whose topic never came, and topics whose partitions
+are all gone, are of calls that failed; nobody was told that they succeeded. A topic that lacks only
+some of its rows is left to a person. Rows look the same where others were lost: so before any of
+these go, chains are asked whether the topic was ever led (`logstore.protocol.disposal`).
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broker.cluster.decisions.memory import Sightings
+from broker.cluster.decisions.view import Action, DeleteTopic, RemoveOrphan
+from logstore.formats.rows import PartitionRow, TopicRow, TopicStatus
+
+DELETION_GRACE_S = 30.0
+LACKING_GRACE_S = 120.0
+ORPHAN_GRACE_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """All topics but the deleted, and all partition rows, read one after the other."""
+
+    topics: Mapping[str, TopicRow]
+    rows: Mapping[tuple[bytes, int], PartitionRow]
+
+
+def clean(inventory: Inventory, sightings: Sightings, now_s: float) -> list[Action]:
+    there: defaultdict[bytes, int] = defaultdict(int)
+    for topic_id, _ in inventory.rows:
+        there[topic_id] += 1
+    found: list[Action] = []
+    for name, topic in inventory.topics.items():
+        if topic.status is TopicStatus.DELETING:
+            fact, grace_s, reason = "deleting", DELETION_GRACE_S, "its deletion was left half done"
+        elif not there[topic.topic_id]:
+            fact, grace_s, reason = "lacking", LACKING_GRACE_S, "it has no partition"
+        else:
+            continue
+        if sightings.age_s((fact, topic.topic_id), now_s) >= grace_s:
+            found.append(DeleteTopic(name, topic.topic_id, reason, lacks_rows=fact == "lacking"))
+    known = {topic.topic_id for topic in inventory.topics.values()}
+    for (topic_id, partition), row in inventory.rows.items():
+        if topic_id in known:
+            continue
+        if sightings.age_s(("orphan", topic_id, partition), now_s) >= ORPHAN_GRACE_S:
+            found.append(RemoveOrphan(topic_id, partition, row))
+    sightings.end_look()
+    return found

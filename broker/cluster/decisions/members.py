@@ -1,0 +1,31 @@
+"""Which brokers count on: settled ones are given partitions, gone ones give theirs up. Pure."""
+
+from dataclasses import dataclass
+
+from broker.cluster.decisions.memory import Sightings
+from broker.cluster.decisions.view import View
+
+SETTLED_S = 10.0
+"""A broker that serves for less may be about to die again; heirs need not be settled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    settled: frozenset[int]
+    gone: frozenset[int]
+    """Unfit to lead for so long that nobody waits for them to come back."""
+
+
+def find_members(view: View, sightings: Sightings, gone_after_s: float) -> Members:
+    settled = {
+        broker
+        for broker in view.eligible
+        if sightings.age_s(("serving", broker, view.brokers[broker].epoch), view.now_s) >= SETTLED_S
+    }
+    named = {broker for place in view.places.all for broker in place.row.replicas}
+    gone = {
+        broker
+        for broker in (named | view.brokers.keys()) - view.eligible
+        if sightings.age_s(("unfit", broker), view.now_s) >= gone_after_s
+    }
+    return Members(frozenset(settled), frozenset(gone))

@@ -1,0 +1,56 @@
+"""Moves and reassignments that are under way: those that got stuck are set right. Pure."""
+
+from dataclasses import replace
+
+from broker.cluster.decisions.members import Members
+from broker.cluster.decisions.memory import Memory
+from broker.cluster.decisions.view import Action, Place, Reassign, Remind, View
+from logstore.formats.rows import NOBODY
+
+REMIND_AFTER_S = 10.0
+TARGET_GRACE_S = 3.0
+"""A target that is not fit to lead: the leader finds that out by itself, most of the time."""
+
+
+def unstick_moves(view: View, members: Members, memory: Memory) -> list[Action]:
+    found = [_unstick(view, members, memory, place) for place in view.places.moving]
+    return [action for action in found if action is not None]
+
+
+def _unstick(view: View, members: Members, memory: Memory, place: Place) -> Action | None:
+    row = place.row
+    if row.reassigning and members.gone.issuperset(row.reassigning):
+        wanted = replace(row, reassigning=(), target=NOBODY)
+        return Reassign(place, wanted, "all its new replicas are gone")
+    if not view.is_led(row):
+        return None  # its takeover ends the move
+    if row.target == NOBODY:
+        return _head_for_replicas(view, place)
+    if row.target == row.broker:
+        return _head_for_replicas(view, place) or Reassign(
+            place, replace(row, target=NOBODY), "it is led by its target already"
+        )
+    if row.target not in view.eligible:
+        age_s = memory.sightings.age_s(("unfit target", *place.key, row.target), view.now_s)
+        if age_s < TARGET_GRACE_S:
+            return None
+        return _head_for_replicas(view, place) or Reassign(
+            place, replace(row, target=NOBODY), "its target is not fit to lead"
+        )
+    fact = ("moving", *place.key, row.leader_epoch, row.target)
+    is_late = memory.sightings.age_s(fact, view.now_s) >= REMIND_AFTER_S
+    return Remind(place) if is_late else None
+
+
+def _head_for_replicas(view: View, place: Place) -> Action | None:
+    """On towards the new replicas; None: there are none, or nobody among them can lead now."""
+    row = place.row
+    if not row.reassigning:
+        return None
+    if row.broker in row.reassigning:
+        wanted = replace(row, replicas=row.reassigning, reassigning=(), target=NOBODY)
+        return Reassign(place, wanted, "its leader is among the new replicas")
+    for broker in row.reassigning:
+        if broker in view.eligible and broker != row.target:
+            return Reassign(place, replace(row, target=broker), "a new replica is to lead")
+    return None

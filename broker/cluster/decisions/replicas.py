@@ -1,0 +1,40 @@
+"""Replica lists: filled up to what the topic asks for, and rid of brokers that are gone. Pure.
+
+Replicas hold no data that is not in the store, so a new one costs nobody a copy.
+"""
+
+from dataclasses import replace
+
+from broker.cluster.decisions.members import Members
+from broker.cluster.decisions.placement import next_on_ring
+from broker.cluster.decisions.view import Action, Place, Reassign, View
+
+CHANGES_MAX = 100
+"""In one look; the next look sees to the rest."""
+
+
+def complete_replicas(view: View, members: Members) -> list[Action]:
+    found: list[Action] = []
+    racks = {broker: view.brokers[broker].rack for broker in members.settled}
+    for place in view.places.all:
+        if place.is_moving or len(found) == CHANGES_MAX:
+            continue
+        wanted = _complete(place, members, racks)
+        if wanted != place.row.replicas:
+            reason = "replicas are to be as many as asked, on brokers that are there"
+            found.append(Reassign(place, replace(place.row, replicas=wanted), reason))
+    return found
+
+
+def _complete(place: Place, members: Members, racks: dict[int, str]) -> tuple[int, ...]:
+    kept = [broker for broker in place.row.replicas if broker not in members.gone]
+    if len(kept) == len(place.row.replicas) and len(kept) >= place.asked:
+        return place.row.replicas
+    leader = place.row.broker
+    if leader in members.settled and not kept:
+        kept = [leader]
+    head = kept[0] if kept else leader
+    for broker in next_on_ring(racks, head, {head, *kept}):
+        if len(kept) < place.asked and broker not in kept:
+            kept.append(broker)
+    return tuple(kept) or place.row.replicas

@@ -1,0 +1,88 @@
+"""Reads and conditional changes of rows that the controller makes: steps, each with one outcome."""
+
+from contextlib import suppress
+
+from broker.cluster.decisions.cleaning import Inventory
+from broker.cluster.decisions.view import Place, RemoveOrphan
+from logstore.errors import ConditionFailed
+from logstore.formats.rows import (
+    BROKER,
+    CHAIN,
+    BrokerRow,
+    BrokerStatus,
+    ChainRow,
+    PartitionRow,
+    partition_pk,
+    partition_sk,
+)
+from logstore.ports.registry import Condition, Row, Term
+from logstore.protocol.metadata import read_partition_rows, read_topics
+from logstore.protocol.steps import DeleteRow, GetRow, QueryRows, Steps, UpdateRow
+
+CHANGED = ("replicas", "reassigning", "target")
+
+
+def read_chains() -> Steps[dict[int, ChainRow]]:
+    """Every chain there ever was, by epoch."""
+    rows = yield QueryRows(CHAIN)
+    return {int(sk): ChainRow.of(row) for sk, row in rows}
+
+
+def read_broker(broker: int) -> Steps[BrokerRow | None]:
+    row = yield GetRow(BROKER, str(broker))
+    return None if row is None else BrokerRow.of(row)
+
+
+def read_inventory() -> Steps[Inventory]:
+    topics = yield from read_topics()
+    rows = yield from read_partition_rows()
+    return Inventory(topics, dict(rows))
+
+
+def reassign(place: Place, wanted: PartitionRow) -> Steps[bool]:
+    """Change replicas, reassigning and target; False: the row is not what was seen any more."""
+    was, now = place.row.row(), wanted.row()
+    sets: Row = {name: now[name] for name in CHANGED if now[name] != was[name]}
+    terms = [*_same_leadership(place.row), *(Condition(name, "=", was[name]) for name in CHANGED)]
+    pk, sk = (
+        partition_pk(place.topic_id, place.partition),
+        partition_sk(place.topic_id, place.partition),
+    )
+    try:
+        yield UpdateRow(pk, sk, sets, terms)
+    except ConditionFailed:
+        return False
+    return True
+
+
+def remove_orphan(orphan: RemoveOrphan) -> Steps[None]:
+    pk = partition_pk(orphan.topic_id, orphan.partition)
+    sk = partition_sk(orphan.topic_id, orphan.partition)
+    with suppress(ConditionFailed):  # it has changed: look at it anew
+        yield DeleteRow(pk, sk, _same_leadership(orphan.row))
+
+
+def _same_leadership(row: PartitionRow) -> list[Term]:
+    return [
+        Condition("leader_epoch", "=", row.leader_epoch),
+        Condition("chain", "=", row.chain),
+    ]
+
+
+def fence_broker(broker: int, epoch: int, heartbeat: int | None) -> Steps[bool]:
+    """See to it that a broker that we take for dead renews no more; False: it has renewed.
+
+    `heartbeat` is the one it fell silent with; None: whatever it is, since its process is gone.
+    Before this its chain must not be sealed: it would go on answering on the strength of renewals.
+    """
+    terms = [Condition("epoch", "=", epoch)]
+    if heartbeat is not None:
+        terms.append(Condition("heartbeat", "=", heartbeat))
+    try:
+        yield UpdateRow(BROKER, str(broker), {"status": BrokerStatus.FENCED.value}, terms)
+    except ConditionFailed as failed:
+        if failed.current is None:
+            return True
+        row = BrokerRow.of(failed.current)
+        return row.epoch != epoch or row.status in (BrokerStatus.FENCED, BrokerStatus.STOPPED)
+    return True

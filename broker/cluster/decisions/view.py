@@ -1,0 +1,139 @@
+"""The cluster as one look shows it, and what the controller may do about it. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from logstore.formats.rows import (
+    NOBODY,
+    BrokerRow,
+    BrokerStatus,
+    ChainRow,
+    ChainStatus,
+    PartitionRow,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One partition and where it is; `asked` is how many replicas its topic asks for."""
+
+    topic: str
+    topic_id: bytes
+    partition: int
+    asked: int
+    row: PartitionRow
+
+    @property
+    def key(self) -> tuple[bytes, int]:
+        return self.topic_id, self.partition
+
+    @property
+    def is_moving(self) -> bool:
+        return self.row.target != NOBODY or bool(self.row.reassigning)
+
+
+class Places:
+    """All partitions, and what every look asks of them, counted once."""
+
+    def __init__(self, places: Iterable[Place] = ()) -> None:
+        self.all = tuple(places)
+        self.named: dict[int, int] = {}
+        """Owner by chain, of the chains that partitions are led through."""
+        self.led: Counter[int] = Counter()
+        for place in self.all:
+            self.named[place.row.chain] = place.row.broker
+            self.led[place.row.broker] += 1
+        self.moving = tuple(place for place in self.all if place.is_moving)
+        self.under_way = sum(place.row.target != NOBODY for place in self.moving)
+        """How many partitions another broker is to lead; the others wait for one that can."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """`alive` as our liveness has it, ourselves included. `chains` may be a minute old."""
+
+    me: int
+    now_s: float
+    brokers: Mapping[int, BrokerRow]
+    alive: frozenset[int]
+    chains: Mapping[int, ChainRow]
+    places: Places
+
+    def is_open(self, chain: int) -> bool:
+        """A chain that is newer than our list of chains is open."""
+        row = self.chains.get(chain)
+        return row is None or row.status is ChainStatus.OPEN
+
+    def is_led(self, row: PartitionRow) -> bool:
+        """Whether its leader is there to hand it over."""
+        leader = self.brokers.get(row.broker)
+        is_current = leader is not None and leader.epoch == row.chain
+        return is_current and row.broker in self.alive and self.is_open(row.chain)
+
+    @property
+    def eligible(self) -> frozenset[int]:
+        """Who may be given partitions: alive, not about to go, not fenced."""
+        return frozenset(broker for broker in self.alive if self._is_eligible(broker))
+
+    def _is_eligible(self, broker: int) -> bool:
+        row = self.brokers.get(broker)
+        return row is not None and row.status is BrokerStatus.SERVING and self.is_open(row.epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """Fence and seal a chain and hand on what it leads. `probe`: only if the store answers us."""
+
+    chain: int
+    broker: int
+    reason: str
+    probe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reassign:
+    """Change replicas, reassigning or target of a partition to those of `wanted`."""
+
+    place: Place
+    wanted: PartitionRow
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remind:
+    """Tell watchers again that this partition is to move."""
+
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class StepDown:
+    """Let another broker be the controller."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopic:
+    """Finish a deletion, or drop a topic whose creation died.
+
+    `lacks_rows`: it is live and has no partition row; so chains are asked first if it was led.
+    """
+
+    topic: str
+    topic_id: bytes
+    reason: str
+    lacks_rows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveOrphan:
+    """Remove the row of a partition whose topic was never created, as far as chains know."""
+
+    topic_id: bytes
+    partition: int
+    row: PartitionRow
+
+
+Action = TakeOver | Reassign | Remind | StepDown | DeleteTopic | RemoveOrphan

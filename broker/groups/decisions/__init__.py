@@ -1,0 +1,1 @@
+"""What is decided about consumer groups, and the bytes of their records. Pure."""

@@ -1,0 +1,138 @@
+"""What handlers work with, `broker.answers.services`: log, settings, rights, slow work."""
+
+import asyncio
+import base64
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
+
+from broker.answers.alarms import Alarms
+from broker.answers.commits import Commits
+from broker.answers.metadata_bytes import MetadataBytes
+from broker.answers.services import Work
+from broker.answers.topic_rules import TopicRules
+from broker.answers.topic_watch import TopicWatch
+from broker.groups.coordinators import Coordinators, Ids
+from broker.handlers.dispatch import dispatch
+from broker.network.authorizer import Authorizer, Kind, Operation, Resource
+from broker.network.call import Call
+from broker.network.clients import Clients
+from broker.network.timers import Timers
+from logstore.config.broker import BrokerSettings
+from logstore.epoch.log import Log, Topic
+from logstore.errors import LogstoreError
+from logstore.ports.clock import Clock
+
+CHANGES_MAX = 32
+"""Requests that change topics at once."""
+
+RULES_SPARE = 64
+
+
+class Standing(Protocol):
+    """The controller of this process, as far as it says who is in charge."""
+
+    @property
+    def holder(self) -> int | None: ...
+
+
+class Broker:
+    def __init__(
+        self,
+        log: Log,
+        settings: BrokerSettings,
+        *,
+        authorizer: Authorizer,
+        clock: Clock,
+        tasks: asyncio.TaskGroup,
+        ids: Ids | None = None,
+    ) -> None:
+        """`ids` draws the ids of group members; None: from the operating system."""
+        self.log = log
+        self.settings = settings
+        self.clock = clock
+        self.node_id = log.me.broker
+        self.rack = log.me.rack or None
+        self.cluster_id = base64.urlsafe_b64encode(log.cluster_id).decode().rstrip("=")
+        """As Kafka shows it: 22 characters."""
+        self.fetch_bytes_max = settings.number("fetch.max.bytes")
+        self.loop = asyncio.get_running_loop()
+        self.clients = Clients(self.loop, settings, log.writer, partial(dispatch, self))
+        self.timers = Timers(self.loop)
+        self.commits = Commits(self.loop, log.writer, self.timers)
+        self.alarms = Alarms(clock)
+        self.cold_reads = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
+        self.changes = asyncio.Semaphore(CHANGES_MAX)
+        self.being_created: set[str] = set()
+        """Topics that somebody asked for and that are on their way."""
+        self.metadata = MetadataBytes()
+        self.topic_watch = TopicWatch(self.loop)
+        log.on_change(self._topic_changed)
+        self.tasks = tasks
+        self.groups = Coordinators(
+            log, settings, timers=self.timers, clock=clock, tasks=tasks, ids=ids
+        )
+        self.controller: Standing | None = None
+        self._authorizer = authorizer
+        self._rules: dict[bytes, TopicRules] = {}
+
+    def allows(self, call: Call, operation: Operation, kind: Kind, name: str) -> bool:
+        return self._authorizer.authorize(call.principal, operation, Resource(kind, name))
+
+    def allows_on(self, call: Call, operation: Operation, topic: Topic) -> bool:
+        """The same as `allows`, for the hot paths."""
+        resource = self.rules(topic).resource
+        return self._authorizer.authorize(call.connection.principal, operation, resource)
+
+    def allowed_bits(
+        self, call: Call, operations: Sequence[Operation], kind: Kind, name: str
+    ) -> int:
+        """Which of `operations` are allowed: bit n for the operation of number n (KIP-430)."""
+        return sum(1 << one for one in operations if self.allows(call, one, kind, name))
+
+    # The cluster
+
+    @property
+    def controller_id(self) -> int:
+        """Who is the controller; where that is not known this broker is shown, which does as well:
+        every broker takes every request."""
+        holder = None if self.controller is None else self.controller.holder
+        return holder if holder in self.log.live_brokers() and holder is not None else self.node_id
+
+    # Topics
+
+    def _topic_changed(self, topic: Topic) -> None:
+        self.metadata.forget(topic.topic_id)
+        self._rules.pop(topic.topic_id, None)
+        self.topic_watch.changed()
+
+    def rules(self, topic: Topic) -> TopicRules:
+        rules = self._rules.get(topic.topic_id)
+        if rules is None:
+            if len(self._rules) > 2 * len(self.log.topics) + RULES_SPARE:
+                self._rules.clear()  # of topics that are gone
+            rules = TopicRules.of(topic.name, topic.configs, self.settings.topic_defaults)
+            self._rules[topic.topic_id] = rules
+        return rules
+
+    # Slow work
+
+    def start(self, call: Call, work: Work, turn: asyncio.Semaphore) -> None:
+        """Run what takes store or registry, which answers `call` itself when it is done."""
+        self.tasks.create_task(self._run(call, work, turn))
+
+    async def _run(self, call: Call, work: Work, turn: asyncio.Semaphore) -> None:
+        try:
+            async with turn:
+                if not call.connection.is_closed:
+                    await work()
+        except LogstoreError as error:
+            call.fail(str(error))
+        except Exception as error:  # noqa: BLE001 - told, and ends one connection
+            call.fail_by_fault(error)
+
+    # Ending
+
+    def stop(self) -> None:
+        self.clients.stop()
+        self.timers.close()

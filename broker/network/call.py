@@ -1,0 +1,107 @@
+"""One request on its way through the broker, and the place of its answer among its connection's.
+
+A handler answers at once or keeps the call and answers later; answers leave in the order of the
+requests, so a call that waits holds back those behind it (Kafka's clients rely on the order).
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from logstore.errors import LogstoreError
+from logstore.wire.framing.apis import Api, encode_frame
+from logstore.wire.primitives import Buffer
+
+if TYPE_CHECKING:
+    from broker.network.connection import Connection
+
+NO_ANSWER: Sequence[Buffer] = ()
+
+logger = logging.getLogger(__name__)
+
+
+class Held(Protocol):
+    """What keeps a call waiting."""
+
+    def finish(self) -> None:
+        """Answer now with what there is: the broker stops."""
+        ...
+
+    def drop(self) -> None:
+        """Forget it: nobody will read the answer."""
+        ...
+
+
+class Call:
+    __slots__ = (
+        "api",
+        "began_s",
+        "buffers",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "held",
+        "version",
+    )
+
+    def __init__(
+        self,
+        connection: "Connection",
+        api: Api,
+        version: int,
+        correlation_id: int,
+        client_id: str | None,
+    ) -> None:
+        self.connection = connection
+        self.api = api
+        self.began_s = connection.active_s
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.buffers: Sequence[Buffer] | None = None
+        """The answer's frame; None while there is none."""
+        self.held: Held | None = None
+
+    @property
+    def principal(self) -> str:
+        return self.connection.principal
+
+    def answer(self, response: Any) -> None:
+        """Encode and queue the response; does nothing when there is one already."""
+        if self.buffers is not None:
+            return
+        try:
+            buffers = encode_frame(self.correlation_id, self.api, self.version, response)
+        except LogstoreError as error:
+            self.fail(f"cannot answer: {error}")
+            return
+        self.answer_bytes(buffers)
+
+    def answer_bytes(self, buffers: Sequence[Buffer]) -> None:
+        """Queue a whole frame that is encoded already, or `NO_ANSWER`."""
+        if self.buffers is None:
+            self.buffers = buffers
+            self.held = None
+            self.connection.answered(self)
+
+    def fail(self, why: str) -> None:
+        """No answer is possible: close the connection, which tells the client to look again."""
+        self.connection.refuse(f"{self.describe()}: {why}")
+
+    def fail_by_fault(self, error: Exception) -> None:
+        """A fault of the broker's own ends this connection, and nothing else."""
+        logger.error("request failed: %s", self.describe(), exc_info=error)
+        self.fail(f"fault in the broker: {type(error).__name__}")
+
+    def describe(self) -> str:
+        return f"api={self.api.name} version={self.version} client_id={self.client_id}"
+
+
+def guard(call: Call, step: Callable[[], None]) -> None:
+    """Take a step of `call`; what it raises ends its connection, and nothing else."""
+    try:
+        step()
+    except LogstoreError as error:
+        call.fail(str(error))
+    except Exception as error:  # noqa: BLE001 - told, and ends one connection
+        call.fail_by_fault(error)

@@ -1,0 +1,169 @@
+"""Everybody who is connected: who comes in, whose answers leave, who is held back, who idles."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from broker.network.buffers import BufferPool, Inbox
+from broker.network.connection import Connection, Pause
+from broker.network.latencies import Latencies
+from broker.network.slow_readers import SlowReaders
+from broker.network.timers import Timers
+from logstore.config.broker import BrokerSettings
+from logstore.errors import LogstoreError
+
+IDLE_CHECKS = 4
+"""How often, within the time a connection may be idle, it is looked at."""
+
+Dispatch = Callable[[Connection, memoryview], None]
+
+
+class Intake(Protocol):
+    """What the log's writer tells about how much it has on its way."""
+
+    @property
+    def fenced(self) -> asyncio.Event: ...
+
+    @property
+    def is_full(self) -> bool: ...
+
+    @property
+    def committed_end(self) -> int: ...
+
+    def when_committed(self, seq: int, waiter: Callable[[LogstoreError | None], None]) -> None: ...
+
+
+class Clients:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        settings: BrokerSettings,
+        writer: Intake,
+        dispatch: Dispatch,
+    ) -> None:
+        self.loop = loop
+        self._writer = writer
+        self.dispatch = dispatch
+        self.connections: dict[Connection, None] = {}
+        """In the order in which they came."""
+        self.accepted_count = 0
+        self.refused_count = 0
+        """Connections that were closed because of what their peers sent, or asked too much."""
+        self.latencies = Latencies(loop.time)
+        self.is_log_full = False
+        """While it is, nothing more is taken from connections that produce."""
+        self.requests_max = settings.number("logstore.connection.requests.max")
+        self._connections_max = settings.number("max.connections")
+        self._produce_bytes_max = settings.number("socket.request.max.bytes")
+        self._frame_bytes_max = settings.number("logstore.request.max.bytes")
+        self._idle_s = settings.number("connections.max.idle.ms") / 1000
+        self._pool = BufferPool()
+        self._corked: list[Connection] = []
+        self._held: dict[Connection, None] = {}
+        self._stopped = asyncio.Event()
+        self._is_stopping = False
+        self.timer_bucket = 0
+        self._timers = Timers(loop)
+        self.slow_readers = SlowReaders(self._timers)
+        self._timers.set(self, self._idle_s / IDLE_CHECKS)
+
+    def new_inbox(self) -> Inbox:
+        return Inbox(
+            self._pool,
+            produce_bytes_max=self._produce_bytes_max,
+            frame_bytes_max=self._frame_bytes_max,
+        )
+
+    @property
+    def is_fenced(self) -> bool:
+        return self._writer.fenced.is_set()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._is_stopping
+
+    # Coming and going
+
+    def admit(self, connection: Connection) -> str | None:
+        """Why `connection` may not stay, if it may not."""
+        if self._is_stopping:
+            return "the broker stops"
+        if len(self.connections) >= self._connections_max:
+            return f"too many connections: max.connections={self._connections_max}"
+        self.connections[connection] = None
+        self.accepted_count += 1
+        return None
+
+    def left(self, connection: Connection) -> None:
+        self.connections.pop(connection, None)
+        self._held.pop(connection, None)
+        if self._is_stopping and not self.connections:
+            self._stopped.set()
+
+    def time_out(self) -> None:
+        """Close connections on which nothing came for too long."""
+        oldest_s = self.loop.time() - self._idle_s
+        for connection in [c for c in self.connections if c.active_s < oldest_s]:
+            connection.abort()
+        self._timers.set(self, self._idle_s / IDLE_CHECKS)
+
+    # Answers
+
+    def cork(self, connection: Connection) -> None:
+        """Let `connection` write at the end of this wake-up."""
+        if not self._corked:
+            self.loop.call_soon(self._uncork)
+        self._corked.append(connection)
+
+    def _uncork(self) -> None:
+        corked, self._corked = self._corked, []
+        for connection in corked:
+            connection.uncork()
+
+    # Holding producers back
+
+    def look_for_room(self) -> None:
+        """Hold producers back from now on if the log has too much on its way to the store."""
+        writer = self._writer
+        if writer.is_full and not self.is_log_full:
+            self.is_log_full = True
+            self._wait_for_room()
+
+    def _wait_for_room(self, error: LogstoreError | None = None) -> None:
+        writer = self._writer
+        if error is None and writer.is_full:
+            writer.when_committed(writer.committed_end, self._wait_for_room)
+        else:
+            self._release()
+
+    def hold(self, connection: Connection) -> None:
+        connection.pause(Pause.LOG_FULL)
+        self._held[connection] = None
+
+    def _release(self) -> None:
+        self.is_log_full = False
+        held, self._held = self._held, {}
+        for connection in held:
+            connection.resume(Pause.LOG_FULL)
+
+    # Ending
+
+    def stop(self) -> None:
+        """Read nothing more; answer what is held."""
+        self._is_stopping = True
+        self._timers.close()
+        for connection in tuple(self.connections):
+            connection.stop()
+
+    async def close(self, timeout_s: float) -> None:
+        """Let what was answered leave, then close every connection."""
+        for connection in tuple(self.connections):
+            connection.close()
+        if self.connections:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._stopped.wait()
+            except TimeoutError:
+                pass
+        for connection in tuple(self.connections):
+            connection.abort()

@@ -1,0 +1,316 @@
+"""One client's connection: frames in, answers out in the order of the requests.
+
+    socket → Inbox → dispatch → Call ... answered → outbox → socket
+
+Everything is a plain call on the event loop. Answers are written once per wake-up, however many
+became ready (`send` is most of what a small request costs). A connection is not read while
+
+    too many of its requests wait for an answer,
+    its peer does not take the answers, or
+    it produces and the log cannot take more,
+
+and what had arrived by then stays where it is.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from broker.network.authorizer import ANONYMOUS
+from broker.network.buffers import PRODUCE_KEY, Inbox
+from broker.network.call import Call
+from broker.network.referrals import Referrals
+from logstore.errors import Invalid
+from logstore.wire.primitives import Buffer
+
+if TYPE_CHECKING:
+    from broker.network.clients import Clients
+    from broker.network.listeners import Listener
+
+JOINED_BYTES_MAX = 64 * 1024
+PIECE_BYTES_MAX = 512 * 1024
+UNSENT_BYTES_MAX = 1024 * 1024
+_PRODUCE = PRODUCE_KEY.to_bytes(2, "big")
+
+logger = logging.getLogger(__name__)
+
+
+class Pause(IntEnum):
+    """Why a connection is not read: bits of an int (an IntFlag is ten times as slow)."""
+
+    REQUESTS = 1
+    UNSENT = 2
+    LOG_FULL = 4
+    STOPPING = 8
+
+
+class Connection(asyncio.BufferedProtocol):
+    def __init__(self, clients: "Clients", listener: "Listener") -> None:
+        self.listener = listener
+        self.principal = ANONYMOUS
+        self.peer = "?"
+        self.local_host = ""
+        self.active_s = 0.0
+        """When something last came in, by the loop's clock."""
+        self.unsent_bytes = 0
+        """Answers that are ready and not written yet."""
+        self.referrals = Referrals()
+        self._clients = clients
+        self._inbox: Inbox = clients.new_inbox()
+        self._calls: deque[Call] = deque()
+        self._outbox: deque[Buffer] = deque()
+        self._transport: asyncio.Transport | None = None
+        self._paused = 0
+        self._is_blocked = False
+        self._is_corked = False
+        self._is_closed = False
+        self._is_ending = False
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.peer = _address(transport.get_extra_info("peername"))
+        name = transport.get_extra_info("sockname")
+        self.local_host = name[0] if isinstance(name, tuple) else ""
+        transport.set_write_buffer_limits(high=0)
+        self.active_s = self._clients.loop.time()
+        why = self._clients.admit(self)
+        if why is not None:
+            self.refuse(why)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_closed = True
+        self._clients.left(self)
+        self._clients.slow_readers.unblocked(self)
+        self._clients.slow_readers.unsent_bytes -= self.unsent_bytes
+        self.unsent_bytes = 0
+        self._inbox.close()
+        self._outbox.clear()
+        for call in self._calls:
+            if call.held is not None:
+                call.held.drop()
+        self._calls.clear()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._inbox.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.active_s = self._clients.loop.time()
+        self._inbox.received(nbytes)
+        self._pump()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._is_blocked = True
+        self._clients.slow_readers.blocked(self)
+
+    def resume_writing(self) -> None:
+        self._is_blocked = False
+        self._clients.slow_readers.unblocked(self)
+        self._write()
+
+    # Requests
+
+    def _pump(self) -> None:
+        """Dispatch what has arrived, then write what became ready meanwhile."""
+        clients, inbox, was_corked = self._clients, self._inbox, self._is_corked
+        if clients.is_fenced:
+            # Its successor's to answer: metadata of ours would send clients back to a dead address.
+            self.stop()
+        self._is_corked = True
+        try:
+            while not self._paused and not self._is_closed:
+                frame = inbox.next()
+                if frame is None:
+                    break
+                if clients.is_log_full and frame[:2] == _PRODUCE:
+                    inbox.put_back(frame)
+                    clients.hold(self)
+                    break
+                clients.dispatch(self, frame)
+        except Invalid as error:
+            self.refuse(str(error))
+        finally:
+            self._is_corked = was_corked
+        clients.look_for_room()
+        if not was_corked:
+            self.flush()
+
+    def begin(self, call: Call) -> None:
+        """Keep a place for the answer of `call`."""
+        self._calls.append(call)
+        if len(self._calls) >= self._clients.requests_max:
+            self.pause(Pause.REQUESTS)
+
+    def pause(self, why: Pause) -> None:
+        if not self._paused and self._transport is not None and not self._is_closed:
+            self._transport.pause_reading()
+        self._paused |= why
+
+    def resume(self, why: Pause) -> None:
+        """Look at what is waiting here first, then read on."""
+        if not self._paused & why:
+            return
+        self._paused &= ~why
+        if self._paused or self._is_closed:
+            return
+        assert self._transport is not None
+        self._transport.resume_reading()
+        self._clients.loop.call_soon(self._pump_again)
+
+    def _pump_again(self) -> None:
+        if not self._is_closed:
+            self._pump()
+
+    # Answers
+
+    def answered(self, call: Call) -> None:
+        """`call` has its answer; it is written at the end of this wake-up if its turn has come."""
+        if self._is_closed:
+            return
+        size = sum(map(len, call.buffers or ()))
+        self.unsent_bytes += size
+        self._clients.slow_readers.unsent_bytes += size
+        if self.unsent_bytes > UNSENT_BYTES_MAX:
+            self.pause(Pause.UNSENT)
+        if not self._is_corked and self._calls and self._calls[0] is call:
+            self._is_corked = True
+            self._clients.cork(self)
+
+    def uncork(self) -> None:
+        self._is_corked = False
+        if not self._is_closed:
+            self.flush()
+
+    def flush(self) -> None:
+        calls, outbox = self._calls, self._outbox
+        api, began_s, count = None, 0.0, 0
+        while calls and (buffers := calls[0].buffers) is not None:
+            call = calls.popleft()
+            outbox.extend(buffers)
+            if call.began_s == began_s and call.api is api:
+                count += 1
+                continue
+            if api is not None:
+                self._clients.latencies.answered(api, began_s, count)
+            api, began_s, count = call.api, call.began_s, 1
+        if api is not None:
+            self._clients.latencies.answered(api, began_s, count)
+        if self._paused & Pause.REQUESTS and len(calls) < self._clients.requests_max:
+            self.resume(Pause.REQUESTS)
+        if outbox and not self._is_blocked:
+            self._write()
+
+    def _write(self) -> None:
+        """Hand buffers to the transport while it passes them straight on to the socket."""
+        outbox, transport = self._outbox, self._transport
+        assert transport is not None
+        while outbox and not self._is_blocked and not self._is_closed:
+            piece = self._next_piece()
+            self.unsent_bytes -= len(piece)
+            self._clients.slow_readers.unsent_bytes -= len(piece)
+            transport.write(piece)
+        if self._paused & Pause.UNSENT and self.unsent_bytes <= UNSENT_BYTES_MAX:
+            self.resume(Pause.UNSENT)
+        if self._is_ending:
+            self._close_if_sent()
+
+    def _next_piece(self) -> Buffer:
+        """Small buffers joined, large ones in pieces: the transport copies what does not fit."""
+        outbox = self._outbox
+        first = outbox.popleft()
+        size = len(first)
+        if size > PIECE_BYTES_MAX:
+            view = memoryview(first)
+            outbox.appendleft(view[PIECE_BYTES_MAX:])
+            return view[:PIECE_BYTES_MAX]
+        if not outbox or size + len(outbox[0]) > JOINED_BYTES_MAX:
+            return first
+        joined = [first]
+        while outbox and size + len(outbox[0]) <= JOINED_BYTES_MAX:
+            size += len(outbox[0])
+            joined.append(outbox.popleft())
+        return b"".join(joined)
+
+    def copy_unsent(self) -> int:
+        """As `slow_readers.BlockedConnection`."""
+        copied = 0
+        for _ in range(len(self._outbox)):
+            buffer = self._outbox.popleft()
+            if isinstance(buffer, memoryview):
+                copied += len(buffer)
+                buffer = bytes(buffer)
+            self._outbox.append(buffer)
+        return copied
+
+    @property
+    def clients(self) -> "Clients":
+        """Everybody who is connected to the same epoch of this broker."""
+        return self._clients
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        return self._transport
+
+    @property
+    def outbox(self) -> Sequence[Buffer]:
+        """Answers, or parts of them, that are not written yet."""
+        return tuple(self._outbox)
+
+    # Ending
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is owed to the peer."""
+        return not self._calls and not self._outbox and not self._is_blocked
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def refuse(self, why: str) -> None:
+        """Close, saying why; answers that are ready leave if the peer takes them now."""
+        if self._is_closed:
+            return
+        self._clients.refused_count += 1
+        logger.warning("connection closed: peer=%s %s", self.peer, why)
+        self.close()
+        self._is_closed = True
+        if self._outbox:
+            self.abort()
+
+    def abort(self) -> None:
+        self._is_closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def stop(self) -> None:
+        """Read no more, and answer what is held with what there is."""
+        self.pause(Pause.STOPPING)
+        for call in tuple(self._calls):
+            if call.held is not None:
+                call.held.finish()
+
+    def close(self) -> None:
+        """Close once the answers that are ready have left."""
+        self._is_ending = True
+        if not self._is_closed:
+            self.flush()
+            self._close_if_sent()
+
+    def _close_if_sent(self) -> None:
+        if not self._outbox and self._transport is not None and not self._transport.is_closing():
+            self._transport.close()
+
+
+def _address(name: object) -> str:
+    if isinstance(name, tuple) and len(name) >= 2:
+        return f"{name[0]}:{name[1]}"
+    return "?"

@@ -1,0 +1,1 @@
+"""A broker process from start to end, and its command line."""

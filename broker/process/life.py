@@ -1,0 +1,226 @@
+"""The lives of a broker, one epoch each: open the log, serve clients, hand over, commit.
+
+    serve.py    a process: arguments, sockets, signals, the store      → `Host`
+    life.py     its epochs, one after the other: `live_until_stopped`
+
+A broker that was fenced, because it hung or could not be reached, starts again in the same process
+as a new epoch; its successors lead its partitions by then. Nothing here opens a file, a socket or a
+thread: `Host` holds everything that does, so the simulation runs this file as it is.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from broker.cluster.controller import Controller
+from broker.cluster.decisions.placement import Heirs
+from broker.cluster.peers import TcpPeers
+from broker.cluster.settings import ControllerSettings
+from broker.groups.coordinators import Ids
+from broker.handlers.broker import Broker
+from broker.network.authorizer import AllowAll
+from broker.network.listeners import Listener
+from broker.process.server import Server
+from broker.upkeep.retention import Retention
+from broker.upkeep.trimming import PERIOD_S, Trimming
+from logstore.config.broker import BrokerSettings
+from logstore.epoch.asked_tables import AskedTables
+from logstore.epoch.log import Log, LogSettings, Self
+from logstore.errors import Fenced, LogstoreError, OutcomeUnknown, Retryable
+from logstore.formats.rows import Address, BrokerStatus
+from logstore.ports.clock import Clock
+from logstore.wiring.open import OpenLog
+
+OK, FAILED = 0, 1
+STOP_TIMEOUT_S = 30.0
+DRAIN_TIMEOUT_S = 20.0
+GIVE_UP_TIMEOUT_S = 3.0
+AGAIN_FIRST_S, AGAIN_MAX_S = 0.1, 30.0
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """The parts of an epoch that accepts connections."""
+
+    broker: Broker
+    controller: Controller
+    peers: TcpPeers
+    trimming: Trimming
+    retention: Retention
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What lasts as long as the process. `lock` is the name of the lock file that it holds."""
+
+    broker: int
+    rack: str
+    url: str
+    """For the lines that say what is served."""
+    settings: BrokerSettings
+    log_settings: LogSettings
+    opened: OpenLog
+    listeners: Sequence[Listener]
+    tables: AskedTables
+    clock: Clock
+    stop: asyncio.Event
+    """Set when the process is to end."""
+    lock: str
+    say: Callable[[str], None]
+    """Takes the few lines that the broker's user reads."""
+    on_serving: Callable[[Serving], None]
+    """Called when an epoch accepts connections, before its user is told."""
+    trim_period_s: float = PERIOD_S
+    ids: Ids | None = None
+    """Draws the ids of group members; None: from the operating system."""
+
+
+async def live_until_stopped(host: Host) -> int:
+    """Live, again after each fence, until `host.stop` is set: the exit code.
+
+    Raises `LogstoreError` if the first start fails, or if a later one fails for good.
+    """
+    clock, stop = host.opened.performer.clock, host.stop
+    wait_s, has_lived = AGAIN_FIRST_S, False
+    while True:
+        began_s = clock.monotonic_s()
+        try:
+            code = await _live(host)
+        except (Fenced, Retryable, OutcomeUnknown) as error:
+            if not (has_lived or isinstance(error, Fenced)):
+                raise  # a first start that fails is for a person to look at
+            logger.warning("cannot start again yet: broker=%d %s", host.broker, error)
+            code = None
+        if code is not None:
+            return code
+        has_lived = True
+        if clock.monotonic_s() - began_s > AGAIN_MAX_S:
+            wait_s = AGAIN_FIRST_S
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await stop.wait()
+        if stop.is_set():
+            return OK
+        wait_s = min(2 * wait_s, AGAIN_MAX_S)
+
+
+async def _live(host: Host) -> int | None:
+    """One epoch, in one task group; its exit code, None when it was fenced."""
+    code: int | None = FAILED
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            first, port = host.listeners[0].public_address
+            places = {one.name: Address(*one.public_address) for one in host.listeners}
+            me = Self(host.broker, first, port, host.rack, host.lock, places)
+            start = Log.start(host.opened, me, host.log_settings, tasks)
+            starting, stopping = tasks.create_task(start), tasks.create_task(host.stop.wait())
+            await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done():
+                host.say(f"logstore: broker {host.broker} stopped before it served")
+                code = OK
+                raise _Ended  # a start may end anywhere: the next one repeats it
+            log = starting.result()
+            code = await _accept(host, log, tasks)
+            raise _Ended
+    except* _Ended:
+        pass
+    except* LogstoreError as group:
+        raise _first(group) from None
+    return code
+
+
+async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
+    """Serve until the process is to stop (the exit code), or the chain is fenced (None)."""
+    performer, given = log.performer, host.settings
+    broker = Broker(log, given, authorizer=AllowAll(), clock=host.clock, tasks=tasks, ids=host.ids)
+    peers = TcpPeers(performer.clock, performer.chance)
+    controller = Controller(log, ControllerSettings.of(given), peers)
+    broker.controller = controller
+    server = Server(broker, host.listeners)
+    await server.listen()
+    tasks.create_task(broker.groups.run())
+    running = tasks.create_task(controller.run())
+    trimming = Trimming(
+        log, given, lambda: controller.is_active, host.tables, period_s=host.trim_period_s
+    )
+    retention = Retention(log, given, host.tables)
+    tasks.create_task(trimming.run())
+    tasks.create_task(retention.run())
+    host.on_serving(
+        Serving(
+            broker=broker,
+            controller=controller,
+            peers=peers,
+            trimming=trimming,
+            retention=retention,
+        )
+    )
+    addresses = ", ".join(map(str, host.listeners))
+    log_name = f"log {host.url}, cluster {broker.cluster_id}"
+    host.say(f"{_name(host, log)} listening on {addresses} ({log_name})")
+    ends = [tasks.create_task(host.stop.wait()), tasks.create_task(log.fenced.wait())]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    if host.stop.is_set() and not log.fenced.is_set():
+        await _hand_over(host, log)
+    controller.stop()
+    if not log.fenced.is_set():
+        await asyncio.wait([running], timeout=GIVE_UP_TIMEOUT_S)
+        return await _end(host, log, server)
+    # Clients first: who cannot give the lease up cannot tell them who leads either.
+    code = await _end(host, log, server)
+    await asyncio.wait([running], timeout=GIVE_UP_TIMEOUT_S)
+    return code
+
+
+async def _hand_over(host: Host, log: Log) -> None:
+    """Let other brokers lead what is led here, where there are any."""
+    if not host.settings.flag("controlled.shutdown.enable"):
+        return
+    others = [
+        broker
+        for broker, row in log.live_brokers().items()
+        if broker != log.me.broker and row.status is BrokerStatus.SERVING
+    ]
+    if others:
+        rows = [row for topic in log.topics.values() for row in topic.rows]
+        heirs = Heirs(others, Counter(row.broker for row in rows))
+        await log.drain(DRAIN_TIMEOUT_S, lambda topic, number: heirs.choose(topic.rows[number]))
+
+
+async def _end(host: Host, log: Log, server: Server) -> int | None:
+    """Commit what was taken, and say how it ended: the exit code, or None."""
+    name = _name(host, log)
+    if host.stop.is_set():
+        for listener in host.listeners:
+            listener.socket.close()
+    is_committed = await server.stop(STOP_TIMEOUT_S)
+    if log.fenced.is_set():
+        host.say(f"{name} ended: another broker took over its partitions")
+        return OK if host.stop.is_set() else None
+    if not is_committed:
+        host.say(f"{name} ended: not all that was taken could be committed; look at the store")
+        return FAILED
+    host.say(f"{name} stopped")
+    return OK
+
+
+def _name(host: Host, log: Log) -> str:
+    return f"logstore: broker {host.broker} epoch {log.epoch}"
+
+
+class _Ended(Exception):
+    """Ends the task group, heartbeat and all, once the log is closed."""
+
+
+def _first(group: BaseExceptionGroup[LogstoreError]) -> LogstoreError:
+    """One of the errors that a task group ended with; the others follow from it."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, LogstoreError)
+    return error

@@ -1,0 +1,42 @@
+"""The broker's front: accepts connections on every listener, and ends in good order.
+
+stop accepting → answer what is held → commit what was taken → let the answers leave → close
+"""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from functools import partial
+
+from broker.handlers.broker import Broker
+from broker.network.connection import Connection
+from broker.network.listeners import BACKLOG, Listener
+
+ANSWERS_LEAVE_S = 5.0
+
+
+class Server:
+    def __init__(self, broker: Broker, listeners: Sequence[Listener]) -> None:
+        self._broker = broker
+        self._listeners = listeners
+        self._servers: list[asyncio.Server] = []
+
+    async def listen(self) -> None:
+        for listener in self._listeners:
+            listener.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # A copy, since the listener outlives this epoch of the broker.
+            server = await self._broker.loop.create_server(
+                partial(Connection, self._broker.clients, listener),
+                sock=listener.socket.dup(),
+                backlog=BACKLOG,
+            )
+            self._servers.append(server)
+
+    async def stop(self, timeout_s: float) -> bool:
+        """Whether everything that was taken is committed."""
+        for server in self._servers:
+            server.close()
+        self._broker.stop()
+        committed = await self._broker.log.close(timeout_s)
+        await self._broker.clients.close(ANSWERS_LEAVE_S)
+        return committed

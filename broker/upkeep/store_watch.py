@@ -1,0 +1,77 @@
+"""Tells when the store takes nothing for a while, and when it takes again.
+
+A put is sent again until it is settled, and meanwhile producers wait without a word. One failure is
+a store's ordinary day, so it is told only once nothing has been stored for a second.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+from logstore.errors import AlreadyExists, OutcomeUnknown, Retryable
+from logstore.ports.clock import Clock
+from logstore.ports.objects import Buffer, ObjectInfo, ObjectStore
+from logstore.wiring.open import OpenLog
+
+TOLD_AFTER_S = 1.0
+AGAIN_S = 60.0
+
+logger = logging.getLogger(__name__)
+
+
+class WatchedStore:
+    """An `ObjectStore` that tells how its creates fare."""
+
+    def __init__(self, store: ObjectStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._failing_since_s: float | None = None
+        self._told_at_s: float | None = None
+
+    async def create(self, key: str, parts: Sequence[Buffer]) -> None:
+        try:
+            await self._store.create(key, parts)
+        except AlreadyExists:
+            self._worked()
+            raise
+        except (Retryable, OutcomeUnknown) as error:
+            self._failed(error)
+            raise
+        self._worked()
+
+    async def get(self, key: str) -> bytes:
+        return await self._store.get(key)
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        return await self._store.get_range(key, start, length)
+
+    async def delete(self, key: str) -> None:
+        await self._store.delete(key)
+
+    def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
+        return self._store.list(prefix)
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    def _failed(self, error: Retryable | OutcomeUnknown) -> None:
+        now_s = self._clock.monotonic_s()
+        if self._failing_since_s is None:
+            self._failing_since_s = now_s
+        for_s = now_s - self._failing_since_s
+        is_new = self._told_at_s is None or now_s - self._told_at_s >= AGAIN_S
+        if for_s >= TOLD_AFTER_S and is_new:
+            self._told_at_s = now_s
+            logger.warning("nothing could be stored for %.0f s, producers wait: %s", for_s, error)
+
+    def _worked(self) -> None:
+        if self._told_at_s is not None and self._failing_since_s is not None:
+            for_s = self._clock.monotonic_s() - self._failing_since_s
+            logger.warning("the store takes again, after %.0f s", for_s)
+        self._failing_since_s = self._told_at_s = None
+
+
+def watch_store(opened: OpenLog, clock: Clock) -> OpenLog:
+    performer = opened.performer
+    watched = replace(performer, store=WatchedStore(performer.store, clock))
+    return replace(opened, performer=watched)

@@ -1,0 +1,113 @@
+"""Once a minute: trim this broker's own chain, and as controller those that are sealed."""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
+
+from logstore.config.broker import BrokerSettings
+from logstore.epoch.asked_tables import AskedTables
+from logstore.epoch.held_by_tables import HeldByTables
+from logstore.errors import Corrupt, LogstoreError, Refused
+from logstore.formats.pieces import TopicPartition
+from logstore.formats.rows import ChainRow
+from logstore.protocol.trimming import Trimmed, Trimmer, Wanted, only, sealed
+from logstore.runners.perform import Performer
+
+PERIOD_S = 60.0
+
+logger = logging.getLogger(__name__)
+
+
+class TrimmedLog(Protocol):
+    """What of a log is needed here."""
+
+    epoch: int
+    cluster_id: bytes
+
+    @property
+    def performer(self) -> Performer: ...
+
+    async def forget_ended(self, held: Mapping[TopicPartition, int]) -> int: ...
+
+
+class Trimming:
+    """Runs until its task is cancelled; every pass may be the last, and none is needed."""
+
+    def __init__(
+        self,
+        log: TrimmedLog,
+        settings: BrokerSettings,
+        is_controller: Callable[[], bool],
+        tables: AskedTables,
+        *,
+        period_s: float = PERIOD_S,
+    ) -> None:
+        self._log = log
+        self._period_s = period_s
+        self._is_controller = is_controller
+        grace_ms = settings.number("logstore.delete.grace.ms")
+        self._trimmer = Trimmer(log.cluster_id, grace_ms=grace_ms)
+        self._tables = HeldByTables(tables, grace_ms)
+        self.published_count = 0
+        self.deleted_count = 0
+        self.failed_count = 0
+        self._told: set[str] = set()
+        """The troubles that were logged, while they last."""
+
+    async def run(self) -> None:
+        performer = self._log.performer
+        while True:
+            # Brokers that were started together need not all ask at once.
+            await performer.clock.sleep_s(self._period_s * (0.75 + performer.chance.random() / 2))
+            await self.trim_once()
+
+    async def trim_once(self) -> None:
+        mine, is_controller = only(self._log.epoch), self._is_controller()
+        troubles: dict[str, int] = {}
+
+        def wanted(epoch: int, row: ChainRow) -> bool:
+            return mine(epoch, row) or (is_controller and sealed(epoch, row))
+
+        try:
+            done, held = await self._pass(wanted, troubles)
+            if done.due:
+                _, held = await self._pass(wanted, troubles, done.due_topics)
+            await self._log.forget_ended(held)
+        except LogstoreError as error:
+            is_alarm = isinstance(error, Corrupt | Refused)
+            troubles[f"cannot trim: {error}"] = logging.ERROR if is_alarm else logging.WARNING
+        self._tell(troubles)
+
+    async def _pass(
+        self, wanted: Wanted, troubles: dict[str, int], due: Collection[bytes] | None = None
+    ) -> tuple[Trimmed, Mapping[TopicPartition, int]]:
+        """Nothing is deleted unless it is known what is `due`: those tables are asked again.
+
+        Returns what was done, and what tables hold.
+        """
+        performer = self._log.performer
+        held = await self._tables.look(performer, fresh=due or ())
+        for trouble in held.troubles:
+            troubles[f"a table is not trimmed by: {trouble}"] = logging.ERROR
+        done = await performer.run(
+            self._trimmer.steps(wanted, held.ends, may_delete=due is not None)
+        )
+        self.published_count += len(done.published)
+        self.deleted_count += sum(done.deleted.values())
+        _report(done)
+        return done, held.ends
+
+    def _tell(self, troubles: dict[str, int]) -> None:
+        """Once for each trouble; what passes by itself is worth a word, what does not an alarm."""
+        self.failed_count += bool(troubles)
+        for trouble, level in troubles.items():
+            if trouble not in self._told:
+                logger.log(level, "%s", trouble)
+        self._told = set(troubles)
+
+
+def _report(done: Trimmed) -> None:
+    for epoch, seq in done.published.items():
+        logger.info("trim point raised: chain=%d seq=%d", epoch, seq)
+    for epoch, count in done.deleted.items():
+        logger.info("deleted below a trim point: chain=%d objects=%d", epoch, count)

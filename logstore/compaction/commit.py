@@ -1,0 +1,117 @@
+"""One commit of one table, on the very snapshot that its starts came from.
+
+    refused, and the table ends where we began: an OPTIMIZE came between  → the same once more
+    refused, and our files are there, by an answer that was lost          → done
+    refused, and it ends elsewhere: another run was there                 → `Overtaken`: drop all
+
+So a woken zombie, a second run or a lost answer costs a repeat and never a record (DESIGN.md §6).
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Protocol
+
+from logstore.errors import Denied, OutcomeUnknown, Retryable
+from logstore.history.snapshot import (
+    CommitFacts,
+    DataFile,
+    Snapshot,
+    TableCommit,
+    TableConflict,
+)
+from logstore.runners.perform import back_off_seconds
+
+ATTEMPTS_MAX = 8
+
+
+class Overtaken(Retryable):
+    """Somebody else moved these offsets, or the files are gone: begin again from the table."""
+
+
+class TableLog(Protocol):
+    """What is asked of `logstore.history.delta.Tables`."""
+
+    def snapshot(
+        self, topic_id: bytes, *, version: int | None = None, known: Snapshot | None = None
+    ) -> Snapshot | None: ...
+
+    def commits(self, topic_id: bytes, since_version: int) -> Sequence[CommitFacts]: ...
+
+    def create(self, topic_id: bytes, topic_name: str) -> Snapshot: ...
+
+    def commit(self, snapshot: Snapshot, commit: TableCommit) -> Snapshot: ...
+
+    def vacuum(
+        self, topic_id: bytes, retention_hours: int, dry_run: bool, *, now_ms: int
+    ) -> int: ...
+
+    def checkpoint(self, topic_id: bytes) -> None: ...
+
+    def delete_table(self, topic_id: bytes) -> int: ...
+
+
+class Standing(Enum):
+    """How a table stands to a commit that was refused."""
+
+    UNCHANGED = "nothing of it happened"
+    DONE = "all of it is there"
+    CHANGED = "it cannot happen any more"
+
+
+def commit_once(
+    tables: TableLog,
+    snapshot: Snapshot,
+    commit: TableCommit,
+    sleep_s: Callable[[float], None],
+    chance: random.Random,
+) -> Snapshot:
+    """The snapshot that has the commit. Raises `Overtaken`, and what stores raise for long."""
+    for attempt in range(1, ATTEMPTS_MAX):
+        try:
+            return tables.commit(snapshot, commit)
+        except Denied:
+            raise
+        except TableConflict:
+            pass  # decided below, from what is there
+        except (Retryable, OutcomeUnknown):
+            sleep_s(back_off_seconds(attempt, chance))
+        newest = tables.snapshot(snapshot.topic_id)
+        if newest is None:
+            raise Overtaken(f"the table is gone: topic={snapshot.topic_id.hex()}")
+        match standing(newest, snapshot, commit):
+            case Standing.DONE:
+                return newest
+            case Standing.CHANGED:
+                raise Overtaken(
+                    f"the table went on without this run: topic={snapshot.topic_id.hex()} "
+                    f"version={newest.version} run={commit.run}"
+                )
+            case Standing.UNCHANGED:
+                snapshot = newest
+    return tables.commit(snapshot, commit)
+
+
+def standing(newest: Snapshot, before: Snapshot, commit: TableCommit) -> Standing:
+    """Whether a commit made for `before` has happened, still may, or may not, in `newest`."""
+    are_there = all(_is_there(newest, file) for file in commit.adds)
+    if commit.ends:
+        if all(newest.end(partition) == end for partition, end in commit.ends.items()):
+            return Standing.DONE if are_there else Standing.CHANGED  # a twin's, or merged since
+        if any(
+            newest.end(partition) != before.end(partition)
+            or newest.end(partition) not in (None, start)
+            for partition, start in commit.starts.items()
+        ):
+            return Standing.CHANGED
+    elif commit.adds and are_there:
+        return Standing.DONE
+    left = [_is_there(newest, file) for file in commit.removes]
+    if not commit.ends and not commit.adds and not any(left):
+        return Standing.DONE
+    return Standing.UNCHANGED if all(left) else Standing.CHANGED
+
+
+def _is_there(snapshot: Snapshot, file: DataFile) -> bool:
+    found = snapshot.files_for(file.partition, file.min_offset, file.max_offset + 1)
+    return any(one.path == file.path for one in found)

@@ -1,0 +1,210 @@
+"""What a run moves: per partition a range that begins where the table ends, and is due. Pure.
+
+    table end (the snapshot that will be committed on; never the copy row)    ─┐
+    log start: what lies below it and is not in the table is gone             ─┴▶ start
+    committed end, read after the snapshot                                     ─▶ end
+
+A partition is due when 16 MiB of it wait, or its oldest record that waits is older than its topic's
+`logstore.table.freshness.ms`, ten times that if less than 1 MiB waits: many tiny files cost more
+than they are worth. How much waits is estimated from the sizes of segments, which hold batches of
+many partitions, by each one's share of the offsets in them.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from logstore.config.topics import topic_value
+from logstore.errors import Refused
+from logstore.formats.pieces import Piece, TopicPartition
+from logstore.history.snapshot import Snapshot
+
+MiB = 1024 * 1024
+AT_ONCE_BYTES = 16 * MiB
+BUSY_BYTES = MiB
+IDLE_FACTOR = 10
+RANGES_MAX = 20_000
+"""In one cut: its row in the registry has 400 KB at most, and a range takes up to 20 bytes."""
+
+ROUND_BYTES = 32 * 1024 * MiB
+"""Of segments read before anything is committed: what a failure may cost."""
+
+INTERNAL = "__"
+DEFAULTS = {
+    "logstore.table.enable": "true",
+    "logstore.table.freshness.ms": "60000",
+    "logstore.table.on.delete": "drop",
+}
+
+
+class View(Protocol):
+    """One partition as `LogReader.partitions` gives it."""
+
+    @property
+    def log_start(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic that may have a table, with the settings that count here."""
+
+    topic_id: bytes
+    name: str
+    is_enabled: bool
+    freshness_ms: int
+    on_delete: str
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name.startswith(INTERNAL)
+
+    @staticmethod
+    def of(name: str, topic_id: bytes, configs: Mapping[str, str]) -> "Topic":
+        return Topic(
+            topic_id,
+            name,
+            bool(_value("logstore.table.enable", configs)),
+            int(str(_value("logstore.table.freshness.ms", configs))),
+            str(_value("logstore.table.on.delete", configs)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Offsets [start, end) of one partition that are committed and not in its table.
+
+    `table_end` is None where nothing of the partition was ever moved.
+    """
+
+    key: TopicPartition
+    table_end: int | None
+    start: int
+    end: int
+
+    @property
+    def commit_start(self) -> int:
+        """What a commit names as its start: the table's end; log start may be above it."""
+        return self.start if self.table_end is None else self.table_end
+
+    @property
+    def is_empty(self) -> bool:
+        return self.start >= self.end
+
+
+class Load(NamedTuple):
+    """How much of a partition waits (an estimate), and for how long at least."""
+
+    size_bytes: int
+    first: tuple[int, int]
+    """Chain and seq that it begins in."""
+
+
+def waiting_of(
+    topic: Topic, snapshot: Snapshot | None, views: Mapping[TopicPartition, View]
+) -> list[Waiting]:
+    """What waits of a topic, by partition. `views` were read after `snapshot` was.
+
+    Raises `Refused` for a registry that knows less than the table does.
+    """
+    mine = {key.partition: view for key, view in views.items() if key.topic_id == topic.topic_id}
+    ends = {} if snapshot is None else snapshot.ends
+    for partition, end in sorted(ends.items()):
+        view = mine.get(partition)
+        if view is None or end > view.end:
+            raise Refused(
+                f"the table goes further than the log: topic={topic.name} partition={partition} "
+                f"table end={end} log end={'none' if view is None else view.end}; the registry is "
+                "older than what is stored: stop the brokers and run: logstore restore"
+            )
+    found = []
+    for partition, view in sorted(mine.items()):
+        table_end = ends.get(partition)
+        start = view.log_start if table_end is None else max(table_end, view.log_start)
+        one = Waiting(TopicPartition(topic.topic_id, partition), table_end, start, view.end)
+        if not one.is_empty:
+            found.append(one)
+    return found
+
+
+def is_due(size_bytes: int, freshness_ms: int, is_older_than: Callable[[int], bool]) -> bool:
+    """`is_older_than` tells whether the oldest record that waits is older than that many ms."""
+    if size_bytes >= AT_ONCE_BYTES:
+        return True
+    return is_older_than(freshness_ms if size_bytes >= BUSY_BYTES else freshness_ms * IDLE_FACTOR)
+
+
+def loads_of(
+    pieces: Mapping[TopicPartition, Sequence[Piece]], chain_bytes: Mapping[int, int]
+) -> dict[TopicPartition, Load]:
+    """`chain_bytes` are the sizes of all segments of a chain that any of the pieces needs."""
+    offsets: dict[int, int] = {}
+    for piece in _all(pieces):
+        offsets[piece.chain] = offsets.get(piece.chain, 0) + piece.end - piece.start
+    loads = {}
+    for key, mine in pieces.items():
+        shares = [
+            chain_bytes[piece.chain] * (piece.end - piece.start) // offsets[piece.chain]
+            for piece in mine
+        ]
+        loads[key] = Load(sum(shares), (mine[0].chain, mine[0].first_seq))
+    return loads
+
+
+def seqs_needed(pieces: Mapping[TopicPartition, Sequence[Piece]]) -> dict[int, list[range]]:
+    """By chain, the seqs that the pieces need, in ranges without overlap."""
+    by_chain: dict[int, list[tuple[int, int]]] = {}
+    for piece in _all(pieces):
+        by_chain.setdefault(piece.chain, []).append((piece.first_seq, piece.last_seq + 1))
+    return {chain: _merged(sorted(spans)) for chain, spans in by_chain.items()}
+
+
+def oldest_until(seqs: Sequence[int], written_ms: Callable[[int], int], until_ms: int) -> int:
+    """How many of `seqs` of one chain, rising, were begun at `until_ms` or before.
+
+    When segments were begun never falls along a chain, so a few are asked.
+    """
+    return bisect_left(seqs, until_ms + 1, key=written_ms)
+
+
+def rounds_of(total_bytes: int) -> int:
+    """In how many rounds so much is moved."""
+    return max(1, -(-total_bytes // ROUND_BYTES))
+
+
+def limited(cut: Sequence[Waiting], rounds: int) -> list[Waiting]:
+    """As much of the cut as the next of so many rounds moves: the same share of each partition.
+
+    Partitions share segments, so equal shares need about the same ones.
+    """
+    return [
+        replace(one, end=one.start + max(1, (one.end - one.start) // rounds))
+        for one in cut[:RANGES_MAX]
+    ]
+
+
+def rest_of(wanted: Waiting, now: Waiting) -> Waiting | None:
+    """What is left of a range that a run set out to move, as the partition stands now."""
+    left = replace(now, end=min(now.end, wanted.end))
+    return None if left.is_empty else left
+
+
+def _value(name: str, configs: Mapping[str, str]) -> object:
+    return topic_value(name, configs, DEFAULTS)
+
+
+def _all(pieces: Mapping[TopicPartition, Sequence[Piece]]) -> Iterable[Piece]:
+    return (piece for mine in pieces.values() for piece in mine)
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[range]:
+    found: list[range] = []
+    for start, end in spans:
+        if found and start <= found[-1].stop:
+            found[-1] = range(found[-1].start, max(found[-1].stop, end))
+        else:
+            found.append(range(start, end))
+    return found

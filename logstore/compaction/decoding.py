@@ -1,0 +1,134 @@
+"""Stored batches of one partition → rows of its table, with decoded bytes bounded per process.
+
+A batch of 50 KB can inflate to a gigabyte. Batches up to `LIGHT_BYTES` are decoded by any number of
+threads at a time. A larger one waits until `BUDGET` has room for it, and keeps that room until its
+rows are written. A batch that inflates beyond `INFLATED_BYTES_MAX` becomes a `raw_batch` row, as an
+undecodable batch does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, groupby
+from threading import Condition
+from typing import TYPE_CHECKING
+
+from logstore.errors import Corrupt, Refused
+from logstore.formats.pieces import Piece
+from logstore.history.columns import TABLE_COLUMNS
+from logstore.reading.reader import FoundBatch
+from logstore.records.arrow import INFLATED_BYTES_MAX, decode_to_arrow
+from logstore.records.batch import CODEC_BITS, CorruptBatch
+from logstore.records.crc32c import Buffer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MiB = 1024 * 1024
+ROWS_MAX = 65_536
+BYTES_MAX = 8 * MiB
+
+LIGHT_BYTES = 8 * MiB
+"""Decompressed, of one batch: eight times what a producer's defaults allow."""
+
+_ATTRIBUTES_AT = 22  # the low byte, in a batch
+_KINDS, _TRANSACTIONAL = 0x30, 0x10  # control, transactional; transactional and no control
+
+
+class DecodedBudget:
+    """Room for decoded bytes, shared by threads. One holder always gets room, however large."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._held_bytes = 0
+        self._changed = Condition()
+
+    @contextmanager
+    def room(self, size_bytes: int) -> Iterator[None]:
+        """Waits for room. Not for a thread that holds some already."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._has_room(size_bytes))
+            self._held_bytes += size_bytes
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._held_bytes -= size_bytes
+                self._changed.notify_all()
+
+    def _has_room(self, size_bytes: int) -> bool:
+        return not self._held_bytes or self._held_bytes + size_bytes <= self._bytes_max
+
+
+BUDGET = DecodedBudget(INFLATED_BYTES_MAX)
+"""Of this process: tasks of `LocalCarrier` are threads, and a task writes several partitions."""
+
+
+def decoded(batches: Sequence[FoundBatch], topic: str) -> Iterator[pa.RecordBatch]:
+    """Rows of one partition in offset order, at most `BYTES_MAX` each unless one row is larger.
+
+    The caller has stored or dropped each result when it asks for the next one: the room of a large
+    batch is given up then. Raises `Corrupt` for damage, `Refused` for transactional batches.
+    """
+    for piece, stretch in groupby(batches, lambda found: found.piece):
+        try:
+            yield from _rows_of(piece, _without_transactions(stretch, topic))
+        except CorruptBatch as fault:
+            raise Corrupt(
+                f"a stored batch is damaged: topic={topic} partition={piece.partition} "
+                f"offsets=[{piece.start}, {piece.end}) chain={piece.chain} cause={fault}; this "
+                "topic is not compacted until it is dealt with: logstore fsck tells more"
+            ) from fault
+
+
+def _rows_of(piece: Piece, batches: Iterator[Buffer]) -> Iterator[pa.RecordBatch]:
+    """A batch that begins below the piece is decoded alone: as a raw row it would not be seen."""
+    for batch in batches:
+        if int.from_bytes(batch[:8]) < piece.start:
+            yield from _heavy(piece, batch)
+            continue
+        for rows in _decode(piece, chain([batch], batches), LIGHT_BYTES):
+            raw = _raw_batch(rows)
+            if raw is None:
+                yield rows
+            else:
+                yield from _heavy(piece, raw)
+
+
+def _heavy(piece: Piece, batch: Buffer) -> Iterator[pa.RecordBatch]:
+    is_plain = not batch[_ATTRIBUTES_AT] & CODEC_BITS
+    size_bytes = len(batch) if is_plain else INFLATED_BYTES_MAX
+    with BUDGET.room(size_bytes):
+        yield from _decode(piece, [batch], INFLATED_BYTES_MAX)
+
+
+def _decode(
+    piece: Piece, batches: Iterable[Buffer], payload_bytes_max: int
+) -> Iterator[pa.RecordBatch]:
+    return decode_to_arrow(
+        batches,
+        start=piece.start,
+        end=piece.end,
+        columns=TABLE_COLUMNS,
+        rows_max=ROWS_MAX,
+        bytes_max=BYTES_MAX,
+        payload_bytes_max=payload_bytes_max,
+    )
+
+
+def _raw_batch(rows: pa.RecordBatch) -> Buffer | None:
+    """The batch that was not decoded; it comes as one row alone."""
+    raw = rows.column("raw_batch")
+    return memoryview(raw[0].as_buffer()) if raw.null_count < len(raw) else None
+
+
+def _without_transactions(found: Iterable[FoundBatch], topic: str) -> Iterator[Buffer]:
+    """Whether a transaction was aborted is not known here yet; its records may be none."""
+    for one in found:
+        if one.data[_ATTRIBUTES_AT] & _KINDS == _TRANSACTIONAL:
+            raise Refused(
+                f"transactional batches need a newer version of logstore: topic={topic} "
+                f"partition={one.piece.partition} offset={one.entry.base_offset}"
+            )
+        yield one.data

@@ -1,0 +1,66 @@
+"""What a task of compaction does about a segment that has gone: asks the registry again.
+
+Safety rule 6: an absent segment is neither a tail nor an end. What is below log start by now, or of
+a topic that was deleted, is left out; the commit says so by where it ends. Anything else that was
+wanted from there is missing, or another run moved it: then this one's commit would be refused.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from logstore.compaction.task import Resolve
+from logstore.errors import Corrupt
+from logstore.formats.pieces import Piece, TopicPartition
+from logstore.formats.rows import PartitionRow
+from logstore.reading.reader import LogReader, SegmentGone
+from logstore.reading.tasks import Run
+from logstore.wiring.open import open_readable
+
+
+class Rows(Protocol):
+    """What is asked of a `LogReader`."""
+
+    def partition_row(self, key: TopicPartition) -> PartitionRow | None: ...
+
+    def pieces(
+        self, key: TopicPartition, row: PartitionRow, start: int, end: int
+    ) -> list[Piece]: ...
+
+
+def resolver(url: str, storage: Mapping[str, str]) -> Resolve:
+    """Opens the registry only when it is needed."""
+
+    def resolve(run: Run, gone: SegmentGone, reached: Mapping[Piece, int]) -> Run | None:
+        log = open_readable(url, storage)
+        try:
+            return rest_of(run, gone, reached, LogReader(log))
+        finally:
+            log.close()
+
+    return resolve
+
+
+def rest_of(run: Run, gone: SegmentGone, reached: Mapping[Piece, int], rows: Rows) -> Run | None:
+    """What is left of `run` above the gone segment. Raises `Corrupt` where one is missing."""
+    left = []
+    for piece in run.pieces:
+        start = reached.get(piece, piece.start)
+        if piece.last_seq < gone.seq or start >= piece.end:
+            continue
+        key = TopicPartition(piece.topic_id, piece.partition)
+        row = rows.partition_row(key)
+        if row is None or row.log_start >= piece.end:
+            continue
+        start = max(start, row.log_start)
+        for found in rows.pieces(key, row, start, piece.end):
+            if found.chain == gone.chain and not gone.seq < found.first_seq <= run.last_seq:
+                raise Corrupt(
+                    f"a segment is missing: chain={gone.chain} seq={gone.seq} "
+                    f"topic={piece.topic_id.hex()} partition={piece.partition} offset={start}; "
+                    "see what the log holds with: logstore inspect"
+                )
+        left.append(replace(piece, start=start))
+    if not left:
+        return None
+    return Run(run.chain, gone.seq + 1, run.last_seq, tuple(left))

@@ -1,0 +1,212 @@
+"""Tasks of a run, and what comes of them, as values and as JSON text. Pure.
+
+A task travels as text, since executors may run another version of Python than the driver's, and
+text can be logged, stored and read.
+
+    {"kind": "move", "run": "…", "number": 3, "names": {"5f0c…": "orders"},
+     "runs": [[chain, first seq, last seq, [[topic id, partition, leader epoch, first seq, last seq,
+                                             start, end], …]], …]}
+    {"kind": "merge", "run": "…", "number": 4, "topic_id": "5f0c…", "topic": "orders",
+     "files": [[path, partition, rows, bytes, min offset, max offset, min ms, max ms], …]}
+    → {"number": 3, "files": [["5f0c…", path, …], …], "rows": 1200,
+       "bytes_in": {"5f0c…": 70000}, "undecodable": {"5f0c…/0": 1}, "cpu_s": 1.5,
+       "requests": [creates, gets, lists, deletes], "error": "", "error_kind": ""}
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+
+from logstore.errors import Corrupt
+from logstore.formats.pieces import Piece
+from logstore.history.snapshot import DataFile
+from logstore.objects.prices import Requests
+from logstore.reading.task_plan import OffsetsAt, SegmentSizes, plan_tasks
+from logstore.reading.tasks import Places, ReadTask, Run
+
+MiB = 1024 * 1024
+TASK_BYTES = 256 * MiB
+"""Of segments. A task holds what it fetched until it is written, and makes a file or more of each
+partition: larger tasks make fewer files, and need more memory."""
+
+TASK_BYTES_MIN = 64 * MiB
+"""Below this another core is not worth another set of files."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveTask:
+    """Ranges of segments to be written as data files. `names` are topics' by id."""
+
+    run: str
+    number: int
+    names: Mapping[bytes, str]
+    runs: Sequence[Run]
+
+    def text(self) -> str:
+        runs = [
+            [run.chain, run.first_seq, run.last_seq, [_piece_list(piece) for piece in run.pieces]]
+            for run in self.runs
+        ]
+        names = {topic_id.hex(): name for topic_id, name in self.names.items()}
+        return _json(
+            {"kind": "move", "run": self.run, "number": self.number, "names": names, "runs": runs}
+        )
+
+    @property
+    def topic_ids(self) -> set[bytes]:
+        return {piece.topic_id for run in self.runs for piece in run.pieces}
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTask:
+    """Neighbouring data files of one partition to be written as one."""
+
+    run: str
+    number: int
+    topic_id: bytes
+    topic: str
+    files: Sequence[DataFile]
+
+    def text(self) -> str:
+        return _json(
+            {
+                "kind": "merge",
+                "run": self.run,
+                "number": self.number,
+                "topic_id": self.topic_id.hex(),
+                "topic": self.topic,
+                "files": [astuple(file) for file in self.files],
+            }
+        )
+
+    @property
+    def topic_ids(self) -> set[bytes]:
+        return {self.topic_id}
+
+
+Task = MoveTask | MergeTask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResult:
+    """What one task stored. With an `error` nothing of it counts."""
+
+    number: int
+    files: Sequence[tuple[bytes, DataFile]] = ()
+    """With their topic ids."""
+    rows: int = 0
+    bytes_in: Mapping[bytes, int] = field(default_factory=dict)
+    """By topic id: batches as they were stored, or the files that were merged."""
+    undecodable: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
+    """Batches kept as they came, by topic id and partition."""
+    requests: Requests = field(default_factory=Requests)
+    cpu_s: float = 0.0
+    """Of its threads, without those that wait for the store."""
+    error: str = ""
+    error_kind: str = ""
+
+    def text(self) -> str:
+        return _json(
+            {
+                "number": self.number,
+                "files": [[topic_id.hex(), *astuple(file)] for topic_id, file in self.files],
+                "rows": self.rows,
+                "bytes_in": {topic_id.hex(): size for topic_id, size in self.bytes_in.items()},
+                "undecodable": {
+                    f"{topic_id.hex()}/{partition}": number
+                    for (topic_id, partition), number in self.undecodable.items()
+                },
+                "requests": astuple(self.requests),
+                "cpu_s": self.cpu_s,
+                "error": self.error,
+                "error_kind": self.error_kind,
+            }
+        )
+
+
+def plan_moves(
+    run: str,
+    pieces: Iterable[Piece],
+    sizes: SegmentSizes,
+    offsets_at: OffsetsAt,
+    names: Mapping[bytes, str],
+    numbers: Iterator[int],
+    *,
+    parallelism: int,
+    task_bytes: int = TASK_BYTES,
+) -> list[MoveTask]:
+    """Tasks that read each segment once and every offset of `pieces` once."""
+    tasks: list[ReadTask] = plan_tasks(
+        Places((), list(pieces)),
+        sizes,
+        offsets_at,
+        parallelism=parallelism,
+        task_bytes=task_bytes,
+        task_bytes_min=min(TASK_BYTES_MIN, task_bytes),
+    )
+    found = []
+    for task in tasks:
+        wanted = {piece.topic_id for each in task.runs for piece in each.pieces}
+        mine = {topic_id: names[topic_id] for topic_id in sorted(wanted)}
+        found.append(MoveTask(run, next(numbers), mine, task.runs))
+    return found
+
+
+def task_of(text: str) -> Task:
+    """Raises `Corrupt` for text that is no task."""
+    try:
+        data = json.loads(text)
+        if data["kind"] == "merge":
+            return MergeTask(
+                data["run"],
+                data["number"],
+                bytes.fromhex(data["topic_id"]),
+                data["topic"],
+                tuple(DataFile(*file) for file in data["files"]),
+            )
+        runs = [
+            Run(chain, first, last, tuple(map(_piece_of, pieces)))
+            for chain, first, last, pieces in data["runs"]
+        ]
+        names = {bytes.fromhex(topic_id): name for topic_id, name in data["names"].items()}
+        return MoveTask(data["run"], data["number"], names, tuple(runs))
+    except (KeyError, TypeError, ValueError) as error:
+        raise Corrupt(f"not a task of compaction: {error!r}") from error
+
+
+def result_of(text: str) -> TaskResult:
+    """Raises `Corrupt` for text that is no result."""
+    try:
+        data = json.loads(text)
+        return TaskResult(
+            number=data["number"],
+            files=tuple(
+                (bytes.fromhex(topic_id), DataFile(*file)) for topic_id, *file in data["files"]
+            ),
+            rows=data["rows"],
+            bytes_in={bytes.fromhex(one): size for one, size in data["bytes_in"].items()},
+            undecodable={
+                (bytes.fromhex(place.split("/")[0]), int(place.split("/")[1])): number
+                for place, number in data["undecodable"].items()
+            },
+            requests=Requests(*data["requests"]),
+            cpu_s=data["cpu_s"],
+            error=data["error"],
+            error_kind=data["error_kind"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise Corrupt(f"not a result of compaction: {error!r}") from error
+
+
+def _piece_list(piece: Piece) -> list[object]:
+    topic_id, *numbers = astuple(piece)
+    return [topic_id.hex(), *numbers]
+
+
+def _piece_of(item: Sequence[object]) -> Piece:
+    topic_id, *numbers = item
+    return Piece(bytes.fromhex(str(topic_id)), *(int(str(number)) for number in numbers))
+
+
+def _json(data: object) -> str:
+    return json.dumps(data, separators=(",", ":"))

@@ -1,0 +1,114 @@
+"""Rows of a run as steps: its own row, and the copy row of each table. Pure.
+
+A run's row says what it set out to move. Whoever has the lease finds the rows of runs that did not
+end and closes them: what they committed is in tables, what they only wrote is swept. A copy row
+only goes up, and only once the table has what it says.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from logstore.errors import ConditionFailed
+from logstore.formats.rows import COMPACTION, TABLE, CompactionRow, TableRow
+from logstore.formats.table_rows import RunStatus, TopicCut, pack_cut, pack_ends
+from logstore.ports.registry import Condition, Row, RowAbsent, RowExists
+from logstore.protocol.steps import DeleteRow, PutRow, QueryRows, Steps, UpdateRow
+
+RUNS_KEPT = 20
+"""Rows of ended runs that stay, for people to look at."""
+
+
+class RunId(NamedTuple):
+    """When a run began and a random number: what its lease names as owner."""
+
+    began_ms: int
+    owner: int
+
+    def __str__(self) -> str:
+        """Sorts by time."""
+        return f"{self.began_ms:012x}{self.owner:08x}"
+
+
+def begin_run(run: RunId, by: str) -> Steps[None]:
+    row = CompactionRow(status=RunStatus.RUNNING, by=by, began_ms=run.began_ms)
+    yield PutRow(COMPACTION, str(run), row.row(), [RowAbsent()])
+
+
+def store_cut(run: RunId, cut: Sequence[TopicCut]) -> Steps[None]:
+    """Raises `ConditionFailed` where a later run has closed this one."""
+    sets = {"cut": pack_cut(cut)}
+    yield UpdateRow(COMPACTION, str(run), sets, [_is_running()])
+
+
+def end_run(run: RunId, status: RunStatus, told: str, now_ms: int) -> Steps[None]:
+    """Nothing where a later run has closed this one already."""
+    sets: Row = {"status": status.value, "told": told[:500], "ended_ms": now_ms}
+    try:
+        yield UpdateRow(COMPACTION, str(run), sets, [_is_running()])
+    except ConditionFailed:
+        return
+
+
+def read_run(run: RunId) -> Steps[CompactionRow | None]:
+    rows = yield QueryRows(COMPACTION, str(run))
+    return CompactionRow.of(rows[0][1]) if rows else None
+
+
+def close_earlier(run: RunId, now_ms: int) -> Steps[list[CompactionRow]]:
+    """The rows of runs that never ended, closed now; and old rows are removed."""
+    rows = yield QueryRows(COMPACTION)
+    earlier = [(sk, CompactionRow.of(row)) for sk, row in rows if sk != str(run)]
+    closed = []
+    for sk, row in earlier:
+        if row.status is RunStatus.RUNNING:
+            sets: Row = {"status": RunStatus.ABANDONED.value, "ended_ms": now_ms}
+            try:
+                yield UpdateRow(COMPACTION, sk, sets, [_is_running()])
+            except ConditionFailed:
+                continue
+            closed.append(replace(row, status=RunStatus.ABANDONED))
+    for sk, row in earlier[:-RUNS_KEPT]:
+        try:
+            yield DeleteRow(COMPACTION, sk, [Condition("began_ms", "=", row.began_ms)])
+        except ConditionFailed:
+            continue
+    return closed
+
+
+def raise_copy_row(topic_id: bytes, row: TableRow) -> Steps[None]:
+    """Let the copy row say what `row` does, unless it says more already."""
+    sets: Row = {
+        "version": row.version,
+        "ends": pack_ends(row.ends),
+        "topic": row.topic,
+        "on_delete": row.on_delete,
+    }
+    try:
+        yield UpdateRow(TABLE, topic_id.hex(), sets, [Condition("version", "<", row.version)])
+    except ConditionFailed as failed:
+        if failed.current is None:
+            try:
+                yield PutRow(TABLE, topic_id.hex(), row.row(), [RowAbsent()])
+            except ConditionFailed:
+                return
+
+
+def note_on_copy_row(topic_id: bytes, **sets: int | str) -> Steps[None]:
+    """Set what does not concern where the table ends."""
+    try:
+        yield UpdateRow(TABLE, topic_id.hex(), sets, [RowExists()])
+    except ConditionFailed:
+        return
+
+
+def remove_copy_row(topic_id: bytes, version: int) -> Steps[None]:
+    """Once its table is dropped."""
+    try:
+        yield DeleteRow(TABLE, topic_id.hex(), [Condition("version", "=", version)])
+    except ConditionFailed:
+        return
+
+
+def _is_running() -> Condition:
+    return Condition("status", "=", RunStatus.RUNNING.value)

@@ -1,0 +1,149 @@
+"""What every part of a run does: take a step, have tasks carried out, commit, tell what failed.
+
+`watch` is told of each step before it is begun: progress is shown by it, and tests end runs there.
+Every step may be the last one. A later run begins from the tables, and finds in them what happened.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Protocol
+
+from logstore.compaction.backlog import TopicState
+from logstore.compaction.commit import TableLog, commit_once
+from logstore.compaction.cut import Topic
+from logstore.compaction.edits import edited_ends, raise_edited_ends
+from logstore.compaction.leased_rows import LeasedRows
+from logstore.compaction.plan import TASK_BYTES, Task, TaskResult, result_of
+from logstore.compaction.retention import HORIZON_HOURS, HOUR_MS
+from logstore.compaction.run_rows import RunId, raise_copy_row
+from logstore.compaction.summary import Summary
+from logstore.errors import LogstoreError, Retryable
+from logstore.formats.rows import TableRow
+from logstore.history.snapshot import Snapshot, TableCommit
+from logstore.ports.clock import Clock, blocking_sleep_s
+from logstore.reading.reader import LogReader
+
+
+class Carrier(Protocol):
+    """Carries out tasks somewhere: `local`, `spark`."""
+
+    @property
+    def parallelism(self) -> int: ...
+
+    def carry_out(self, tasks: Sequence[str]) -> Iterator[str]:
+        """A result for each task, in any order (`plan.TaskResult` as text)."""
+        ...
+
+    def close(self) -> None: ...
+
+
+Watch = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What one run is asked to do. `topics`: these alone; `now`: everything that is committed."""
+
+    topics: tuple[str, ...] = ()
+    now: bool = False
+    keep_deleted: bool = False
+    horizon_hours: int = HORIZON_HOURS
+    task_bytes: int = TASK_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """What a run works with; what is cached in `reader` serves the next run too."""
+
+    rows: LeasedRows
+    reader: LogReader
+    tables: TableLog
+    carrier: Carrier
+    clock: Clock
+    watch: Watch
+    sleep_s: Callable[[float], None] = blocking_sleep_s
+
+
+class Session:
+    """One run as its parts see it. `known` are the newest snapshots, also for the next run."""
+
+    def __init__(
+        self, run: RunId, options: RunOptions, ports: Ports, known: dict[bytes, Snapshot]
+    ) -> None:
+        self.run = run
+        self.options = options
+        self.ports = ports
+        self.known = known
+        self.numbers = count(1)
+        """Of tasks: unique in a run."""
+        self.told: dict[bytes, int] = {}
+        """By topic id, the version that its copy row names: later ones may be its owner's."""
+        self.summary = Summary(run=str(run))
+        self._chance = random.Random(run.owner)
+
+    def step(self, name: str) -> None:
+        """Before every step. Raises `Retryable` once another run may be at work."""
+        self.ports.watch(name)
+        self.ports.rows.check()
+        if self.ports.clock.now_ms() - self.run.began_ms > self.options.horizon_hours * HOUR_MS:
+            raise Retryable("the run takes too long: what it wrote may be swept; it is given up")
+
+    def carry_out(self, tasks: Sequence[Task]) -> dict[int, TaskResult]:
+        """The results by number of task; nothing is begun for none."""
+        found: dict[int, TaskResult] = {}
+        if not tasks:
+            return found
+        self.step("tasks")
+        for text in self.ports.carrier.carry_out([task.text() for task in tasks]):
+            result = result_of(text)
+            found[result.number] = result
+            self.summary.add_task(result)
+            self.step("task done")
+        return found
+
+    def commit(self, state: TopicState, commit: TableCommit) -> None:
+        """Let the table of a topic take `commit`, then its copy row. Raises `Overtaken`."""
+        topic, snapshot = state.topic, state.snapshot
+        if snapshot is None:
+            self.step(f"create table: {topic.name}")
+            snapshot = self.ports.tables.create(topic.topic_id, topic.name)
+        self.step(f"commit: {topic.name}")
+        committed = commit_once(
+            self.ports.tables, snapshot, commit, self.ports.sleep_s, self._chance
+        )
+        self.see(state, committed)
+        self.step(f"copy row: {topic.name}")
+        self.raise_copy_row(state)
+
+    def see(self, state: TopicState, snapshot: Snapshot | None) -> None:
+        """Remember the newest snapshot of a topic's table."""
+        state.snapshot = snapshot
+        if snapshot is not None:
+            self.known[state.topic.topic_id] = snapshot
+
+    def raise_copy_row(self, state: TopicState) -> None:
+        assert state.snapshot is not None
+        topic_id, ports = state.topic.topic_id, self.ports
+        edits = edited_ends(ports.tables, state.snapshot, self.told.get(topic_id))
+        if edits:
+            self.step(f"rows changed by the table's owner: {state.topic.name}")
+            ports.rows.perform(raise_edited_ends(topic_id, state.topic.name, edits))
+        row = TableRow(
+            version=state.snapshot.version,
+            ends=state.snapshot.ends,
+            topic=state.topic.name,
+            on_delete=state.topic.on_delete,
+        )
+        ports.rows.perform(raise_copy_row(topic_id, row))
+        self.told[topic_id] = row.version
+        self.summary.topic(state.topic.name).version = state.snapshot.version
+
+    def tell(self, topic: Topic, error: LogstoreError) -> None:
+        """A topic's part of the run has failed; the rest goes on."""
+        self.summary.topic(topic.name).error = str(error)
+
+    def has_failed(self, topic: Topic) -> bool:
+        one = self.summary.topics.get(topic.name)
+        return one is not None and bool(one.error)

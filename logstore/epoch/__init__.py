@@ -1,0 +1,1 @@
+"""One broker epoch at run time: its chain, the partitions that it leads and follows."""

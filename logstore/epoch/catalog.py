@@ -1,0 +1,187 @@
+"""Every topic of the cluster as this broker knows it, and what rows mean for what it leads. Pure.
+
+A partition row that names this broker's chain makes it the leader once it has claimed the partition
+(`epoch.leading`); one with a higher leader epoch ends its leadership. Rows never go back: one with
+a lower leader epoch or log start than is known, or a topic's with a lower version, was read before
+it.
+
+A topic is served only when all its partition rows are there: a creation that died half way is
+nobody's topic.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from logstore.epoch.followed import Followed
+from logstore.epoch.leader import Leader
+from logstore.formats.rows import NOBODY, PartitionRow, TopicRow
+from logstore.protocol.view import News, PartitionKey
+
+
+@dataclass(slots=True, eq=False)
+class Topic:
+    """One life of a topic: its partitions in order, those led here, those followed here."""
+
+    name: str
+    topic_id: bytes
+    configs: Mapping[str, str]
+    replicas: int
+    rows: list[PartitionRow]
+    leaders: dict[int, Leader] = field(default_factory=dict)
+    followers: dict[int, Followed] = field(default_factory=dict)
+    is_deleted: bool = False
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.rows)
+
+
+class Claim(NamedTuple):
+    """A partition whose row names this broker, which does not lead it yet."""
+
+    topic: Topic
+    partition: int
+    row: PartitionRow
+
+
+class Move(NamedTuple):
+    """A partition led here that another broker is to lead."""
+
+    topic: Topic
+    leader: Leader
+    target: int
+
+
+@dataclass(slots=True)
+class Consequences:
+    """What news mean for this broker."""
+
+    changed: list[Topic] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
+    lost: list[Leader] = field(default_factory=list)
+    """Led here until now, and not released: somebody must have sealed the chain."""
+
+
+class Catalog:
+    def __init__(self, broker: int, chain: int) -> None:
+        self.topics: dict[str, Topic] = {}
+        self.topics_by_id: dict[bytes, Topic] = {}
+        self.version = 0
+        """Of the change feed, up to which all is known."""
+        self.edit_count = 0
+        """Changes that this broker made itself: what was read before one of them is out of date."""
+        self._broker = broker
+        self._chain = chain
+        self._topic_rows: dict[str, TopicRow] = {}
+        self._rows: dict[PartitionKey, PartitionRow] = {}
+        self._names: dict[bytes, str] = {}
+
+    def leaders(self) -> Iterator[Leader]:
+        for topic in self.topics.values():
+            yield from topic.leaders.values()
+
+    def apply(self, news: News) -> Consequences:
+        """Take in what was read, and say what follows."""
+        self.version = max(self.version, news.version)
+        self.edit_count += not news.version
+        topics = dict(news.topics)
+        partitions = dict(news.partitions)
+        if news.is_everything:
+            topics = {**dict.fromkeys(self._topic_rows), **topics}
+            partitions = {**dict.fromkeys(self._rows), **partitions}
+        changed = {name for name, row in topics.items() if self._put_topic_row(name, row)}
+        for key, row in partitions.items():
+            if self._put_row(key, row) and key[0] in self._names:
+                changed.add(self._names[key[0]])
+        found = Consequences()
+        for name in sorted(changed):
+            self._settle(name, found)
+        return found
+
+    def _put_topic_row(self, name: str, row: TopicRow | None) -> bool:
+        """Whether `row` is new, and not older than what is known."""
+        known = self._topic_rows.get(name)
+        if row == known or (row and known and _is_older(row, known)):
+            return False
+        if known is not None:
+            del self._topic_rows[name], self._names[known.topic_id]
+        if row is not None:
+            self._topic_rows[name] = row
+            self._names[row.topic_id] = name
+        return True
+
+    def _put_row(self, key: PartitionKey, row: PartitionRow | None) -> bool:
+        """Whether `row` is new, and not older than what is known."""
+        known = self._rows.get(key)
+        if row == known or (row and known and _is_earlier(row, known)):
+            return False
+        if row is None:
+            del self._rows[key]
+        else:
+            self._rows[key] = row
+        return True
+
+    def _settle(self, name: str, found: Consequences) -> None:
+        """Make the topic what its rows say."""
+        row, known = self._topic_rows.get(name), self.topics.get(name)
+        rows = None if row is None else self._rows_of(row)
+        if known is not None and (rows is None or row is None or row.topic_id != known.topic_id):
+            self._drop(known)
+            found.changed.append(known)
+            known = None
+        if row is None or rows is None:
+            return
+        if known is None:
+            known = Topic(name, row.topic_id, row.configs, row.replicas, rows)
+            self.topics[name] = self.topics_by_id[row.topic_id] = known
+        known.configs, known.replicas, known.rows = row.configs, row.replicas, rows
+        found.changed.append(known)
+        for number, partition in enumerate(rows):
+            self._judge(known, number, partition, found)
+
+    def _rows_of(self, topic: TopicRow) -> list[PartitionRow] | None:
+        rows = []
+        for number in range(topic.partitions):
+            row = self._rows.get((topic.topic_id, number))
+            if row is None:
+                return None
+            rows.append(row)
+        return rows
+
+    def _judge(self, topic: Topic, number: int, row: PartitionRow, found: Consequences) -> None:
+        leader = topic.leaders.get(number)
+        if leader is not None and row.leader_epoch > leader.leader_epoch:
+            del topic.leaders[number]
+            leader.retire()
+            if not leader.is_released:
+                found.lost.append(leader)
+            leader = None
+        if row.chain != self._chain:
+            return
+        if leader is None:
+            found.claims.append(Claim(topic, number, row))
+            return
+        leader.follow_row(row)
+        if row.target not in (NOBODY, self._broker) and not leader.is_released:
+            found.moves.append(Move(topic, leader, row.target))
+
+    def _drop(self, topic: Topic) -> None:
+        del self.topics[topic.name]
+        self.topics_by_id.pop(topic.topic_id, None)
+        topic.is_deleted = True
+        retire_all(topic.leaders.values())
+
+
+def _is_earlier(row: PartitionRow, known: PartitionRow) -> bool:
+    return row.leader_epoch < known.leader_epoch or row.log_start < known.log_start
+
+
+def _is_older(row: TopicRow, known: TopicRow) -> bool:
+    return row.topic_id == known.topic_id and row.version < known.version
+
+
+def retire_all(leaders: Iterable[Leader]) -> None:
+    for leader in leaders:
+        leader.retire()

@@ -1,0 +1,160 @@
+"""One partition that another broker leads, as far as its chain has been followed here.
+
+It is read like a `Leader`: offsets, index rows in memory, a watch. What it shows never goes back,
+also not when the partition's row names another leader: a stretch begins where the one before ended,
+and nothing beyond that was ever committed.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from logstore.errors import LogstoreError
+from logstore.formats.chain_state import Stretch, StretchKey
+from logstore.formats.index_rows import (
+    Rows,
+    first_row_for_offset,
+    row_at,
+    row_count,
+    row_for_time,
+)
+from logstore.formats.rows import PartitionRow, StretchRef
+
+
+class FollowedChain(Protocol):
+    """The chain that a partition's leader writes, as its follower sees it."""
+
+    @property
+    def error(self) -> LogstoreError | None: ...
+
+    @property
+    def is_entered(self) -> bool: ...
+
+    def stretch(self, key: StretchKey) -> Stretch | None: ...
+
+
+class Followed:
+    """Offsets, all half open: log start <= last stable <= high watermark."""
+
+    def __init__(
+        self, topic_id: bytes, partition: int, row: PartitionRow, chain: FollowedChain
+    ) -> None:
+        self.topic_id = topic_id
+        self.partition = partition
+        self.row = row
+        self.log_start = row.log_start
+        self.edited_end = row.edited_end
+        self.high_watermark = row.stretches[-1].start
+        self.is_retired = False
+        self._chain = chain
+        self._watchers: dict[Callable[[], None], None] = {}
+        self.advance()
+
+    # What its `Followers` tells
+
+    def follow_row(self, row: PartitionRow, chain: FollowedChain) -> None:
+        """The partition's row was changed; `chain` is that of its leader."""
+        has_new_leader = row.leader_epoch != self.row.leader_epoch
+        self.row, self._chain = row, chain
+        self.log_start = max(self.log_start, row.log_start)
+        self.edited_end = max(self.edited_end, row.edited_end)
+        self.high_watermark = max(self.high_watermark, row.stretches[-1].start)
+        self.advance()
+        if has_new_leader:
+            self._wake()
+
+    def advance(self) -> None:
+        """More of the chain may be known."""
+        stretch = self._stretch()
+        if stretch is not None and stretch.end > self.high_watermark:
+            self.high_watermark = stretch.end
+            self._wake()
+
+    def retire(self) -> None:
+        """It is followed no more: whoever waits here is to look again."""
+        self.is_retired = True
+        self._wake()
+
+    # What it shows
+
+    @property
+    def key(self) -> StretchKey:
+        return StretchKey(self.topic_id, self.partition, self.row.leader_epoch)
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.row.leader_epoch
+
+    @property
+    def stretches(self) -> Sequence[StretchRef]:
+        return self.row.stretches
+
+    @property
+    def log_end(self) -> int:
+        """What is not committed is not known here."""
+        return self.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset of the oldest open transaction, else the high watermark."""
+        stretch = self._stretch()
+        opened = stretch.state.open_transactions if stretch is not None else None
+        return min(self.high_watermark, *opened.values()) if opened else self.high_watermark
+
+    @property
+    def error(self) -> LogstoreError | None:
+        """Why the chain cannot be followed, for now."""
+        return self._chain.error
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it knows where the partition ends, so that it can be read here."""
+        return self._chain.is_entered and self._chain.error is None
+
+    # Reading
+
+    def watch(self, watcher: Callable[[], None]) -> Callable[[], None]:
+        """Call `watcher` whenever more is committed; the answer ends that."""
+        self._watchers[watcher] = None
+        return lambda: self._watchers.pop(watcher, None)
+
+    @property
+    def first_offset_in_memory(self) -> int:
+        """The index of offsets from here on is in memory; older ones are in checkpoints."""
+        rows = self._rows()
+        return row_at(rows, 0).base_offset if rows else self.high_watermark
+
+    def rows_for_offset(self, offset: int) -> tuple[Rows, int]:
+        """Rows in memory and the number of the one that holds `offset`, which must be there."""
+        rows = self._rows()
+        number = first_row_for_offset(rows, offset)
+        assert number < row_count(rows), f"offset is not in memory: offset={offset}"
+        return rows, number
+
+    def rows_for_time(self, timestamp: int, from_offset: int = 0) -> tuple[Rows, int] | None:
+        """Rows in memory and the number of the first with a record at or after `timestamp`.
+
+        Batches wholly below log start, or below `from_offset`, are passed over.
+        """
+        rows = self._rows()
+        number = row_for_time(rows, timestamp, max(self.log_start, from_offset))
+        return (rows, number) if number < row_count(rows) else None
+
+    def max_timestamp_below(self, offset: int) -> tuple[int, int]:
+        """Largest timestamp in memory below `offset`, and an offset in its batch, or (-1, -1)."""
+        best, rows = (-1, -1), self._rows()
+        for number in range(row_count(rows)):
+            row = row_at(rows, number)
+            if row.base_offset < offset and row.max_timestamp > best[0]:
+                best = (row.max_timestamp, row.base_offset)
+        return best
+
+    def _rows(self) -> bytearray:
+        stretch = self._stretch()
+        return bytearray() if stretch is None else stretch.rows
+
+    def _stretch(self) -> Stretch | None:
+        return self._chain.stretch(self.key)
+
+    def _wake(self) -> None:
+        for watcher in tuple(self._watchers):
+            watcher()

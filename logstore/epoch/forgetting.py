@@ -1,0 +1,142 @@
+"""Which stretches of an open chain nobody will ask for any more: its owner forgets them.
+
+A checkpoint holds every stretch of its chain with its whole state, so that a chain that is open for
+months would carry all partitions that were ever led here. A stretch may be forgotten when
+
+    its topic is deleted, and a record says so, which is final, or
+    it was released, its partition's row, of a later leadership, lists it no more, and it has no
+    offsets from log start on, by a log start that has its reason (`disposal`)
+
+A search for a stretch in a chain starts from a partition's row. A row drops a stretch only when a
+later one has a committed take entry, which holds the state that would be inherited, and when the
+stretch has no offsets from log start on, or the topic's table holds them. A reader with an older
+row finds nothing in the chain and reads the row again (safety rule 6); trimming has nothing to hold
+for; restore finds the later take entry.
+
+Forgetting is an entry in the chain: a checkpoint stays a function of it. Nothing is lost by it that
+the segments hold, and none is deleted by it. Repeatable.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
+
+from logstore.epoch.leader import Leader
+from logstore.epoch.writer import ChainWriter
+from logstore.errors import LogstoreError
+from logstore.formats.chain_state import Stretch, StretchKey
+from logstore.formats.pieces import TopicPartition
+from logstore.formats.rows import PartitionRow
+from logstore.protocol.disposal import confirmed_start
+from logstore.protocol.leadership import shorten_row, shortened
+from logstore.protocol.metadata import read_partition_row
+from logstore.protocol.seal import read_chain_row
+from logstore.protocol.steps import Steps, Together
+from logstore.protocol.witnesses import read_deletions
+from logstore.runners.perform import Performer
+
+NOTHING: Mapping[TopicPartition, int] = {}
+"""What tables hold where there are none, or none was asked."""
+
+AT_ONCE_MAX = 1_000
+"""Of each kind and pass: the rest has its turn with the next."""
+
+
+CHECKPOINTS_LISTED_MIN = 64
+"""Where a chain has had no more, its list of them is not worth an entry that cuts it."""
+
+
+async def forget_ended(
+    performer: Performer, writer: ChainWriter, led: Collection[StretchKey], live: Collection[bytes]
+) -> int:
+    """Have the owner of a chain forget what is `find_forgettable`; how many stretches.
+
+    `led` are the stretches that go on. The list of checkpoints that are deleted is cut, too. Raises
+    `Fenced`, or as store and registry do.
+    """
+    ended = {key: one for key, one in writer.chain.stretches.items() if key not in led}
+    found = await performer.run(find_forgettable(ended, live)) if ended else []
+    for key in found:
+        writer.forget(key)
+    if len(writer.chain.checkpoints) >= CHECKPOINTS_LISTED_MIN:
+        row = await performer.run(read_chain_row(writer.chain.epoch))
+        if writer.chain.checkpoints[0] < row.deleted:
+            writer.cut_checkpoints(row.deleted)
+    return len(found)
+
+
+async def shorten_rows(
+    performer: Performer, leaders: Iterable[Leader], held: Mapping[TopicPartition, int] = NOTHING
+) -> int:
+    """Drop stretches below log start, or below the end that `held` has for their partition, from
+    the rows of partitions led here. Returns how many rows changed.
+
+    Else a row would list them until the next change of leader, and those in the table for as long
+    as the partition keeps its records. `held` is what tables hold by safety rule 7.
+    """
+    long = [
+        leader
+        for leader in leaders
+        if leader.is_taken
+        and not leader.is_released
+        and shortened(leader.row, _held_end(leader, held)) != leader.row
+    ][:AT_ONCE_MAX]
+    rows = await performer.run(
+        _together(
+            [
+                shorten_row((one.topic_id, one.partition), one.row, _held_end(one, held))
+                for one in long
+            ]
+        )
+    )
+    for leader, row in zip(long, rows, strict=True):
+        if isinstance(row, PartitionRow) and row.leader_epoch == leader.leader_epoch:
+            leader.follow_row(row)
+    return sum(isinstance(row, PartitionRow) for row in rows)
+
+
+def _held_end(leader: Leader, held: Mapping[TopicPartition, int]) -> int:
+    return held.get(TopicPartition(leader.topic_id, leader.partition), 0)
+
+
+def _together(
+    steps: Sequence[Steps[PartitionRow | None]],
+) -> Steps[Sequence[PartitionRow | LogstoreError | None]]:
+    results: Sequence[PartitionRow | LogstoreError | None] = yield Together(steps)
+    return results
+
+
+def find_forgettable(
+    ended: Mapping[StretchKey, Stretch], live: Collection[bytes]
+) -> Steps[list[StretchKey]]:
+    """Those of `ended`, stretches that are not led here any more, that may be forgotten.
+
+    `live` are topic ids; any other may be deleted, or just unknown here. Raises as stores do.
+    """
+    gone = sorted({key.topic_id for key in ended} - set(live))[:AT_ONCE_MAX]
+    deleted = yield from read_deletions(gone)
+    moved = [key for key, one in ended.items() if key.topic_id in live and one.released]
+    partitions = list(islice(dict.fromkeys((key[0], key[1]) for key in moved), AT_ONCE_MAX))
+    rows = dict(zip(partitions, (yield from _read_rows(partitions)), strict=True))
+    return [
+        key
+        for key in ended
+        if key.topic_id in deleted or is_dropped(key, ended[key], rows.get((key[0], key[1])))
+    ]
+
+
+def is_dropped(key: StretchKey, stretch: Stretch, row: PartitionRow | None) -> bool:
+    """Whether the partition's row says that a stretch is over and needed no more.
+
+    A row also drops stretches that the table holds. Those are not forgotten: trimming asks the
+    table about them again before it deletes.
+    """
+    if row is None or not stretch.released or key.leader_epoch >= row.leader_epoch:
+        return False
+    if stretch.end > max(stretch.start, confirmed_start(row)):
+        return False
+    return all(key.leader_epoch != ref.leader_epoch for ref in row.stretches)
+
+
+def _read_rows(partitions: Sequence[tuple[bytes, int]]) -> Steps[list[PartitionRow | None]]:
+    found = yield from _together([read_partition_row(*one) for one in partitions])
+    return [None if isinstance(one, LogstoreError) else one for one in found]

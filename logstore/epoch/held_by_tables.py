@@ -1,0 +1,116 @@
+"""What tables hold for sure, asked for trimming as seldom as that allows.
+
+Looking at a table costs requests, and trimming looks every minute: so a tenth of the grace may pass
+before tables are looked at again, and one whose copy row stood still since all of it was held is
+not. That will do to raise trim points. Before anything is deleted its topics' tables are asked anew
+(`fresh`). Logs without tables cost one query of the registry.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from logstore.epoch.asked_tables import NOTHING_VERIFIED, AskedTables, InTables
+from logstore.formats.pieces import TopicPartition
+from logstore.formats.rows import TableRow, TopicStatus
+from logstore.protocol.metadata import read_table_rows, read_topics
+from logstore.protocol.steps import Steps, believed_ms
+from logstore.protocol.table_marks import change_marks, drop_mark, read_marks
+from logstore.runners.perform import Performer, outcome_of
+
+LOOKS_PER_GRACE = 10
+MARK_EVERY = 32
+"""A mark is raised by so many versions at least: a registry write for each would cost more than
+looking at some commits twice."""
+
+
+class _Known(NamedTuple):
+    """One table at the last look, by the copy row that there was."""
+
+    row: TableRow
+    ends: Mapping[TopicPartition, int]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that the row tells of is held for sure; then time alone changes nothing."""
+        return sum(self.ends.values()) == sum(self.row.ends.values())
+
+
+class HeldByTables:
+    """Remembers the last look."""
+
+    def __init__(self, tables: AskedTables, grace_ms: int) -> None:
+        self._tables = tables
+        self._grace_ms = grace_ms
+        self._known: dict[bytes, _Known] = {}
+        self._troubles: Sequence[str] = ()
+        self._looked_at_s: float | None = None
+
+    async def look(self, performer: Performer, *, fresh: Collection[bytes] = ()) -> InTables:
+        """Of every live topic that has a table; those in `fresh` are asked anew.
+
+        Raises as registry and tables do; then nothing may be trimmed.
+        """
+        now_s = performer.clock.monotonic_s()
+        if not fresh and self._is_recent(now_s):
+            return InTables(self._ends(), self._troubles, {})
+        rows = await performer.run(_live_tables())
+        self._known = {key: known for key, known in self._known.items() if key in rows}
+        wanted = [
+            topic_id
+            for topic_id, row in rows.items()
+            if topic_id in fresh or not self._is_settled(topic_id, row)
+        ]
+        if not fresh:
+            self._looked_at_s = now_s
+            self._troubles = ()
+        if not wanted:
+            return InTables(self._ends(), self._troubles, {})
+        marks = await performer.run(read_marks())
+        asked = {topic_id: marks.get(topic_id, NOTHING_VERIFIED) for topic_id in wanted}
+        now_ms = await performer.run(believed_ms())
+        found = await self._tables.held(asked, self._grace_ms, now_ms)
+        for topic_id in wanted:
+            ends = {key: end for key, end in found.ends.items() if key.topic_id == topic_id}
+            self._known[topic_id] = _Known(rows[topic_id], ends)
+        self._troubles = sorted({*self._troubles, *found.troubles})
+        await self._mark(performer, marks, found.verified, rows.keys())
+        return InTables(self._ends(), self._troubles, found.verified)
+
+    def _is_recent(self, now_s: float) -> bool:
+        if self._looked_at_s is None:
+            return False
+        return (now_s - self._looked_at_s) * 1000 < self._grace_ms // LOOKS_PER_GRACE
+
+    def _is_settled(self, topic_id: bytes, row: TableRow) -> bool:
+        known = self._known.get(topic_id)
+        return known is not None and known.row == row and known.is_settled
+
+    def _ends(self) -> dict[TopicPartition, int]:
+        return {key: end for known in self._known.values() for key, end in known.ends.items()}
+
+    async def _mark(
+        self,
+        performer: Performer,
+        marks: Mapping[bytes, int],
+        verified: Mapping[bytes, int],
+        live: Collection[bytes],
+    ) -> None:
+        """A help for later looks: trouble with it is none."""
+        higher = {
+            topic_id: version
+            for topic_id, version in verified.items()
+            if version - marks.get(topic_id, NOTHING_VERIFIED) >= MARK_EVERY
+        }
+        await outcome_of(performer.run(change_marks(marks, higher)))
+        for topic_id in marks.keys() - live:
+            await outcome_of(performer.run(drop_mark(topic_id, marks[topic_id])))
+
+
+def _live_tables() -> Steps[dict[bytes, TableRow]]:
+    """Copy rows of live topics, by topic id."""
+    tables = yield from read_table_rows()
+    if not tables:
+        return {}
+    topics = yield from read_topics()
+    live = {row.topic_id for row in topics.values() if row.status is TopicStatus.LIVE}
+    return {topic_id: row for topic_id, row in tables.items() if topic_id in live}

@@ -1,0 +1,309 @@
+"""One partition that this broker leads: gives offsets, keeps its index, knows what is committed.
+
+`append` is the hot path of produce: decide, copy the batch into the open segment, stamp it, note it
+in the index. Nothing waits here; `ChainWriter.when_committed` tells when the batch is safe.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from logstore.epoch.writer import ChainWriter
+from logstore.errors import Fenced, Invalid, Retryable
+from logstore.formats.chain_state import Stretch, StretchKey
+from logstore.formats.index_rows import (
+    ROW,
+    Rows,
+    first_row_for_offset,
+    row_at,
+    row_count,
+    row_for_time,
+)
+from logstore.formats.partition_state import PartitionState, ProducedBatch
+from logstore.formats.rows import PartitionRow, StretchRef
+from logstore.protocol.producers import Refusal, is_ahead, judge
+from logstore.records.batch import (
+    LOG_APPEND_TIME_BIT,
+    SEQUENCE_MAX,
+    BatchHeader,
+    stamp,
+    stamp_log_append_time,
+)
+
+__all__ = ["Appended", "Leader", "NotLeading", "ProducerRefused", "Refusal"]
+
+FLAGS_SHIFT = 3
+"""Index flags are bits 3 to 5 of a batch's attributes."""
+
+
+EARLY_S = 30.0
+"""For so long batches may come in the wrong order because of a change of leaders: longer than a
+client waits between two attempts, shorter than it tries (two minutes)."""
+
+
+class Appended(NamedTuple):
+    """What a batch got; it is safe once segment `seq` is committed."""
+
+    base_offset: int
+    timestamp: int
+    """-1 unless the topic stamps append time."""
+    seq: int
+
+
+class ProducerRefused(Invalid):
+    """An idempotent producer's batch breaks its sequence."""
+
+    def __init__(self, refusal: Refusal, detail: str) -> None:
+        super().__init__(f"{refusal.value}: {detail}")
+        self.refusal = refusal
+
+
+class NotLeading(Retryable):
+    """The partition was released: another broker leads it, or is about to. Or a leadership has just
+    begun, and a batch came before one that was refused until then: both are to be sent again.
+    """
+
+
+@dataclass(slots=True)
+class _Window:
+    """Rows that went into a checkpoint which is not durable yet."""
+
+    checkpoint: int
+    rows: bytearray
+
+
+class Leader:
+    """Offsets, all half open: log start <= last stable <= high watermark <= log end."""
+
+    def __init__(
+        self, writer: ChainWriter, topic_id: bytes, partition: int, row: PartitionRow
+    ) -> None:
+        self.topic_id = topic_id
+        self.partition = partition
+        self.leader_epoch = row.leader_epoch
+        self.row = row
+        self.log_start = row.log_start
+        self.edited_end = row.edited_end
+        self.stretches: Sequence[StretchRef] = row.stretches
+        self.high_watermark = row.stretches[-1].start
+        self.is_taken = False
+        """Whether the take entry is committed: before that nothing of the stretch exists."""
+        self.is_retired = False
+        self._writer = writer
+        self._begun_s = writer.now_s
+        self._windows: deque[_Window] = deque()
+        self._watchers: dict[Callable[[], None], None] = {}
+        self._stretch: Stretch | None = None
+
+    def take(self, state: PartitionState) -> None:
+        """Begin the stretch in the writer's chain, with the state it inherits."""
+        self._stretch = self._writer.take(self.key, self, self.high_watermark, state)
+
+    def follow_row(self, row: PartitionRow) -> None:
+        """The row of this leadership was changed."""
+        self.row = row
+        self.stretches = row.stretches
+        self.raise_log_start(row.log_start)
+        self.edited_end = max(self.edited_end, row.edited_end)
+
+    def raise_log_start(self, offset: int) -> None:
+        self.log_start = max(self.log_start, offset)
+
+    def release(self) -> int:
+        """End the stretch by a release entry; the seq to wait for before anybody else may lead.
+
+        Nothing can be appended any more. Raises `Fenced`.
+        """
+        self._writer.release(self.key)
+        return self._writer.open_seq
+
+    @property
+    def is_released(self) -> bool:
+        return self._stretch is not None and self._stretch.released
+
+    def retire(self) -> None:
+        """The partition is gone, or another's: whoever waits here is to look again."""
+        self.is_retired = True
+        for watcher in tuple(self._watchers):
+            watcher()
+
+    @property
+    def key(self) -> StretchKey:
+        return StretchKey(self.topic_id, self.partition, self.leader_epoch)
+
+    @property
+    def stretch(self) -> Stretch:
+        assert self._stretch is not None, "not taken yet"
+        return self._stretch
+
+    @property
+    def log_end(self) -> int:
+        """The next offset to be given, whether or not what is below is committed."""
+        return self.stretch.end
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset of the oldest open transaction, else the high watermark."""
+        opened = self.stretch.state.open_transactions
+        return min(self.high_watermark, *opened.values()) if opened else self.high_watermark
+
+    # Appending
+
+    def append(
+        self, batch: memoryview, header: BatchHeader, append_time_ms: int | None = None
+    ) -> Appended:
+        """Append one checked batch; `append_time_ms` only on topics that stamp append time.
+
+        Raises `ProducerRefused`, or `Fenced` when the chain is. A repeat gets what the first got.
+        """
+        stretch, writer, leader_epoch = self.stretch, self._writer, self.leader_epoch
+        (  # one assignment, since this runs for every batch
+            _, _, _, _, _, attributes, delta, _, max_timestamp, producer, epoch, sequence, count
+        ) = header  # fmt: skip
+        if producer >= 0 and sequence >= 0:
+            known = judge(stretch.state, producer, epoch, sequence, count)
+            if known is not None:
+                return self._repeated(known, header, append_time_ms is not None)
+            if sequence and producer not in stretch.state.producers:
+                self._check_not_early(header)
+        if stretch.released:
+            raise NotLeading(f"released: leader_epoch={leader_epoch}")
+        length = len(batch)
+        builder = writer.open_segment(length)
+        position = builder.body_bytes
+        copy = builder.add_bytes(batch)
+        base = stretch.end
+        last = base + delta
+        stamp(copy, 0, base, leader_epoch)
+        largest_at = base if count == 1 else -1
+        if append_time_ms is not None:
+            stamp_log_append_time(copy, 0, length, append_time_ms)
+            max_timestamp, attributes = append_time_ms, attributes | LOG_APPEND_TIME_BIT
+            largest_at = base
+        flags = attributes >> FLAGS_SHIFT & 7
+        builder.add_batch_entry(
+            flags, self.partition, self.topic_id, leader_epoch, length, position, base, last,
+            producer, epoch, sequence, max_timestamp, largest_at, count,
+        )  # fmt: skip
+        seq = writer.open_seq
+        stretch.end = last + 1
+        if max_timestamp > stretch.max_timestamp:
+            stretch.max_timestamp = max_timestamp
+            stretch.max_timestamp_offset = base
+        stretch.rows += ROW.pack(
+            seq, position, length, count, 0, flags, base, last, max_timestamp, largest_at,
+            stretch.max_timestamp,
+        )  # fmt: skip
+        if producer >= 0 and sequence >= 0:
+            stretch.state.apply_batch(
+                producer, epoch, sequence, base, last, max_timestamp, builder.created_ms
+            )
+        writer.appended(self, last + 1)
+        return Appended(base, -1 if append_time_ms is None else append_time_ms, seq)
+
+    def _repeated(
+        self, known: ProducedBatch | Refusal, header: BatchHeader, stamped: bool
+    ) -> Appended:
+        """A batch that was appended before, or may not be appended at all."""
+        if isinstance(known, Refusal):
+            if self._writer.fenced.is_set():
+                raise Fenced("this broker was fenced: it knows no longer what was appended")
+            if self.stretch.released:
+                raise NotLeading(f"released: leader_epoch={self.leader_epoch}")
+            self._check_not_early(header)
+            producer = self.stretch.state.producer(header.producer_id)
+            assert producer is not None, "it is known, or nothing would be refused"
+            last = producer.batches[-1].last_sequence if producer.batches else -1
+            raise ProducerRefused(
+                known,
+                f"producer_id={header.producer_id} epoch={header.producer_epoch} "
+                f"sequence={header.base_sequence} known_epoch={producer.epoch} "
+                f"expected={(last + 1) & SEQUENCE_MAX}",
+            )
+        base, timestamp = known.base_offset, known.timestamp if stamped else -1
+        if base < self.high_watermark:
+            return Appended(base, timestamp, -1)
+        rows, number = self.rows_for_offset(base)
+        return Appended(base, timestamp, row_at(rows, number).seq)
+
+    def _check_not_early(self, header: BatchHeader) -> None:
+        """Refuse a batch for now if it may have overtaken one that it must follow.
+
+        While a leadership is new, the ones before it may have been refused because it had not begun
+        here, or had ended elsewhere. In a partition's first leadership that can only be the first
+        of a producer.
+        """
+        state, producer_id = self.stretch.state, header.producer_id
+        if (
+            self._writer.now_s - self._begun_s < EARLY_S
+            and (self.leader_epoch > 0 or producer_id not in state.producers)
+            and is_ahead(state, producer_id, header.producer_epoch, header.base_sequence)
+        ):
+            raise NotLeading(
+                f"a batch before this one is missing: producer_id={producer_id} "
+                f"sequence={header.base_sequence}; send both again"
+            )
+
+    # What the chain's writer tells
+
+    def commit(self, end: int) -> None:
+        self.is_taken = True
+        if end > self.high_watermark:
+            self.high_watermark = end
+            for watcher in tuple(self._watchers):
+                watcher()
+
+    def checkpoint(self, seq: int, rows: bytearray) -> None:
+        self._windows.append(_Window(seq, rows))
+
+    def checkpoint_stored(self, seq: int) -> None:
+        while self._windows and self._windows[0].checkpoint <= seq:
+            self._windows.popleft()
+
+    # Reading
+
+    def watch(self, watcher: Callable[[], None]) -> Callable[[], None]:
+        """Call `watcher` whenever more is committed; the answer ends that."""
+        self._watchers[watcher] = None
+        return lambda: self._watchers.pop(watcher, None)
+
+    @property
+    def first_offset_in_memory(self) -> int:
+        """The index of offsets from here on is in memory; older ones are in checkpoints."""
+        for rows in (*(window.rows for window in self._windows), self.stretch.rows):
+            if rows:
+                return row_at(rows, 0).base_offset
+        return self.stretch.end
+
+    def rows_for_offset(self, offset: int) -> tuple[Rows, int]:
+        """Rows in memory and the number of the one that holds `offset`, which must be there."""
+        for rows in self._row_runs():
+            if row_at(rows, row_count(rows) - 1).last_offset >= offset:
+                return rows, first_row_for_offset(rows, offset)
+        raise AssertionError(f"offset is not in memory: offset={offset}")
+
+    def rows_for_time(self, timestamp: int, from_offset: int = 0) -> tuple[Rows, int] | None:
+        """Rows in memory and the number of the first with a record at or after `timestamp`.
+
+        Batches wholly below log start, or below `from_offset`, are passed over.
+        """
+        for rows in self._row_runs():
+            number = row_for_time(rows, timestamp, max(self.log_start, from_offset))
+            if number < row_count(rows):
+                return rows, number
+        return None
+
+    def max_timestamp_below(self, offset: int) -> tuple[int, int]:
+        """Largest timestamp in memory below `offset`, and an offset in its batch, or (-1, -1)."""
+        best = (-1, -1)
+        for rows in self._row_runs():
+            for number in range(row_count(rows)):
+                row = row_at(rows, number)
+                if row.base_offset < offset and row.max_timestamp > best[0]:
+                    best = (row.max_timestamp, row.base_offset)
+        return best
+
+    def _row_runs(self) -> list[bytearray]:
+        runs = [window.rows for window in self._windows]
+        return [rows for rows in (*runs, self.stretch.rows) if rows]

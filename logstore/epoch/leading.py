@@ -1,0 +1,268 @@
+"""Begins and ends leaderships, as the registry's rows ask for.
+
+    claim     a row names us → read the state the stretch before ended with → take entry → serve
+    release   a row names a target → release entry → its commit → row names the target, or us again
+
+Both are tried until they are done or the row says otherwise; what is one partition's trouble holds
+up no other's.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from logstore.epoch.catalog import Catalog, Claim, Consequences, Move, Topic
+from logstore.epoch.leader import Leader
+from logstore.epoch.writer import ChainWriter, Waiter
+from logstore.errors import ConditionFailed, Fenced, LogstoreError
+from logstore.formats.chain_state import ChainState
+from logstore.formats.partition_state import PartitionState
+from logstore.formats.rows import NOBODY, Change, PartitionRow
+from logstore.protocol.inheritance import inherit
+from logstore.protocol.leadership import change_leader
+from logstore.protocol.steps import Steps, Together
+from logstore.protocol.takeover import Inheritance
+from logstore.protocol.view import PartitionKey
+from logstore.runners.perform import Performer
+
+AGAIN_FIRST_S, AGAIN_MAX_S = 0.25, 5.0
+
+ChainOf = Callable[[int], int | None]
+"""A broker's id → its open chain, None while it is not alive."""
+
+logger = logging.getLogger(__name__)
+
+
+class Leading:
+    """`publish` tells other brokers what changed, `on_led` ours that a topic's leaders did."""
+
+    def __init__(
+        self,
+        performer: Performer,
+        cluster_id: bytes,
+        broker: int,
+        writer: ChainWriter,
+        catalog: Catalog,
+        *,
+        chain_of: ChainOf,
+        publish: Callable[[Sequence[Change]], Awaitable[None]],
+        on_led: Callable[[Topic], None],
+    ) -> None:
+        self.warm: Callable[[int], ChainState | None] = lambda epoch: None
+        """Chains that are followed here already."""
+        self.claim_count = 0
+        self.release_count = 0
+        self._performer = performer
+        self._cluster_id = cluster_id
+        self._broker = broker
+        self._writer = writer
+        self._catalog = catalog
+        self._chain_of = chain_of
+        self._publish = publish
+        self._on_led = on_led
+        self._claims: dict[PartitionKey, Claim] = {}
+        self._moves: dict[PartitionKey, Move] = {}
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    # What is to be done
+
+    def begin(self, found: Consequences) -> None:
+        for claim in found.claims:
+            self._claims[claim.topic.topic_id, claim.partition] = claim
+        for move in found.moves:
+            self._moves[move.leader.topic_id, move.leader.partition] = move
+        if found.claims or found.moves:
+            self._idle.clear()
+            self._wake.set()
+
+    def inherit(self, taken: Iterable[Inheritance]) -> None:
+        """Take what a takeover gave us; its states are at hand."""
+        for one in taken:
+            topic = self._catalog.topics_by_id.get(one.topic_id)
+            if topic is not None and one.row.chain == self._writer.chain.epoch:
+                self._lead(Claim(topic, one.partition, one.row), one.state)
+
+    def lead_new(self, topic: Topic, partitions: Iterable[int]) -> None:
+        """Take partitions that nobody has led before."""
+        for number in partitions:
+            self._lead(Claim(topic, number, topic.rows[number]), PartitionState())
+
+    async def until_idle(self) -> None:
+        """Wait until all that is known of is claimed and moved."""
+        await self._idle.wait()
+
+    # Doing it
+
+    async def run(self) -> None:
+        """Until the chain is fenced. Raises nothing of what one partition's trouble may be."""
+        again_s: float | None = None
+        while not self._writer.fenced.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(again_s):
+                    await self._wake.wait()
+            self._wake.clear()
+            claims, self._claims = self._claims, {}
+            moves, self._moves = self._moves, {}
+            try:
+                await self._claim(claims)
+                await self._move(moves)
+            except Fenced:
+                return
+            except LogstoreError as error:  # store or registry are away
+                logger.warning("leaderships are waiting: %s", error)
+            if self._keep(claims, moves):
+                again_s = AGAIN_FIRST_S if again_s is None else min(2 * again_s, AGAIN_MAX_S)
+            else:
+                again_s = None
+            if not (self._claims or self._moves):
+                self._idle.set()
+
+    def _keep(
+        self, claims: Mapping[PartitionKey, Claim], moves: Mapping[PartitionKey, Move]
+    ) -> bool:
+        """Queue again what is not done, unless newer rows say something else; whether any was."""
+        again = {
+            key: claim
+            for key, claim in claims.items()
+            if key not in self._claims and self._is_wanted(claim)
+        }
+        stuck = {
+            key: move
+            for key, move in moves.items()
+            if key not in self._moves and move.topic.leaders.get(key[1]) is move.leader
+        }
+        self._claims.update(again)
+        self._moves.update(stuck)
+        return bool(again or stuck)
+
+    def _is_wanted(self, claim: Claim) -> bool:
+        topic = claim.topic
+        if topic.is_deleted or claim.partition >= topic.partition_count:
+            return False
+        row = topic.rows[claim.partition]
+        is_ours = row.chain == self._writer.chain.epoch
+        led = topic.leaders.get(claim.partition)
+        return is_ours and (led is None or led.leader_epoch < row.leader_epoch)
+
+    # Claims
+
+    async def _claim(self, claims: Mapping[PartitionKey, Claim]) -> None:
+        wanted: dict[PartitionKey, PartitionRow] = {
+            key: claim.topic.rows[claim.partition]
+            for key, claim in claims.items()
+            if self._is_wanted(claim)
+        }
+        if not wanted:
+            return
+        states = await self._performer.run(
+            inherit(self._cluster_id, self._broker, wanted, self.warm)
+        )
+        for key, state in states.items():
+            if isinstance(state, LogstoreError):
+                logger.warning(
+                    "partition cannot be led yet: topic=%s partition=%d %s",
+                    claims[key].topic.name,
+                    key[1],
+                    state,
+                )
+            else:
+                self._lead(claims[key]._replace(row=wanted[key]), state)
+        self._writer.flush()
+
+    def _lead(self, claim: Claim, state: PartitionState) -> None:
+        """Unless the row is another leadership's by now, which has another state."""
+        topic, number, row = claim
+        if not self._is_wanted(claim) or topic.rows[number].leader_epoch != row.leader_epoch:
+            return
+        leader = Leader(self._writer, topic.topic_id, number, row)
+        leader.take(state)
+        topic.leaders[number] = leader
+        self.claim_count += 1
+        now = topic.rows[number]  # of this leadership, and maybe newer than what was claimed by
+        leader.follow_row(now)
+        if now.target not in (NOBODY, self._broker):
+            self.begin(Consequences(moves=[Move(topic, leader, now.target)]))
+        self._on_led(topic)
+
+    # Releases
+
+    async def _move(self, moves: dict[PartitionKey, Move]) -> None:
+        """What is handed over is taken out of `moves`."""
+        led = {
+            key: move
+            for key, move in moves.items()
+            if move.topic.leaders.get(key[1]) is move.leader and not move.topic.is_deleted
+        }
+        if not led:
+            return
+        seqs = [self._release(move.leader) for move in led.values()]
+        self._writer.flush()
+        await committed(self._writer, max(seqs))
+        rows: Sequence[PartitionRow | LogstoreError] = await self._performer.run(
+            _each([self._hand_over(move) for move in led.values()])
+        )
+        changes = []
+        for (key, move), row in zip(led.items(), rows, strict=True):
+            if isinstance(row, LogstoreError):
+                logger.warning(
+                    "released partition waits for its row: topic=%s partition=%d %s",
+                    move.topic.name,
+                    move.leader.partition,
+                    row,
+                )
+                continue
+            del moves[key]
+            self.release_count += 1
+            changes.append(Change(move.topic.name, move.topic.topic_id, move.leader.partition))
+        await self._publish(changes)
+
+    def _release(self, leader: Leader) -> int:
+        """Once; tried again, its release entry is where it was."""
+        return leader.release() if not leader.is_released else self._writer.open_seq - 1
+
+    def _hand_over(self, move: Move) -> Steps[PartitionRow]:
+        """Name the next leader: the target, or this broker again when that is gone."""
+        leader = move.leader
+        chain = self._chain_of(move.target)
+        broker = move.target if chain is not None else self._broker
+        try:
+            row = yield from change_leader(
+                (leader.topic_id, leader.partition),
+                leader.row,
+                broker=broker,
+                chain=self._writer.chain.epoch if chain is None else chain,
+                start=leader.log_end,
+                known_from=leader.leader_epoch,
+            )
+        except ConditionFailed as failed:
+            if failed.current is None:
+                raise
+            return PartitionRow.of(failed.current)  # somebody took our chain over
+        return row
+
+
+def _each(steps: Sequence[Steps[PartitionRow]]) -> Steps[Sequence[PartitionRow | LogstoreError]]:
+    results: Sequence[PartitionRow | LogstoreError] = yield Together(steps)
+    return results
+
+
+class Commits(Protocol):
+    """A chain's writer, or what stands in front of one."""
+
+    def when_committed(self, seq: int, waiter: Waiter) -> None: ...
+
+
+async def committed(writer: Commits, seq: int) -> None:
+    """Wait until segment `seq` is committed. Raises `Fenced`."""
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def done(error: LogstoreError | None) -> None:
+        if not future.done():
+            future.set_exception(error) if error else future.set_result(None)
+
+    writer.when_committed(seq, done)
+    await future

@@ -1,0 +1,495 @@
+"""The log as a broker sees it: topics, partitions led, appending, reading, one broker epoch long.
+
+    async with asyncio.TaskGroup() as tasks:
+        log = await Log.start(opened, me, settings, tasks)
+        ...
+        await log.close(timeout_s=10)
+
+What a client is promised goes through `leader.append` and `when_committed`, nothing else. When the
+chain is fenced, `fenced` is set and the process should stop: a successor serves the same data.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from logstore.epoch.catalog import Catalog, Consequences, Move, Topic
+from logstore.epoch.followers import Followers
+from logstore.epoch.forgetting import NOTHING, forget_ended, shorten_rows
+from logstore.epoch.leader import Leader
+from logstore.epoch.leading import Leading, committed
+from logstore.epoch.membership import Heartbeats, Membership
+from logstore.epoch.watch import Watch
+from logstore.epoch.writer import ChainLimits, ChainWriter, Waiter
+from logstore.errors import Invalid
+from logstore.formats.chain_state import ChainState, SegmentSpan
+from logstore.formats.pieces import TopicPartition
+from logstore.formats.rows import BrokerRow, BrokerStatus, Change, PartitionRow
+from logstore.protocol.changes import publish
+from logstore.protocol.flush import FlushSettings, MiB
+from logstore.protocol.liveness import Liveness
+from logstore.protocol.lookup import IndexCache
+from logstore.protocol.metadata import read_brokers
+from logstore.protocol.partition import ChainCheckpoints
+from logstore.protocol.retention import Part, parts_of_rows
+from logstore.protocol.start import LEASE_S, Self, Started, begin, finish
+from logstore.protocol.takeover import Inheritance
+from logstore.protocol.topic_change import create_partitions
+from logstore.protocol.topics import UnknownTopic, create_topic, delete_topic
+from logstore.protocol.view import News
+from logstore.reading.cache import SegmentCache
+from logstore.reading.history import History, HistorySettings
+from logstore.reading.read import Chunk, FoundRecord, Readable, Reader, read_in_memory
+from logstore.reading.table_batches import Compression
+from logstore.reading.tiers import Tiers
+from logstore.runners.perform import Performer, outcome_of
+from logstore.wiring.open import OpenLog
+
+__all__ = ["FlushSettings", "Log", "LogSettings", "Self", "Topic"]
+
+PRODUCER_ID_SHIFT = 32
+
+
+class NotAlive(Invalid):
+    """A broker that was to lead is not alive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    flush: FlushSettings = field(default_factory=FlushSettings)
+    limits: ChainLimits = field(default_factory=ChainLimits)
+    cache_bytes_max: int = 128 * MiB
+    """Segment bodies kept in memory: the tail, and what lagging consumers read. At 100 MB/s the
+    default covers a second of tail; consumers further back cost one GET per segment and broker."""
+    history: HistorySettings = field(default_factory=HistorySettings)
+    delete_grace_s: float = 3_600.0
+    """How long after they were given up segments are deleted, at the soonest, by any broker."""
+
+
+class Log:
+    def __init__(
+        self,
+        performer: Performer,
+        me: Self,
+        started: Started,
+        heartbeats: Heartbeats,
+        settings: LogSettings,
+        tasks: asyncio.TaskGroup,
+        opened: OpenLog,
+    ) -> None:
+        cluster_id = opened.identity.cluster_id
+        self.epoch = started.opened.epoch
+        self.me = me
+        self.cluster_id = cluster_id
+        self.performer = performer
+        self.brokers: Mapping[int, BrokerRow] = {}
+        """Every broker's row, dead or alive, as last read."""
+        self.liveness = Liveness(LEASE_S)
+        self.cache = SegmentCache(performer, bytes_max=settings.cache_bytes_max)
+        self._tasks = tasks
+        self._producer_count = 0
+        self._callbacks: list[Callable[[Topic], None]] = []
+        self._on_death: list[Callable[[], None]] = []
+        self.writer = ChainWriter(
+            _opened_chain(cluster_id, started),
+            broker=me.broker,
+            performer=performer,
+            settings=settings.flush,
+            tasks=tasks,
+            sink=self.cache,
+            limits=settings.limits,
+        )
+        self._catalog = Catalog(me.broker, self.epoch)
+        self._membership = Membership(performer, self.writer, me.broker, heartbeats)
+        self._leading = Leading(
+            performer,
+            cluster_id,
+            me.broker,
+            self.writer,
+            self._catalog,
+            chain_of=self._chain_of,
+            publish=self.publish,
+            on_led=self._tell,
+        )
+        self._watch = self._new_watch()
+        self._checkpoints = ChainCheckpoints(
+            IndexCache(), live={self.epoch: lambda: self.writer.durable_checkpoints}
+        )
+        self._followers = Followers(
+            cluster_id,
+            performer,
+            self._checkpoints,
+            tasks,
+            delete_grace_s=settings.delete_grace_s,
+        )
+        self._leading.warm = self._followers.chain_state
+        self._membership.followed = self._followers.served
+        self._segments = Reader(performer, self.cache, self._checkpoints, self._followers)
+        self.history = History(performer, opened.tables, settings.history)
+        self._tiers = Tiers(performer, self._segments, self.history)
+
+    def _new_watch(self) -> Watch:
+        return Watch(
+            self.performer,
+            version=lambda: self._catalog.version,
+            edit_count=lambda: self._catalog.edit_count,
+            on_news=self._hear,
+            on_brokers=self._meet,
+            is_one_silent=lambda: self.liveness.is_one_silent,
+        )
+
+    @staticmethod
+    async def start(
+        opened: OpenLog, me: Self, settings: LogSettings, tasks: asyncio.TaskGroup
+    ) -> "Log":
+        """Open a chain, take over what this broker led before, be ready to serve it."""
+        cluster_id = opened.identity.cluster_id
+        performer = opened.performer
+        begun = await performer.run(begin(cluster_id, me))
+        heartbeats = Heartbeats(performer, me.broker, begun.opened.epoch, begun.heartbeat)
+        beating = tasks.create_task(heartbeats.run_while_starting())
+        try:
+            started = await performer.run(finish(cluster_id, me, begun))
+        finally:
+            beating.cancel()
+        log = Log(performer, me, started, heartbeats, settings, tasks, opened)
+        found = log._catalog.apply(started.news)
+        log._leading.inherit(started.inheritances)
+        log._follow_up(found)
+        log._meet(await performer.run(read_brokers()))
+        tasks.create_task(log.writer.run())
+        tasks.create_task(log._membership.run())
+        tasks.create_task(log._leading.run())
+        tasks.create_task(log._watch.run(log.fenced))
+        await log._flushed()
+        taken = {one.topic_id for one in started.inheritances}
+        await log.publish(
+            [Change(t.name, t.topic_id) for t in found.changed if t.topic_id in taken]
+        )
+        return log
+
+    @property
+    def fenced(self) -> asyncio.Event:
+        return self.writer.fenced
+
+    # The cluster
+
+    @property
+    def topics(self) -> Mapping[str, Topic]:
+        """All that are served by this cluster, by name."""
+        return self._catalog.topics
+
+    @property
+    def topics_by_id(self) -> Mapping[bytes, Topic]:
+        return self._catalog.topics_by_id
+
+    @property
+    def claim_count(self) -> int:
+        """Partitions that this broker began to lead."""
+        return self._leading.claim_count
+
+    @property
+    def release_count(self) -> int:
+        """Partitions that it handed over."""
+        return self._leading.release_count
+
+    @property
+    def vouches(self) -> bool:
+        """Whether what this broker knows of the log is still its own to say (safety rule 9)."""
+        return self._membership.vouches
+
+    async def look_for_seal(self) -> None:
+        """Before saying what might be out of date. Raises `Fenced`, or as the store does."""
+        await self._membership.look_for_seal()
+
+    def live_brokers(self) -> dict[int, BrokerRow]:
+        """Those that serve as far as we know, this one included."""
+        alive = self.liveness.alive
+        return {
+            broker: row
+            for broker, row in self.brokers.items()
+            if broker == self.me.broker or broker in alive
+        }
+
+    def on_change(self, callback: Callable[[Topic], None]) -> None:
+        """Call back whenever a topic came, went, or has other rows or leaders here."""
+        self._callbacks.append(callback)
+
+    def mark_dead(self, broker: int, epoch: int) -> bool:
+        """The process of that epoch is gone; False where that is old news (`protocol.liveness`)."""
+        is_news = self.liveness.mark_dead(broker, epoch)
+        if is_news:
+            self._tell_of_death()
+        return is_news
+
+    def on_death(self, callback: Callable[[], None]) -> None:
+        """Call back whenever a broker is alive no more."""
+        self._on_death.append(callback)
+
+    def look_again(self) -> None:
+        """Read the change feed now instead of at its next turn."""
+        self._watch.look_again()
+
+    async def publish(self, changes: Sequence[Change]) -> None:
+        """Tell every broker of rows that were changed. A hint: failing is not told."""
+        if changes:
+            await outcome_of(self.performer.run(publish(changes)))
+            self._watch.look_again()
+
+    def inherit(self, taken: Sequence[Inheritance]) -> None:
+        """Lead what a takeover gave us, without reading its state again."""
+        partitions = {(one.topic_id, one.partition): one.row for one in taken}
+        found = self._catalog.apply(News(0, {}, partitions))
+        self._leading.inherit(taken)
+        self._follow_up(found)
+        self.writer.flush()
+
+    def followed_chain(self, epoch: int) -> ChainState | None:
+        """A copy of another broker's chain as far as it is followed here, to be read on."""
+        return self._followers.chain_state(epoch)
+
+    def _chain_of(self, broker: int) -> int | None:
+        row = self.live_brokers().get(broker)
+        return None if row is None or row.status is not BrokerStatus.SERVING else row.epoch
+
+    def _hear(self, news: News) -> None:
+        rows = news.partitions.values()
+        if any(row is not None and row.target == self.me.broker for row in rows):
+            self._watch.hurry()  # the next news may be that it is ours
+        self._follow_up(self._catalog.apply(news))
+
+    def _follow_up(self, found: Consequences) -> None:
+        self._leading.begin(found)
+        if found.lost:
+            # Our partitions have other leaders: the chain must be sealed. See, rather than wait.
+            self._tasks.create_task(self._look_quietly())
+        for topic in found.changed:
+            self._follow(topic)
+            self._tell(topic)
+
+    async def _look_quietly(self) -> None:
+        await outcome_of(self.look_for_seal())
+
+    def _tell(self, topic: Topic) -> None:
+        for callback in self._callbacks:
+            callback(topic)
+
+    def _follow(self, topic: Topic) -> None:
+        """Follow the partitions of which this broker is a replica and another one the leader."""
+        me = self.me.broker
+        wanted = {
+            number: row
+            for number, row in enumerate(() if topic.is_deleted else topic.rows)
+            if me in row.replicas and row.broker != me
+        }
+        topic.followers = self._followers.follow(topic.topic_id, wanted)
+
+    def _meet(self, brokers: Mapping[int, BrokerRow]) -> None:
+        self.brokers, before = brokers, self.liveness.alive
+        self.liveness.observe(brokers, self.performer.clock.monotonic_s())
+        if before - self.liveness.alive:
+            self._tell_of_death()
+        if any(row.status is BrokerStatus.DRAINING for row in self.live_brokers().values()):
+            self._watch.hurry()  # it hands out what it leads
+
+    def _tell_of_death(self) -> None:
+        self._watch.hurry()
+        for callback in self._on_death:
+            callback()
+
+    async def forget_ended(self, held: Mapping[TopicPartition, int] = NOTHING) -> int:
+        """Leave stretches that are over and needed no more out of rows and checkpoints; how many.
+
+        `held` is what tables hold by safety rule 7: rows do not list stretches below. To be called
+        now and then. Raises `Fenced`, or as store and registry do.
+        """
+        await shorten_rows(self.performer, self._catalog.leaders(), held)
+        led = {leader.key for leader in self._catalog.leaders() if not leader.is_released}
+        live = frozenset(self._catalog.topics_by_id)
+        return await forget_ended(self.performer, self.writer, led, live)
+
+    # Topics
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        configs: Mapping[str, str],
+        *,
+        replicas: int = 1,
+        assignments: Sequence[Sequence[int]] | None = None,
+    ) -> Topic:
+        """`assignments` are the brokers of each partition, its leader first; else all is ours.
+
+        Raises `TopicExists`, `BadTopicName`, `BadPartitionCount`, `NotAlive`, or as the registry.
+        """
+        rows = self._new_rows(assignments or [(self.me.broker,)] * partitions)
+        new = await self.performer.run(create_topic(name, rows, configs, replicas=replicas))
+        topic_id = new.row.topic_id
+        partitions_of = {(topic_id, number): row for number, row in enumerate(new.partitions)}
+        return await self._begin_to_lead(
+            name, News(0, {name: new.row}, partitions_of), range(len(rows))
+        )
+
+    async def create_partitions(
+        self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
+    ) -> Topic:
+        """Let a topic grow to `count`; `assignments` are for the new ones. Raises as above."""
+        topic = self.topics.get(name)
+        if topic is None:
+            raise UnknownTopic(f"no such topic: name={name}")
+        before = topic.partition_count
+        new = self._new_rows(assignments or [(self.me.broker,)] * (count - before))
+        rows = dict(enumerate(new, before))
+        grown = await self.performer.run(create_partitions(name, topic.topic_id, rows))
+        await self.publish([Change(name, topic.topic_id)])
+        partitions = {(topic.topic_id, number): row for number, row in grown.partitions.items()}
+        self._hear(News(0, {name: grown.topic}, partitions))
+        return topic
+
+    def _new_rows(self, assignments: Sequence[Sequence[int]]) -> list[PartitionRow]:
+        rows = []
+        for replicas in assignments:
+            is_ours = replicas[0] == self.me.broker
+            chain = self.epoch if is_ours else self._chain_of(replicas[0])
+            if chain is None:
+                raise NotAlive(f"broker is not alive, it cannot lead: broker={replicas[0]}")
+            rows.append(PartitionRow.new(replicas[0], chain, replicas))
+        return rows
+
+    async def _begin_to_lead(self, name: str, news: News, new: range) -> Topic:
+        """Take what is ours of a topic just made, and tell the others of theirs."""
+        found = self._catalog.apply(news)
+        topic = self.topics[name]
+        ours = [number for number in new if topic.rows[number].chain == self.epoch]
+        self._leading.lead_new(topic, ours)
+        found.claims.clear()
+        self._follow_up(found)
+        if ours:
+            # A fenced broker may still write rows, but it must not say that it leads the topic.
+            # The watch may have claimed them by now, and nothing be open any more.
+            await committed(self.writer, self.writer.appended_seq)
+        await self.publish([Change(name, topic.topic_id)])
+        return topic
+
+    async def delete_topic(self, name: str) -> None:
+        """Raises `UnknownTopic`, or as the registry does."""
+        topic = self.topics.get(name)
+        if topic is None:
+            raise UnknownTopic(f"no such topic: name={name}")
+        await self.performer.run(delete_topic(name, topic.topic_id))
+        if self.topics.get(name) is topic:
+            partitions = {(topic.topic_id, n): None for n in range(topic.partition_count)}
+            self._hear(News(0, {name: None}, partitions))
+        await self.publish([Change(name, topic.topic_id)])
+
+    async def _flushed(self) -> None:
+        """Wait until what has been appended so far is committed. Raises `Fenced`."""
+        self.writer.flush()
+        await committed(self.writer, self.writer.appended_seq)
+
+    # Producing
+
+    def new_producer_id(self) -> int:
+        """Never given before in this cluster: epochs are not reused, nor is the counter."""
+        self._producer_count += 1
+        return (self.epoch << PRODUCER_ID_SHIFT) + self._producer_count
+
+    def when_committed(self, seq: int, waiter: Waiter) -> None:
+        """Call `waiter` once segment `seq` is committed, with the error if it never will be."""
+        self.writer.when_committed(seq, waiter)
+
+    # Reading
+
+    def read_in_memory(
+        self, partition: Readable, offset: int, up_to: int, bytes_max: int
+    ) -> Chunk | None:
+        """Batches from the one that holds `offset`, below `up_to`; None: use `read`."""
+        return read_in_memory(partition, self.cache, offset, up_to, bytes_max)
+
+    async def read(
+        self,
+        partition: Readable,
+        offset: int,
+        up_to: int,
+        bytes_max: int,
+        compression: Compression = "producer",
+    ) -> Chunk:
+        """The same from the store; `compression` is that of batches made from the topic's table."""
+        return await self._tiers.read(partition, offset, up_to, bytes_max, compression)
+
+    def doubt(self, partition: Readable) -> None:
+        """A partition followed here could not be read: leaders send no consumers for a while."""
+        self._followers.doubt(partition.stretches[-1].chain)
+
+    async def offset_for_time(
+        self, partition: Readable, timestamp: int, up_to: int
+    ) -> FoundRecord | None:
+        """The first record below `up_to` at or after `timestamp`."""
+        return await self._tiers.record_at_time(partition, timestamp, up_to)
+
+    async def batches_from(self, leader: Leader, offset: int, up_to: int) -> Sequence[Part]:
+        """What the index says of batches from the one that holds `offset` on, below `up_to`.
+
+        At least one, rarely all. Raises `Retryable` where the log no longer has it.
+        """
+        found = await self._segments.rows(leader, offset)
+        return list(parts_of_rows(found.rows, found.number, up_to))
+
+    async def offset_of_max_timestamp(self, partition: Readable, up_to: int) -> FoundRecord | None:
+        """The record with the largest timestamp."""
+        return await self._tiers.record_with_max_timestamp(partition, up_to)
+
+    async def begin_of_segments(self, partition: Readable) -> int:
+        """The first offset that segments hold; what is below is in the topic's table."""
+        return await self._tiers.begin_of_segments(partition)
+
+    async def table_end(self, partition: Readable) -> int | None:
+        """Up to where the topic's table is known to hold the partition; None: it has none."""
+        return await self._tiers.table_end(partition)
+
+    # Ending
+
+    async def drain(self, timeout_s: float, choose: Callable[[Topic, int], int | None]) -> bool:
+        """Hand every partition over to the broker that `choose` names; whether all are gone.
+
+        Those without a choice stay, until whoever starts next takes them over.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await outcome_of(self._membership.renew(BrokerStatus.DRAINING))
+                moves = [
+                    Move(topic, leader, target)
+                    for topic in self.topics.values()
+                    for number, leader in topic.leaders.items()
+                    if (target := choose(topic, number)) is not None
+                ]
+                if moves:
+                    self._leading.begin(Consequences(moves=moves))
+                    await self._leading.until_idle()
+        return not any(True for _ in self._catalog.leaders())
+
+    async def close(self, timeout_s: float) -> bool:
+        """Commit what was appended and checkpoint it; False when that took too long."""
+        self._followers.stop()
+        self.history.close()
+        is_committed = await self.writer.close(timeout_s)
+        if is_committed:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await outcome_of(self._membership.renew(BrokerStatus.STOPPED))
+        return is_committed
+
+
+def _opened_chain(cluster_id: bytes, started: Started) -> ChainState:
+    opening = started.opened.opening
+    return ChainState(
+        cluster_id=cluster_id,
+        epoch=started.opened.epoch,
+        broker=started.broker,
+        next_seq=1,
+        last_nonce=opening.nonce,
+        created_ms=opening.created_ms,
+        spans=[SegmentSpan(len(opening.front), opening.size_bytes)],
+    )

@@ -1,0 +1,163 @@
+"""This broker among the others: its heartbeat, what it may vouch for, and the end of its standing.
+
+The heartbeat comes from the very loop that serves clients, so one that hangs is taken for dead. A
+broker that cannot renew goes on: its next put tells whether it was fenced. But what it says of the
+log may be out of date, so before it answers a fetch it looks for a seal (safety rule 9).
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from logstore.epoch.writer import ChainWriter
+from logstore.errors import ConditionFailed, Fenced, LogstoreError, OutcomeUnknown, Retryable
+from logstore.formats.rows import BROKER, BrokerRow, BrokerStatus
+from logstore.ports.registry import Condition, Row
+from logstore.protocol.lookout import find_seal
+from logstore.protocol.start import LEASE_S
+from logstore.runners.perform import Performer
+
+HEARTBEAT_S = LEASE_S / 3
+"""From the beginning of one heartbeat to that of the next, whatever becomes of the first."""
+
+logger = logging.getLogger(__name__)
+
+
+class Heartbeats:
+    """The broker's row, moved on and on; from its first writing to the end of the process."""
+
+    def __init__(self, performer: Performer, broker: int, epoch: int, last: int) -> None:
+        self._performer = performer
+        self._broker = broker
+        self._epoch = epoch
+        self._last = last
+
+    async def send(
+        self,
+        status: BrokerStatus,
+        put_age_s: float = 0.0,
+        committed_end: int = 0,
+        followed: Sequence[int] = (),
+    ) -> None:
+        """Raises `ConditionFailed` when the row is a successor's, or says that we are fenced.
+
+        Several may be under way. One that lands after a later one changes nothing any more.
+        """
+        self._last += 1
+        sets: Row = {
+            "heartbeat": self._last,
+            "status": status.value,
+            "put_age_ms": int(put_age_s * 1000),
+            "committed_end": committed_end,
+            "followed": json.dumps(list(followed), separators=(",", ":")),
+        }
+        try:
+            await self._performer.registry.update_if(
+                BROKER,
+                str(self._broker),
+                sets,
+                Condition("epoch", "=", self._epoch),
+                Condition("status", "!=", BrokerStatus.FENCED.value),
+                Condition("heartbeat", "<", self._last),
+            )
+        except ConditionFailed as failed:
+            if failed.current is None or not self._may_renew(BrokerRow.of(failed.current)):
+                raise
+
+    def _may_renew(self, row: BrokerRow) -> bool:
+        return row.epoch == self._epoch and row.status is not BrokerStatus.FENCED
+
+    async def run_while_starting(self) -> None:
+        """Until it is cancelled, or refused: whoever starts finds that out when it has started."""
+        with suppress(ConditionFailed):
+            while True:
+                await self._performer.clock.sleep_s(HEARTBEAT_S)
+                with suppress(Retryable, OutcomeUnknown, TimeoutError):
+                    async with asyncio.timeout(HEARTBEAT_S):
+                        await self.send(BrokerStatus.SERVING)
+
+
+class Membership:
+    def __init__(
+        self, performer: Performer, writer: ChainWriter, broker: int, heartbeats: Heartbeats
+    ) -> None:
+        self.status = BrokerStatus.SERVING
+        self.followed: Callable[[], Sequence[int]] = tuple
+        """Chains of others that consumers can read here."""
+        self._performer = performer
+        self._writer = writer
+        self._broker = broker
+        self._heartbeats = heartbeats
+        self._renewed_s = float("-inf")
+        self._is_told = False
+        self._looking = asyncio.Lock()
+        self._looks_begun = 0
+        self._last_look = 0
+
+    @property
+    def vouches(self) -> bool:
+        """Whether nobody can have taken our lease for expired, by our own clock."""
+        if self.status is BrokerStatus.STOPPED:
+            return False
+        return self._performer.clock.monotonic_s() - self._renewed_s < LEASE_S
+
+    async def run(self) -> None:
+        """Renew until fenced. A heartbeat that hangs holds up none of those after it."""
+        async with asyncio.TaskGroup() as tasks:
+            while not self._writer.fenced.is_set():
+                tasks.create_task(self._renew_in_time())
+                await self._performer.clock.sleep_s(HEARTBEAT_S)
+
+    async def _renew_in_time(self) -> None:
+        began_s = self._performer.clock.monotonic_s()
+        try:
+            async with asyncio.timeout(LEASE_S):  # later, an answer would tell nothing any more
+                await self.renew()
+        except (LogstoreError, TimeoutError) as error:  # the registry is away, and will be back
+            if self._renewed_s > began_s or self._writer.fenced.is_set():
+                return  # one that began later got through, or none matters any more
+            if not self._is_told:
+                why = str(error) or "no answer in time"
+                logger.warning("cannot renew, going on: broker=%d %s", self._broker, why)
+            self._is_told = True
+        else:
+            self._is_told = False
+
+    async def renew(self, status: BrokerStatus | None = None) -> None:
+        """One heartbeat. Where it is refused, a successor has started, or the controller has
+        taken us for dead: before it seals our chain it makes sure that we renew no more."""
+        if status is not None:
+            self.status = status
+        clock, writer = self._performer.clock, self._writer
+        began_s = clock.monotonic_s()
+        try:
+            await self._heartbeats.send(
+                self.status, writer.oldest_put_age_s, writer.committed_end, self.followed()
+            )
+        except ConditionFailed:
+            writer.stop()
+        else:
+            self._renewed_s = max(self._renewed_s, began_s)
+
+    async def look_for_seal(self) -> None:
+        """Raises `Fenced` if the chain is sealed by now, or as the store does.
+
+        Callers share looks, but none gets one that began before it asked.
+        """
+        wanted = self._looks_begun + 1
+        async with self._looking:
+            if self._last_look >= wanted and not self._writer.fenced.is_set():
+                return
+            self._looks_begun += 1
+            number = self._looks_begun
+            await self._look_once()
+            self._last_look = number
+
+    async def _look_once(self) -> None:
+        writer = self._writer
+        if await self._performer.run(find_seal(writer.chain.epoch, writer.committed_end)):
+            writer.stop()
+        if writer.fenced.is_set():
+            raise Fenced(f"chain {writer.chain.epoch} was sealed: another broker took over")

@@ -1,0 +1,122 @@
+"""Watches the registry: the change feed, the brokers' rows, and now and then everything.
+
+    every 0.25 s   one read of the change feed, and of the rows it names; every 0.05 s for a while
+                   after a death, or while a broker drains or is to hand us something
+    every 0.5 s    one query of all brokers; every 0.25 s while one of them seems silent
+    every minute   all topics and partitions, since a hint may be lost with who would have given it
+
+While the registry is away the broker goes on with what it knows.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TypeVar
+
+from logstore.errors import LogstoreError
+from logstore.formats.rows import BrokerRow
+from logstore.protocol.metadata import read_brokers
+from logstore.protocol.steps import Steps
+from logstore.protocol.view import News, read_everything, read_news
+from logstore.runners.perform import Performer
+
+FEED_S = 0.25
+HURRIED_FEED_S = 0.05
+HURRY_S = 3.0
+BROKERS_S = 0.45
+"""A little less than two turns of the feed, so that every second one reads them."""
+EVERYTHING_S = 60.0
+LOOK_S_MAX = 3.0
+"""A call that hangs longer is given up and made again: who watches nothing hears of nothing."""
+EVERYTHING_S_MAX = 30.0
+READS_MAX = 3
+"""Then brokers have their turn: who is alive must be known however much we edit."""
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class Watch:
+    """`version` is that of the feed up to which all is known."""
+
+    def __init__(
+        self,
+        performer: Performer,
+        *,
+        version: Callable[[], int],
+        edit_count: Callable[[], int],
+        on_news: Callable[[News], None],
+        on_brokers: Callable[[Mapping[int, BrokerRow]], None],
+        is_one_silent: Callable[[], bool],
+    ) -> None:
+        self._performer = performer
+        self._version = version
+        self._edit_count = edit_count
+        self._on_news = on_news
+        self._on_brokers = on_brokers
+        self._is_one_silent = is_one_silent
+        self._wake = asyncio.Event()
+        self._hurry_until_s = 0.0
+        self._brokers_at_s = 0.0
+        self._everything_at_s = 0.0
+
+    def look_again(self) -> None:
+        """Read the feed now."""
+        self._wake.set()
+
+    def hurry(self) -> None:
+        """Read it often for a while. Asked again meanwhile, it goes on at that pace, no faster."""
+        now_s = self._performer.clock.monotonic_s()
+        if now_s >= self._hurry_until_s:
+            self._wake.set()
+        self._hurry_until_s = now_s + HURRY_S
+
+    async def run(self, fenced: asyncio.Event) -> None:
+        clock = self._performer.clock
+        self._put_off_everything()
+        while not fenced.is_set():
+            with suppress(TimeoutError):
+                is_hurried = clock.monotonic_s() < self._hurry_until_s
+                async with asyncio.timeout(HURRIED_FEED_S if is_hurried else FEED_S):
+                    await self._wake.wait()
+            self._wake.clear()
+            try:
+                if clock.monotonic_s() >= self._brokers_at_s or self._is_one_silent():
+                    self._brokers_at_s = clock.monotonic_s() + BROKERS_S
+                    self._on_brokers(await self._in_time(read_brokers(), LOOK_S_MAX))
+                if clock.monotonic_s() >= self._everything_at_s:
+                    self._put_off_everything()
+                    if not await self._read(read_everything, EVERYTHING_S_MAX):
+                        self._everything_at_s = clock.monotonic_s()
+                else:
+                    await self._read(lambda: read_news(self._version()), LOOK_S_MAX)
+            except LogstoreError as error:
+                logger.debug("registry cannot be read: %s", error)
+            except TimeoutError:
+                logger.debug("registry has not answered in time")
+                self._everything_at_s = clock.monotonic_s()  # it may have been much to read
+
+    async def _in_time(self, steps: Steps[T], seconds: float) -> T:
+        async with asyncio.timeout(seconds):
+            return await self._performer.run(steps)
+
+    async def _read(self, steps: Callable[[], Steps[News | None]], seconds: float) -> bool:
+        """Read, and again if this broker made or deleted a topic meanwhile; False: it still does.
+
+        What was read before that would undo it here: a topic that is led would be led anew.
+        """
+        for _ in range(READS_MAX):
+            edit_count = self._edit_count()
+            news = await self._in_time(steps(), seconds)
+            if edit_count == self._edit_count():
+                if news is not None:
+                    self._on_news(news)
+                return True
+        return False
+
+    def _put_off_everything(self) -> None:
+        """Brokers that start together do not read everything together."""
+        wait_s = EVERYTHING_S * (0.75 + self._performer.chance.random() / 2)
+        self._everything_at_s = self._performer.clock.monotonic_s() + wait_s

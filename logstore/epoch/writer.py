@@ -1,0 +1,490 @@
+"""Runs one open chain: gathers batches, freezes segments, puts them, tells who waits.
+
+Appending is plain method calls on the event loop, so a leader's offsets are given in the order of
+arrival. `run` flushes when `protocol.flush` says so; `protocol.pipeline` decides what is committed.
+One callback per waiting request and commit, no task and no future per batch.
+
+The chain's state (`chain`) is as appended, the open segment included; if the chain is fenced it is
+worthless and so is this object: `fenced` is set, every waiter gets the error, nothing is put again.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Protocol
+
+from logstore.errors import ConditionFailed, Fenced, LogstoreError, OutcomeUnknown, Retryable
+from logstore.formats.chain_state import ChainState, SegmentSpan, Stretch, StretchKey
+from logstore.formats.checkpoint import encode_in_slices, forget_expired
+from logstore.formats.keys import checkpoint_key
+from logstore.formats.partition_state import PartitionState, encode_state
+from logstore.formats.rows import CHAIN, ChainStatus, chain_sk
+from logstore.formats.segment import EntryKind
+from logstore.formats.segment_builder import ArenaPool, FrozenSegment, SegmentBuilder
+from logstore.formats.take import (
+    INLINE_BYTES_MAX,
+    PIECE_BYTES_MAX,
+    Piece,
+    encode_inline,
+    encode_pieces,
+)
+from logstore.ports.registry import Condition
+from logstore.protocol.chain_time import ChainTime
+from logstore.protocol.flush import FlushSettings, MiB, flush_delay_s
+from logstore.protocol.pipeline import Pipeline, Window
+from logstore.protocol.put import Taken, create_parts_settled, put_once
+from logstore.protocol.steps import BackOff, Steps, UpdateRow, sliced
+from logstore.records.crc32c import crc32c
+from logstore.runners.perform import Performer
+
+CHECKPOINT_ATTEMPTS_MAX = 1000
+
+NO_STRETCH = StretchKey(bytes(16), -1, -1)
+
+Waiter = Callable[[LogstoreError | None], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainLimits:
+    """Sizes that no user sets; simulations make them small, so that rare paths become common."""
+
+    checkpoint_segments: int = 256
+    """A takeover reads at most about this many segments; each checkpoint is one more put."""
+
+    checkpoint_entries: int = 100_000
+    """Bounds the index that a leader keeps in memory, about 7 MB."""
+
+    inline_bytes_max: int = INLINE_BYTES_MAX
+    piece_bytes_max: int = PIECE_BYTES_MAX
+    arena_bytes: int = 16 * MiB
+
+
+class Appender(Protocol):
+    """A partition's leader, as its chain's writer sees it."""
+
+    def commit(self, end: int) -> None:
+        """Everything below offset `end` is committed."""
+        ...
+
+    def checkpoint(self, seq: int, rows: bytearray) -> None:
+        """Index `rows` went into the checkpoint at `seq`; keep them until it is durable."""
+        ...
+
+    def checkpoint_stored(self, seq: int) -> None: ...
+
+
+class SegmentSink(Protocol):
+    """Where frozen segments stay readable without asking the store."""
+
+    def keep(self, epoch: int, seq: int, body: memoryview) -> None: ...
+
+
+@dataclass(slots=True)
+class _OnItsWay:
+    """What is to happen when a segment is committed."""
+
+    ends: dict[Appender, int]
+    waiters: list[Waiter]
+    began_s: float
+
+
+class ChainWriter:
+    def __init__(
+        self,
+        chain: ChainState,
+        *,
+        broker: int,
+        performer: Performer,
+        settings: FlushSettings,
+        tasks: asyncio.TaskGroup,
+        sink: SegmentSink,
+        window: Window | None = None,
+        limits: ChainLimits | None = None,
+    ) -> None:
+        self.chain = chain
+        self.appenders: dict[StretchKey, Appender] = {}
+        self.fenced = asyncio.Event()
+        self.segment_count = 0
+        self.stored_bytes = 0
+        self.durable_checkpoints: Sequence[int] = chain.checkpoints[:]
+        self._broker = broker
+        self._performer = performer
+        self._settings = settings
+        self._tasks = tasks
+        self._sink = sink
+        self._pipeline = Pipeline(chain.next_seq, window or Window())
+        self._builder: SegmentBuilder | None = None
+        self._limits = limits or ChainLimits()
+        self._arenas = ArenaPool(self._limits.arena_bytes)
+        self._arena = self._arenas.take(0)
+        self._ends: dict[Appender, int] = {}
+        self._on_their_way: dict[int, _OnItsWay] = {}
+        self._open_waiters: list[Waiter] = []
+        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._last_began_s: float | None = None
+        self._checkpoint_pending: int | None = None
+        self._is_noting = False
+        self._is_putting_ahead = False
+        self._closing = False
+        self._time = ChainTime(chain.created_ms, self.now_s)
+
+    @property
+    def open_seq(self) -> int:
+        """The seq that what is appended now will have."""
+        return self.chain.next_seq
+
+    @property
+    def appended_seq(self) -> int:
+        """The seq up to which all lies that was appended so far."""
+        return self.chain.next_seq if self._builder is not None else self.chain.next_seq - 1
+
+    @property
+    def committed_end(self) -> int:
+        return self._pipeline.committed_end
+
+    @property
+    def oldest_put_age_s(self) -> float:
+        """How long the oldest segment without an answer has been on its way; 0 without any."""
+        if not self._on_their_way:
+            return 0.0
+        oldest = next(iter(self._on_their_way.values()))
+        return self._performer.clock.monotonic_s() - oldest.began_s
+
+    @property
+    def now_s(self) -> float:
+        """Monotonic time."""
+        return self._performer.clock.monotonic_s()
+
+    @property
+    def backlog_bytes(self) -> int:
+        """Bytes appended and not committed yet."""
+        opened = self._builder.body_bytes if self._builder else 0
+        return self._pipeline.backlog_bytes + opened
+
+    @property
+    def is_full(self) -> bool:
+        """Whether producers should be held back until something is committed."""
+        return self.backlog_bytes >= self._settings.backlog_bytes_max
+
+    # Appending
+
+    def open_segment(self, length: int) -> SegmentBuilder:
+        """The open segment, with room for `length` bytes more."""
+        builder = self._builder
+        if builder is not None:
+            if length <= builder.room_bytes:
+                return builder
+            self._freeze()
+        if self.fenced.is_set():
+            raise Fenced(f"chain {self.chain.epoch} is fenced")
+        most = max(length, self._settings.segment_bytes_max)  # one batch may be larger
+        if self._arena.free_bytes < most:
+            self._arenas.give_back(self._arena)
+            self._arena = self._arenas.take(max(length, 2 * self._settings.segment_bytes_max))
+        clock = self._performer.clock
+        now_ms = self._time.now_ms(clock.now_ms(), clock.monotonic_s(), self.chain.created_ms)
+        self._builder = SegmentBuilder(self._arena, now_ms, most)
+        self._wake.set()
+        return self._builder
+
+    def appended(self, appender: Appender, end: int) -> None:
+        """What `appender` put in the open segment reaches up to offset `end`."""
+        self._ends[appender] = end
+
+    def when_committed(self, seq: int, waiter: Waiter) -> None:
+        """Call `waiter` once segment `seq` is committed, or with the error when it never will."""
+        if seq < self._pipeline.committed_end:
+            waiter(None)
+        elif self.fenced.is_set():
+            waiter(self._fenced_error())
+        elif seq == self.chain.next_seq:
+            self._open_waiters.append(waiter)
+        else:
+            self._on_their_way[seq].waiters.append(waiter)
+
+    def take(
+        self, key: StretchKey, appender: Appender, start: int, state: PartitionState
+    ) -> Stretch:
+        """Begin a stretch: its take entry goes into the open segment, before any batch of it."""
+        assert key not in self.chain.stretches, f"stretch is taken already: {key}"
+        self._add_state(EntryKind.TAKE, key, start, self._payload(key, start, state))
+        stretch = self.chain.stretches[key] = Stretch(start, start, state)
+        self.appenders[key] = appender
+        self._ends[appender] = start
+        return stretch
+
+    def release(self, key: StretchKey) -> None:
+        """End a stretch: its release entry goes into the open segment, after every batch of it."""
+        stretch = self.chain.stretches[key]
+        assert not stretch.released
+        payload = self._payload(key, stretch.end, stretch.state)
+        self._add_state(EntryKind.RELEASE, key, stretch.end, payload)
+        stretch.released = True
+
+    def forget(self, key: StretchKey) -> None:
+        """Leave a stretch that nobody needs out of all later checkpoints (`epoch.forgetting`)."""
+        stretch = self.chain.stretches[key]
+        self._add_state(EntryKind.FORGET, key, stretch.end, b"")
+        stretch.released = True  # nothing can be appended to it any more
+        del self.chain.stretches[key]
+        self.appenders.pop(key, None)
+
+    def cut_checkpoints(self, seq: int) -> None:
+        """List no more the checkpoints below `seq`, which are deleted."""
+        self._add_state(EntryKind.CUT, NO_STRETCH, seq, b"")
+        self.chain.cut_checkpoints(seq)
+
+    def _payload(self, key: StretchKey, offset: int, state: PartitionState) -> bytes:
+        data = encode_state(state)
+        if len(data) <= self._limits.inline_bytes_max:
+            return encode_inline(data)
+        return self._put_ahead(key, offset, data)
+
+    def _put_ahead(self, key: StretchKey, start: int, state: bytes) -> bytes:
+        """A large state goes into segments of its own, ahead of the take entry that names it."""
+        pieces = []
+        piece_bytes_max = self._limits.piece_bytes_max
+        self._is_putting_ahead = True
+        for at in range(0, len(state), piece_bytes_max):
+            chunk = state[at : at + piece_bytes_max]
+            position = self._add_state(EntryKind.STATE, key, start, chunk)
+            segment = self._freeze()
+            pieces.append(
+                Piece(
+                    segment.seq,
+                    len(segment.front) + position,
+                    len(chunk),
+                    crc32c(chunk),
+                )
+            )
+        self._is_putting_ahead = False
+        return encode_pieces(pieces)
+
+    def _add_state(self, kind: EntryKind, key: StretchKey, offset: int, payload: bytes) -> int:
+        builder = self.open_segment(len(payload))
+        position = builder.body_bytes
+        builder.add_state_entry(
+            kind,
+            topic_id=key.topic_id,
+            partition=key.partition,
+            leader_epoch=key.leader_epoch,
+            offset=offset,
+            payload=payload,
+        )
+        return position
+
+    # Flushing
+
+    async def run(self) -> None:
+        """Flush until `close`, or until the chain is fenced."""
+        clock, settings = self._performer.clock, self._settings
+        while not self._closing and not self.fenced.is_set():
+            await self._wake.wait()
+            builder = self._builder
+            if builder is None:
+                self._wake.clear()
+                continue
+            delay_s = flush_delay_s(
+                settings,
+                now_s=clock.monotonic_s(),
+                last_began_s=self._last_began_s,
+                has_slot=self._pipeline.has_slot(by_size=False),
+            )
+            if delay_s is None:
+                self._wake.clear()
+            elif delay_s > 0:
+                await clock.sleep_s(delay_s)
+            else:
+                self._freeze()
+
+    def flush(self) -> None:
+        """Freeze the open segment now, if there is one."""
+        if self._builder is not None:
+            self._freeze()
+
+    async def close(self, timeout_s: float) -> bool:
+        """Flush, checkpoint, and wait for both; whether everything was committed in time."""
+        self.flush()
+        self._closing = True
+        self._wake.set()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._until(lambda: self._pipeline.is_idle and self._is_checkpointed())
+                self.flush()  # what came meanwhile
+                if self.chain.spans and not self.fenced.is_set():
+                    self._begin_checkpoint()
+                    await self._until(self._is_checkpointed)
+        except TimeoutError:
+            return False
+        return not self.fenced.is_set()
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition() and not self.fenced.is_set():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _is_checkpointed(self) -> bool:
+        return self._checkpoint_pending is None and not self._is_noting
+
+    def _freeze(self) -> FrozenSegment:
+        builder, chain = self._builder, self.chain
+        assert builder is not None
+        segment = builder.freeze(
+            cluster_id=chain.cluster_id,
+            epoch=chain.epoch,
+            seq=chain.next_seq,
+            broker=self._broker,
+            nonce=self._performer.draw_nonce(),
+            previous_nonce=chain.last_nonce,
+        )
+        self._builder = None
+        self._last_began_s = self._performer.clock.monotonic_s()
+        self._on_their_way[segment.seq] = _OnItsWay(
+            self._ends, self._open_waiters, self._last_began_s
+        )
+        self._ends, self._open_waiters = {}, []
+        chain.spans.append(SegmentSpan(len(segment.front), segment.size_bytes))
+        chain.entry_count += segment.entry_count
+        chain.created_ms = segment.created_ms
+        chain.last_nonce = segment.nonce
+        chain.next_seq += 1
+        self._sink.keep(chain.epoch, segment.seq, segment.body)
+        self._pipeline.freeze(segment)
+        if self._is_checkpoint_due():
+            self._begin_checkpoint()
+        self._start_puts()
+        return segment
+
+    def _is_checkpoint_due(self) -> bool:
+        """Never between the pieces of a state and the entry that names them.
+
+        So whoever replays from a checkpoint needs nothing below it, and that may be trimmed.
+        """
+        chain, limits = self.chain, self._limits
+        return not self._is_putting_ahead and (
+            len(chain.spans) >= limits.checkpoint_segments
+            or chain.entry_count >= limits.checkpoint_entries
+        )
+
+    def _start_puts(self) -> None:
+        while (segment := self._pipeline.start()) is not None:
+            self._tasks.create_task(self._put(segment))
+
+    async def _put(self, segment: FrozenSegment) -> None:
+        outcome = await self._performer.run(put_once(self.chain.epoch, segment))
+        if isinstance(outcome, Taken):
+            self._pipeline.fence(segment.seq)
+        else:
+            self.segment_count += 1
+            self.stored_bytes += segment.size_bytes
+            for committed in self._pipeline.store(segment.seq):
+                self._commit(committed)
+        if self._pipeline.is_finished and not self.fenced.is_set():
+            self.stop()
+        self._start_puts()
+        self._wake.set()
+        self._changed.set()
+
+    def _commit(self, segment: FrozenSegment) -> None:
+        waiting = self._on_their_way.pop(segment.seq, None)
+        if waiting is None:
+            return  # stopped from outside while this was on its way: everybody was told
+        for appender, end in waiting.ends.items():
+            appender.commit(end)
+        for waiter in waiting.waiters:
+            waiter(None)
+
+    def stop(self) -> None:
+        """Fenced: nothing more will be said to be committed, even if it is."""
+        self.fenced.set()
+        self._wake.set()
+        self._changed.set()
+        error = self._fenced_error()
+        waiters = [w for waiting in self._on_their_way.values() for w in waiting.waiters]
+        waiters += self._open_waiters
+        self._on_their_way.clear()
+        self._open_waiters = []
+        for waiter in waiters:
+            waiter(error)
+
+    def _fenced_error(self) -> Fenced:
+        return Fenced(
+            f"this broker was fenced: epoch={self.chain.epoch} seq={self._pipeline.fenced_at}; "
+            "another took over its partitions"
+        )
+
+    # Checkpoints
+
+    def _begin_checkpoint(self) -> None:
+        """Sum up the chain below `next_seq`; put it once all of that is committed.
+
+        Frozen here and now, while nothing above `next_seq` is in the state, and encoded in slices.
+        """
+        if self._checkpoint_pending is not None:
+            return
+        assert self._builder is None
+        frozen = self.chain.frozen_window()
+        self._checkpoint_pending = frozen.next_seq
+        for key, stretch in frozen.stretches.items():
+            if stretch.rows:
+                appender = self.appenders.get(key)
+                if appender is not None:
+                    appender.checkpoint(frozen.next_seq, stretch.rows)
+        self._tasks.create_task(self._put_checkpoint(frozen))
+
+    async def _put_checkpoint(self, frozen: ChainState) -> None:
+        seq = frozen.next_seq
+        encoded = await self._performer.run(sliced(encode_in_slices(frozen)))
+        forget_expired(self.chain, encoded)
+        committed = asyncio.Event()
+        self.when_committed(seq - 1, lambda _error: committed.set())
+        await committed.wait()
+        if not self.fenced.is_set():
+            key = checkpoint_key(self.chain.epoch, seq)
+            await self._performer.run(
+                create_parts_settled(key, encoded.parts, attempts_max=CHECKPOINT_ATTEMPTS_MAX)
+            )
+            self.durable_checkpoints = self.chain.checkpoints[:]
+            for appender in self.appenders.values():
+                appender.checkpoint_stored(seq)
+            if not self._is_noting:
+                self._is_noting = True
+                self._tasks.create_task(self._note_checkpoints())
+        self._checkpoint_pending = None
+        self._changed.set()
+
+    async def _note_checkpoints(self) -> None:
+        """Tell the chain's row of the newest checkpoint, until it knows.
+
+        While the registry is away, checkpoints are made all the same and what they sum up is
+        dropped here: this broker finds them without the row, and a reader or sealer that enters by
+        an older one reads on from there, to the same state.
+        """
+        noted = 0
+        while not self.fenced.is_set() and noted < self.durable_checkpoints[-1]:
+            noted = await self._performer.run(
+                _note_checkpoint(self.chain.epoch, lambda: self.durable_checkpoints[-1])
+            )
+        self._is_noting = False
+        self._changed.set()
+
+
+def _note_checkpoint(epoch: int, newest: Callable[[], int]) -> Steps[int]:
+    """Raise `checkpoint` in the chain's row to the newest as it is when the registry answers."""
+    for attempt in count(1):
+        seq = newest()
+        terms = [
+            Condition("checkpoint", "<", seq),
+            Condition("status", "=", ChainStatus.OPEN.value),
+        ]
+        try:
+            yield UpdateRow(CHAIN, chain_sk(epoch), {"checkpoint": seq}, terms)
+        except (Retryable, OutcomeUnknown):
+            yield BackOff(attempt)  # the registry is away; producing goes on without it
+        except ConditionFailed:
+            return seq  # fenced meanwhile: the sealer sums up by itself
+        else:
+            return seq
+    raise AssertionError("unreachable")

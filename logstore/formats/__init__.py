@@ -1,0 +1,1 @@
+"""Everything stored, byte for byte: segments, checkpoints, rows, topic records, keys. Pure."""

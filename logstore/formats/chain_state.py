@@ -1,0 +1,226 @@
+"""A chain read into memory: every stretch of it, with its state and the index since a checkpoint.
+
+`ChainState` changes only in `apply_segment`. A leader's own memory, a takeover, a checkpoint and a
+reader that follows a chain all come from it, so restarting is applying the same entries again.
+Pure.
+
+Rules kept here (safety rule 4, stretches)
+    A stretch begins with its take entry; a batch before it, or of another leader epoch, is foreign
+    to it and stops the replay as corrupt.
+    A stretch without a committed take entry does not exist in the chain.
+    A forgotten stretch does not either. The chain's owner says when (`epoch.forgetting`), by an
+    entry: so a checkpoint stays a function of its chain.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
+
+from logstore.errors import Corrupt
+from logstore.formats.index_rows import ROW
+from logstore.formats.partition_state import PartitionState, decode_state
+from logstore.formats.segment import Entry, EntryKind, Header, Index, Place, SegmentKind
+
+
+class StretchKey(NamedTuple):
+    """One leadership of one partition."""
+
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class Stretch:
+    """What one leadership wrote in this chain: offsets [start, end) and the state at the end.
+
+    `rows` are its index rows since the checkpoint the replay began at.
+    """
+
+    start: int
+    end: int
+    state: PartitionState
+    released: bool = False
+    max_timestamp: int = -1
+    max_timestamp_offset: int = -1
+    rows: bytearray = field(default_factory=bytearray)
+
+    def frozen_window(self) -> "Stretch":
+        """This stretch as it stands; its rows move there."""
+        if self.released and not self.rows:
+            return self  # it changes no more
+        frozen = replace(self, state=self.state.snapshot())
+        self.rows = bytearray()  # another one also where it is empty: rows are appended to it
+        return frozen
+
+
+class SegmentSpan(NamedTuple):
+    """Where the body of a segment begins, and how large the object is."""
+
+    body_at: int
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class ChainState:
+    """One chain from its opening (or a checkpoint) to `next_seq`."""
+
+    cluster_id: bytes
+    epoch: int
+    broker: int = -1
+    next_seq: int = 0
+    last_nonce: bytes = bytes(16)
+    created_ms: int = 0
+    entry_count: int = 0
+    checkpoints: "array[int]" = field(default_factory=partial(array, "Q"))
+    """Those from `cut` on, as far as this replay knows of any; there may be a million."""
+    cut: int = 0
+    spans: list[SegmentSpan] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+    stretches: dict[StretchKey, Stretch] = field(default_factory=dict)
+
+    @property
+    def checkpoint(self) -> int:
+        """Seq of the checkpoint that `rows`, `spans` and `places` go on from; 0 without one."""
+        return self.checkpoints[-1] if self.checkpoints else 0
+
+    def apply_segment(self, index: Index, states: Mapping[int, bytes]) -> None:
+        """Apply the segment at `next_seq`. `states` holds take and release states by position."""
+        header = index.header
+        check_follows(header, self.cluster_id, self.epoch, self.next_seq, self.last_nonce)
+        if header.kind is SegmentKind.OPENING:
+            self.broker = header.broker
+        first_place = len(self.places)
+        self.places += index.places
+        for entry in index.entries:
+            self._apply_entry(entry, header, first_place, states)
+        self.spans.append(SegmentSpan(header.body_at, header.body_at + header.body_bytes))
+        self.entry_count += len(index.entries)
+        self.created_ms = max(self.created_ms, header.created_ms)
+        self.last_nonce = header.nonce
+        self.next_seq += 1
+
+    def frozen_window(self) -> "ChainState":
+        """The chain as it stands, to be encoded as a checkpoint while this one goes on from there.
+
+        Rows, spans and places move to what is returned; the rest is shared or copied, of a large
+        state not before it changes.
+        """
+        frozen = replace(
+            self,
+            checkpoints=self.checkpoints[:],
+            stretches={key: stretch.frozen_window() for key, stretch in self.stretches.items()},
+        )
+        self.checkpoints.append(self.next_seq)
+        self.spans, self.places, self.entry_count = [], [], 0
+        return frozen
+
+    def _apply_entry(
+        self,
+        entry: Entry,
+        header: Header,
+        first_place: int,
+        states: Mapping[int, bytes],
+    ) -> None:
+        key = StretchKey(entry.topic_id, entry.partition, entry.leader_epoch)
+        match entry.kind:
+            case EntryKind.TAKE:
+                if key in self.stretches:
+                    raise Corrupt(f"stretch taken twice: {_where(key, header)}")
+                state = decode_state(states[entry.position])
+                self.stretches[key] = Stretch(entry.base_offset, entry.base_offset, state)
+            case EntryKind.RELEASE:
+                stretch = self._stretch(key, header)
+                if stretch.end != entry.base_offset:
+                    raise Corrupt(f"release at the wrong offset: {_where(key, header)}")
+                stretch.released = True
+            case EntryKind.FORGET:
+                if self.stretches.pop(key, None) is None:
+                    raise Corrupt(
+                        f"a stretch is forgotten that is not there: {_where(key, header)}"
+                    )
+            case EntryKind.CUT:
+                self.cut_checkpoints(entry.base_offset)
+            case EntryKind.BATCH | EntryKind.ADOPTED:
+                place = entry.place + first_place if entry.place else 0
+                apply_batch(self._stretch(key, header), entry, header, place)
+            case _:
+                pass  # a piece of a state: its take entry names it
+
+    def cut_checkpoints(self, seq: int) -> None:
+        """Checkpoints below `seq` are gone; they are listed no more."""
+        self.cut = max(self.cut, seq)
+        self.set_checkpoints(self.checkpoints)
+
+    def set_checkpoints(self, seqs: Sequence[int]) -> None:
+        """`seqs` in order, those that were cut among them or not."""
+        self.checkpoints = array("Q", seqs[bisect_left(seqs, self.cut) :])
+
+    def _stretch(self, key: StretchKey, header: Header) -> Stretch:
+        stretch = self.stretches.get(key)
+        if stretch is None or stretch.released:
+            raise Corrupt(f"entry outside any stretch: {_where(key, header)}")
+        return stretch
+
+
+def apply_batch(stretch: Stretch, entry: Entry, header: Header, place: int) -> None:
+    if entry.base_offset != stretch.end or entry.last_offset < entry.base_offset:
+        raise Corrupt(
+            f"offsets are not dense: epoch={header.epoch} seq={header.seq} "
+            f"partition={entry.partition} expected={stretch.end} found={entry.base_offset}"
+        )
+    stretch.end = entry.last_offset + 1
+    if entry.max_timestamp > stretch.max_timestamp:
+        stretch.max_timestamp = entry.max_timestamp
+        known = entry.max_timestamp_offset >= 0
+        stretch.max_timestamp_offset = entry.max_timestamp_offset if known else entry.base_offset
+    if entry.producer_id >= 0 and entry.base_sequence >= 0:
+        stretch.state.apply_batch(
+            entry.producer_id,
+            entry.producer_epoch,
+            entry.base_sequence,
+            entry.base_offset,
+            entry.last_offset,
+            entry.max_timestamp,
+            header.created_ms,
+        )
+    stretch.rows += ROW.pack(
+        header.seq,
+        entry.position,
+        entry.length,
+        entry.record_count,
+        place,
+        entry.flags,
+        entry.base_offset,
+        entry.last_offset,
+        entry.max_timestamp,
+        entry.max_timestamp_offset,
+        stretch.max_timestamp,
+    )
+
+
+def check_follows(
+    header: Header, cluster_id: bytes, epoch: int, seq: int, previous_nonce: bytes
+) -> None:
+    """Is this the segment that belongs at `seq`? A splice or a misplaced object is corrupt."""
+    if header.cluster_id != cluster_id:
+        raise Corrupt(f"segment of another cluster: epoch={epoch} seq={seq}")
+    if header.epoch != epoch or header.seq != seq:
+        raise Corrupt(
+            f"segment is not what its key says: epoch={epoch} seq={seq} "
+            f"found epoch={header.epoch} seq={header.seq}"
+        )
+    if (header.kind is SegmentKind.OPENING) != (seq == 0):
+        raise Corrupt(f"opening out of place: epoch={epoch} seq={seq}")
+    if header.previous_nonce != previous_nonce:
+        raise Corrupt(f"chain is spliced: epoch={epoch} seq={seq}: previous nonce differs")
+
+
+def _where(key: StretchKey, header: Header) -> str:
+    return (
+        f"epoch={header.epoch} seq={header.seq} topic={key.topic_id.hex()} "
+        f"partition={key.partition} leader_epoch={key.leader_epoch}"
+    )

@@ -1,0 +1,447 @@
+"""Bytes of a checkpoint: what a chain held below a seq, summed up since the checkpoint before.
+
+    size  field (big-endian)
+          header
+       4  magic             b"LGCP"
+       2  format            1
+       2  reserved
+      16  cluster id
+       8  epoch
+       8  seq               sums up the segments below it
+       8  from seq          the checkpoint before, 0 if none: rows and spans cover [from seq, seq)
+       4  broker
+      16  last nonce        of segment seq - 1
+       8  created ms        of segment seq - 1: a checkpoint's content is a function of its chain
+       4  page count
+       4  earlier count
+       4  stretch count
+       4  place count
+       8  bytes of the front: all up to the states
+       8  bytes of the states
+       4  CRC32C            of the front without this field
+          front, in this order
+          pages             64 bytes each, by topic id, partition, leader epoch, offset
+          earlier           8 bytes each: seqs of the checkpoints before this one, but those cut
+          stretches         76 bytes each: all stretches of the chain, ended ones too, but those
+                            forgotten
+          spans             12 bytes each, one a segment: body at u32, object size u64
+          places            length u16, nonce 16, key
+          after the front: the states (chains.state), then the pages (index.rows)
+
+A reader takes the front with one or two ranged reads, then single pages as it needs them. Pure.
+"""
+
+import struct
+import sys
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
+
+from logstore.errors import Corrupt, Refused
+from logstore.formats.chain_state import (
+    ChainState,
+    SegmentSpan,
+    Stretch,
+    StretchKey,
+)
+from logstore.formats.index_rows import ROW_BYTES, first_row_for_seq, row_at, row_count
+from logstore.formats.packed_lines import PackedLines, PackedMapping
+from logstore.formats.partition_state import Expired, decode_state_in_slices, encode_state_in_slices
+from logstore.formats.segment import KEY_BYTES_MAX, PLACE, Place
+from logstore.ports.objects import Buffer
+from logstore.records.crc32c import crc32c
+from logstore.slices import Slices, finish
+
+MAGIC = b"LGCP"
+FORMAT = 1
+PAGE_ROWS_MAX = 4096
+SLICE_STRETCHES = 512
+SLICE_SEQS = 65_536
+SLICE_CRC_BYTES = 4 * 1024 * 1024
+"""Each some two milliseconds of work."""
+HEADER = struct.Struct(">4sH2x16sQQQi16sqIIIIQQ")
+CRC = struct.Struct(">I")
+HEADER_BYTES = HEADER.size + CRC.size
+PAGE = struct.Struct(">16siiIIQqqq")
+STRETCH = struct.Struct(">16siiB3xIIQqqqq")
+SPAN = struct.Struct(">IQ")
+SEQ = struct.Struct(">Q")
+
+
+class Page(NamedTuple):
+    """A run of index rows of one stretch; `position` is from the start of the pages."""
+
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    row_count: int
+    crc: int
+    position: int
+    first_offset: int
+    end_offset: int
+    running_max: int
+
+    @property
+    def key(self) -> StretchKey:
+        return StretchKey(self.topic_id, self.partition, self.leader_epoch)
+
+    @property
+    def byte_count(self) -> int:
+        return self.row_count * ROW_BYTES
+
+
+class StretchSummary(NamedTuple):
+    """A stretch as a checkpoint holds it; `state_position` is from the start of the states."""
+
+    start: int
+    end: int
+    released: bool
+    max_timestamp: int
+    max_timestamp_offset: int
+    state_position: int
+    state_bytes: int
+    state_crc: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """The front of a checkpoint; its tables are decoded a line at a time, when asked for."""
+
+    cluster_id: bytes
+    epoch: int
+    seq: int
+    from_seq: int
+    broker: int
+    last_nonce: bytes
+    created_ms: int
+    pages: Sequence[Page]
+    earlier: Sequence[int]
+    stretches: Mapping[StretchKey, StretchSummary]
+    spans: Sequence[SegmentSpan]
+    places: Sequence[Place]
+    front_bytes: int
+    states_bytes: int
+
+    @property
+    def pages_at(self) -> int:
+        return self.front_bytes + self.states_bytes
+
+    def pages_of(self, key: StretchKey) -> Iterator[Page]:
+        first = bisect_left(self.pages, key, key=attrgetter("key"))
+        pages = (self.pages[number] for number in range(first, len(self.pages)))
+        return takewhile(lambda page: page.key == key, pages)
+
+    def pages_near(self, page: Page, reach_bytes: int) -> Sequence[Page]:
+        """`page` and those that begin in the same `reach_bytes` of the pages, cut evenly."""
+        begin = page.position // reach_bytes * reach_bytes
+        by_position = attrgetter("position")
+        first = bisect_left(self.pages, begin, key=by_position)
+        end = bisect_left(self.pages, begin + reach_bytes, lo=first, key=by_position)
+        return self.pages[first:end]
+
+
+class EncodedCheckpoint(NamedTuple):
+    """The bytes of a checkpoint in parts, and the producers that it leaves out, being expired."""
+
+    parts: Sequence[Buffer]
+    expired: Sequence[tuple[StretchKey, Sequence[Expired]]]
+
+
+def encode_checkpoint(chain: ChainState) -> bytes:
+    """The checkpoint at `chain.next_seq`, going on from `chain.checkpoint`.
+
+    Producers idle for a day of chain time are left out: expiry is part of this function, so that a
+    live leader and a replay of its chain agree. They are forgotten in `chain`, too.
+    """
+    encoded = finish(encode_in_slices(chain))
+    forget_expired(chain, encoded)
+    return b"".join(encoded.parts)
+
+
+def forget_expired(chain: ChainState, encoded: EncodedCheckpoint) -> None:
+    """What the checkpoint left out is forgotten in `chain`, which may have gone on since."""
+    for key, expired in encoded.expired:
+        stretch = chain.stretches.get(key)
+        if stretch is not None:
+            stretch.state.drop(expired)
+
+
+def encode_in_slices(chain: ChainState) -> Slices[EncodedCheckpoint]:
+    """The checkpoint at `chain.next_seq`; `chain` must not change meanwhile (`frozen_window`)."""
+    stretches = _Stretches(chain.created_ms)
+    for number, key in enumerate(sorted(chain.stretches), 1):
+        yield from stretches.add(key, chain.stretches[key])
+        if number % SLICE_STRETCHES == 0:
+            yield
+    tables = [bytes(stretches.page_table)]
+    for at in range(0, len(chain.checkpoints), SLICE_SEQS):
+        if at:
+            yield
+        tables.append(_packed_seqs(chain.checkpoints[at : at + SLICE_SEQS]))
+    tables.append(bytes(stretches.stretch_table))
+    tables.append(b"".join(SPAN.pack(*span) for span in chain.spans))
+    tables += [PLACE.pack(len(p.key), p.nonce) + p.key.encode() for p in chain.places]
+    header = HEADER.pack(
+        MAGIC,
+        FORMAT,
+        chain.cluster_id,
+        chain.epoch,
+        chain.next_seq,
+        chain.checkpoint,
+        chain.broker,
+        chain.last_nonce,
+        chain.created_ms,
+        stretches.page_count,
+        len(chain.checkpoints),
+        len(chain.stretches),
+        len(chain.places),
+        HEADER_BYTES + sum(map(len, tables)),
+        stretches.states_bytes,
+    )
+    crc = crc32c(header)
+    for table in tables:
+        crc = crc32c(table, crc)
+    parts: list[Buffer] = [header, CRC.pack(crc), *tables, *stretches.states, *stretches.pages]
+    return EncodedCheckpoint(parts, stretches.expired)
+
+
+class _Stretches:
+    """The stretches of a checkpoint as they are gathered: their lines, states and pages."""
+
+    def __init__(self, created_ms: int) -> None:
+        self.page_table, self.stretch_table = bytearray(), bytearray()
+        self.page_count = self.states_bytes = self._pages_bytes = 0
+        self.states: list[bytes] = []
+        self.pages: list[memoryview] = []
+        self.expired: list[tuple[StretchKey, Sequence[Expired]]] = []
+        self._created_ms = created_ms
+
+    def add(self, key: StretchKey, stretch: Stretch) -> Slices[None]:
+        state = yield from encode_state_in_slices(stretch.state, self._created_ms)
+        size, crc = sum(map(len, state.parts)), 0
+        for part in state.parts:
+            crc = crc32c(part, crc)
+            if len(part) >= SLICE_CRC_BYTES // 4:
+                yield
+        self.stretch_table += STRETCH.pack(
+            *key,
+            stretch.released,
+            size,
+            crc,
+            self.states_bytes,
+            stretch.start,
+            stretch.end,
+            stretch.max_timestamp,
+            stretch.max_timestamp_offset,
+        )
+        self.states += state.parts
+        self.states_bytes += size
+        if state.expired:
+            self.expired.append((key, state.expired))
+        for page in _pages(stretch):
+            self.page_table += _pack_page(key, page, self._pages_bytes)
+            self.pages.append(page)
+            self._pages_bytes += len(page)
+            self.page_count += 1
+
+
+def _pages(stretch: Stretch) -> Iterator[memoryview]:
+    rows = memoryview(stretch.rows)
+    size = PAGE_ROWS_MAX * ROW_BYTES
+    return (rows[at : at + size] for at in range(0, len(rows), size))
+
+
+def _pack_page(key: StretchKey, page: memoryview, position: int) -> bytes:
+    count = row_count(page)
+    first, last = row_at(page, 0), row_at(page, count - 1)
+    return PAGE.pack(
+        *key,
+        count,
+        crc32c(page),
+        position,
+        first.base_offset,
+        last.last_offset + 1,
+        last.running_max,
+    )
+
+
+def front_bytes_of(data: bytes) -> int:
+    """How long the front is, from its first `HEADER_BYTES` bytes. Raises `Corrupt`, `Refused`.
+
+    The length is read before the checksum that covers it can be checked, so it must agree with the
+    counts beside it: a wrong bit must not ask a store, or memory, for exabytes.
+    """
+    if len(data) < HEADER_BYTES:
+        raise Corrupt(f"checkpoint too short for its header: bytes={len(data)}")
+    magic, form, _id, _epoch, seq, from_seq, *_rest = HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise Corrupt(f"not a checkpoint: magic={magic!r}")
+    if form != FORMAT:
+        raise Refused(f"checkpoint of an unknown format: format={form} known={FORMAT}; upgrade")
+    *_others, pages, earlier, stretches, places, front_bytes, _states_bytes = _rest
+    least = (
+        HEADER_BYTES
+        + pages * PAGE.size
+        + earlier * SEQ.size
+        + stretches * STRETCH.size
+        + (seq - from_seq) * SPAN.size
+        + places * PLACE.size
+    )
+    if seq < from_seq or not least <= front_bytes <= least + places * KEY_BYTES_MAX:
+        raise Corrupt(f"checkpoint whose counts do not give its length: front_bytes={front_bytes}")
+    return int(front_bytes)
+
+
+def decode_checkpoint(data: bytes) -> Checkpoint:
+    """The front of a checkpoint whose first bytes (all of the front at least) are `data`."""
+    front_bytes = front_bytes_of(data)
+    if len(data) < front_bytes:
+        raise Corrupt(f"checkpoint cut short: bytes={len(data)} need={front_bytes}")
+    view = memoryview(data)[:front_bytes]
+    (stored,) = CRC.unpack_from(view, HEADER.size)
+    if crc32c(view[HEADER_BYTES:], crc32c(view[: HEADER.size])) != stored:
+        raise Corrupt(f"checkpoint fails its checksum: bytes={front_bytes}")
+    fields = HEADER.unpack_from(view)
+    cluster_id, epoch, seq, from_seq, broker, last_nonce, created_ms = fields[2:9]
+    page_count, earlier_count, stretch_count, place_count, _front, states_bytes = fields[9:]
+    tables = _Tables(view)
+    pages = PackedLines(PAGE, tables.take(PAGE, page_count), Page._make)
+    earlier = PackedLines(SEQ, tables.take(SEQ, earlier_count), itemgetter(0))
+    stretches = PackedMapping(STRETCH, tables.take(STRETCH, stretch_count), _key_of, _summary_of)
+    spans = PackedLines(SPAN, tables.take(SPAN, seq - from_seq), SegmentSpan._make)
+    places = tables.take_places(place_count)
+    return Checkpoint(
+        cluster_id=cluster_id,
+        epoch=epoch,
+        seq=seq,
+        from_seq=from_seq,
+        broker=broker,
+        last_nonce=last_nonce,
+        created_ms=created_ms,
+        pages=pages,
+        earlier=earlier,
+        stretches=stretches,
+        spans=spans,
+        places=places,
+        front_bytes=front_bytes,
+        states_bytes=states_bytes,
+    )
+
+
+class _Tables:
+    """Reads the tables of a front whose checksum held, one after the other."""
+
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+        self._at = HEADER_BYTES
+
+    def take(self, layout: struct.Struct, count: int) -> memoryview:
+        start, self._at = self._at, self._at + count * layout.size
+        if self._at > len(self._view):
+            raise Corrupt(f"checkpoint table cut short: at={start} count={count}")
+        return self._view[start : self._at]
+
+    def take_places(self, count: int) -> list[Place]:
+        places = []
+        for _ in range(count):
+            key_bytes, nonce = PLACE.unpack(self.take(PLACE, 1))
+            start, self._at = self._at, self._at + key_bytes
+            key = bytes(self._view[start : self._at])
+            if len(key) < key_bytes or not key.isascii():
+                raise Corrupt(f"bad key in a checkpoint's table of places: at={start}")
+            places.append(Place(key.decode("ascii"), nonce))
+        return places
+
+
+def _key_of(fields: tuple[Any, ...]) -> StretchKey:
+    return StretchKey(*fields[:3])
+
+
+def _summary_of(fields: tuple[Any, ...]) -> StretchSummary:
+    released, size, crc, position, *offsets = fields[3:]
+    start, end, largest, largest_at = offsets
+    return StretchSummary(start, end, bool(released), largest, largest_at, position, size, crc)
+
+
+def chain_state_of(checkpoint: Checkpoint, states: bytes) -> ChainState:
+    """The chain as it stood at the checkpoint; `states` are the bytes that follow the front."""
+    return finish(chain_state_in_slices(checkpoint, states))
+
+
+def chain_state_in_slices(checkpoint: Checkpoint, states: bytes) -> Slices[ChainState]:
+    """The same."""
+    chain = ChainState(
+        cluster_id=checkpoint.cluster_id,
+        epoch=checkpoint.epoch,
+        broker=checkpoint.broker,
+        next_seq=checkpoint.seq,
+        last_nonce=checkpoint.last_nonce,
+        created_ms=checkpoint.created_ms,
+        checkpoints=_all_seqs(checkpoint),
+    )
+    view = memoryview(states)
+    for number, (key, summary) in enumerate(checkpoint.stretches.items(), 1):
+        end = summary.state_position + summary.state_bytes
+        state = view[summary.state_position : end]
+        crc = yield from _crc_in_slices(state)
+        if len(state) != summary.state_bytes or crc != summary.state_crc:
+            raise Corrupt(
+                f"state in a checkpoint fails its checksum: epoch={checkpoint.epoch} "
+                f"seq={checkpoint.seq} topic={key.topic_id.hex()} partition={key.partition}"
+            )
+        chain.stretches[key] = Stretch(
+            start=summary.start,
+            end=summary.end,
+            state=(yield from decode_state_in_slices(state)),
+            released=summary.released,
+            max_timestamp=summary.max_timestamp,
+            max_timestamp_offset=summary.max_timestamp_offset,
+        )
+        if number % SLICE_STRETCHES == 0:
+            yield
+    return chain
+
+
+def _crc_in_slices(data: memoryview) -> Slices[int]:
+    crc = crc32c(data[:SLICE_CRC_BYTES])
+    for at in range(SLICE_CRC_BYTES, len(data), SLICE_CRC_BYTES):
+        yield
+        crc = crc32c(data[at : at + SLICE_CRC_BYTES], crc)
+    return crc
+
+
+def rebase(chain: ChainState, checkpoint: Checkpoint) -> None:
+    """Make `chain`, which is past `checkpoint`, go on from it.
+
+    As good as read from there, to the byte of the next checkpoint; but places stay, as rows say
+    which they mean by number.
+    """
+    dropped = checkpoint.seq - chain.checkpoint
+    for stretch in chain.stretches.values():
+        number = first_row_for_seq(stretch.rows, checkpoint.seq)
+        stretch.rows = stretch.rows[number * ROW_BYTES :]
+    chain.spans = chain.spans[dropped:]
+    chain.set_checkpoints(_all_seqs(checkpoint))
+
+
+def _all_seqs(checkpoint: Checkpoint) -> "array[int]":
+    """Seqs of this checkpoint and of those that it lists."""
+    earlier, seqs = checkpoint.earlier, array("Q")
+    if isinstance(earlier, PackedLines):
+        seqs.frombytes(earlier.packed)
+        if sys.byteorder == "little":
+            seqs.byteswap()
+    else:
+        seqs.extend(earlier)
+    seqs.append(checkpoint.seq)
+    return seqs
+
+
+def _packed_seqs(seqs: "array[int]") -> bytes:
+    if sys.byteorder == "little":
+        seqs.byteswap()
+    return seqs.tobytes()

@@ -1,0 +1,324 @@
+"""What one partition's next leader must know: producers, sinks, transactions. Encoded in take,
+release and state entries and in checkpoints, so that a chain alone rebuilds a leader.
+
+    size  field (big-endian)
+       2  version           1
+       4  producer count
+          each: producer id 8, epoch 2, last ms 8, batch count 1,
+                batches oldest first: base sequence 4, last sequence 4, base offset 8,
+                last offset 8, timestamp 8
+       4  sink count        each: hash of the sink's id 16, last batch id 8
+       4  open transactions each: producer id 8, first offset 8
+       4  aborted ones      each: producer id 8, first offset 8, last offset 8
+
+State changes only in `apply_batch`, live and at replay alike: deciding whether a batch may be
+appended (`protocol.producers`) changes nothing. Pure.
+
+A partition may have a million producers: a client that starts takes a new id, and ids stay for a
+day. So producers stay packed in memory, as they are stored (a fifth of the memory of objects, and
+nothing to encode); work on all of them is done in slices (`logstore.slices`) of a few milliseconds;
+and a snapshot shares them with the state it was made of, until one of the two is changed.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from heapq import merge
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
+
+from logstore.errors import Corrupt, Refused
+from logstore.slices import Slices, finish
+
+STATE_VERSION = 1
+PRODUCER_EXPIRATION_MS = 86_400_000
+"""One day of chain time, Kafka's producer.id.expiration.ms. Stored bytes depend on it."""
+BATCHES_KEPT = 5
+"""Kafka's ProducerStateEntry.NUM_BATCHES_TO_RETAIN: what max.in.flight of five can repeat."""
+
+_HEAD = struct.Struct(">HI")
+_COUNT = struct.Struct(">I")
+_PRODUCER = struct.Struct(">qhqB")
+_EPOCH = struct.Struct(">h")
+_EPOCH_AT = 8
+_LAST_MS = struct.Struct(">q")
+_LAST_MS_AT = 10
+_COUNT_AT = 18
+_BATCH = struct.Struct(">iiqqq")
+_SINK = struct.Struct(">16sq")
+_OPEN = struct.Struct(">qq")
+_ABORTED = struct.Struct(">qqq")
+
+
+class ProducedBatch(NamedTuple):
+    """One of the last batches of a producer: enough to answer its repeat."""
+
+    base_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class Producer(NamedTuple):
+    """An idempotent producer as one partition knows it; `last_ms` is chain time."""
+
+    epoch: int
+    last_ms: int
+    batches: tuple[ProducedBatch, ...] = ()
+
+
+def pack_producer(producer_id: int, producer: Producer) -> bytes:
+    epoch, last_ms, batches = producer
+    head = _PRODUCER.pack(producer_id, epoch, last_ms, len(batches))
+    return head + b"".join(_BATCH.pack(*batch) for batch in batches)
+
+
+def unpack_producer(packed: bytes) -> Producer:
+    _, epoch, last_ms, _ = _PRODUCER.unpack_from(packed)
+    batches = _BATCH.iter_unpack(memoryview(packed)[_PRODUCER.size :])
+    return Producer(epoch, last_ms, tuple(ProducedBatch(*fields) for fields in batches))
+
+
+def epoch_of(packed: bytes) -> int:
+    """The epoch of a packed producer."""
+    (epoch,) = _EPOCH.unpack_from(packed, _EPOCH_AT)
+    return int(epoch)
+
+
+def last_batch_of(packed: bytes) -> ProducedBatch | None:
+    """The newest batch of a packed producer."""
+    if not packed[_COUNT_AT]:
+        return None
+    return ProducedBatch(*_BATCH.unpack_from(packed, len(packed) - _BATCH.size))
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
+class Expired(NamedTuple):
+    """A producer that was found idle for a day of chain time, as it was then."""
+
+    producer_id: int
+    packed: bytes
+
+
+SLICE_PRODUCERS = 8_192
+"""Some two milliseconds of work."""
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """`producers` are packed, by id: `unpack_producer`. They are changed by methods alone."""
+
+    producers: dict[int, bytes] = field(default_factory=dict)
+    sinks: dict[bytes, int] = field(default_factory=dict)
+    open_transactions: dict[int, int] = field(default_factory=dict)
+    aborted: list[AbortedTransaction] = field(default_factory=list)
+    _is_shared: bool = field(default=False, compare=False, repr=False)
+    """A snapshot has the same `producers`: they are copied before they are changed."""
+
+    def producer(self, producer_id: int) -> Producer | None:
+        packed = self.producers.get(producer_id)
+        return None if packed is None else unpack_producer(packed)
+
+    def snapshot(self) -> "PartitionState":
+        """The same state, which does not change when this one does, nor this one by it."""
+        self._is_shared = True
+        return PartitionState(
+            self.producers,
+            dict(self.sinks),
+            dict(self.open_transactions),
+            list(self.aborted),
+            _is_shared=True,
+        )
+
+    def apply_batch(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        base_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        created_ms: int,
+    ) -> None:
+        """A batch of an idempotent producer was appended; `created_ms` is its segment's."""
+        if self._is_shared:
+            self._own()
+        last_sequence = (base_sequence + last_offset - base_offset) & 0x7FFFFFFF
+        batch = _BATCH.pack(base_sequence, last_sequence, base_offset, last_offset, max_timestamp)
+        packed, count = self.producers.get(producer_id), 0
+        if (
+            packed is not None
+            and epoch_of(packed) == producer_epoch
+            and not self._is_expired(producer_id, packed, created_ms)
+        ):
+            count = packed[_COUNT_AT]
+            kept_from = _PRODUCER.size
+            if count >= BATCHES_KEPT:
+                kept_from += (count + 1 - BATCHES_KEPT) * _BATCH.size
+                count = BATCHES_KEPT - 1
+            batch = packed[kept_from:] + batch
+        head = _PRODUCER.pack(producer_id, producer_epoch, created_ms, count + 1)
+        self.producers[producer_id] = head + batch
+
+    def expire(self, created_ms: int) -> None:
+        """Forget producers idle for a day of chain time, but for open transactions.
+
+        `apply_batch` takes them for forgotten already, so that states do not depend on when this
+        was called: a leader does with every checkpoint, a replay of its chain once, at the end.
+        """
+        finish(self.expire_in_slices(created_ms))
+
+    def expire_in_slices(self, created_ms: int) -> Slices[None]:
+        """The same; the state may be changed between slices."""
+        ids = list(self.producers)
+        for at in range(0, len(ids), SLICE_PRODUCERS):
+            if at:
+                yield
+            some = ids[at : at + SLICE_PRODUCERS]
+            packed = [(one, self.producers.get(one)) for one in some]
+            self.drop(
+                Expired(one, producer)
+                for one, producer in packed
+                if producer is not None and self._is_expired(one, producer, created_ms)
+            )
+
+    def drop(self, expired: Iterable[Expired]) -> None:
+        """Forget these, but those that were heard of since."""
+        for producer_id, packed in expired:
+            if self.producers.get(producer_id) is packed:
+                if self._is_shared:
+                    self._own()
+                del self.producers[producer_id]
+
+    def _own(self) -> None:
+        self.producers = dict(self.producers)
+        self._is_shared = False
+
+    def _is_expired(self, producer_id: int, packed: bytes, created_ms: int) -> bool:
+        (last_ms,) = _LAST_MS.unpack_from(packed, _LAST_MS_AT)
+        is_idle: bool = last_ms + PRODUCER_EXPIRATION_MS <= created_ms
+        return is_idle and producer_id not in self.open_transactions
+
+
+class EncodedState(NamedTuple):
+    """A state as bytes, in parts; and which producers are not in it, being expired."""
+
+    parts: list[bytes]
+    expired: list[Expired]
+
+
+def encode_state(state: PartitionState) -> bytes:
+    """Deterministic: equal states give equal bytes."""
+    return b"".join(finish(encode_state_in_slices(state)).parts)
+
+
+def encode_state_in_slices(
+    state: PartitionState, created_ms: int | None = None
+) -> Slices[EncodedState]:
+    """The same, without producers that are idle for a day at `created_ms`.
+
+    `state` must not change between slices: give a snapshot.
+    """
+    expired: list[Expired] = []
+    chunks: list[bytes] = []
+    count, producers = 0, state.producers
+    for ids in (yield from _sorted_in_slices(producers)):
+        live = []
+        for one in ids:
+            packed = producers[one]
+            if created_ms is not None and state._is_expired(one, packed, created_ms):
+                expired.append(Expired(one, packed))
+            else:
+                live.append(packed)
+        count += len(live)
+        chunks.append(b"".join(live))
+        if len(ids) == SLICE_PRODUCERS:
+            yield
+    out = bytearray(_COUNT.pack(len(state.sinks)))
+    for sink in sorted(state.sinks.items()):
+        out += _SINK.pack(*sink)
+    out += _COUNT.pack(len(state.open_transactions))
+    for opened in sorted(state.open_transactions.items()):
+        out += _OPEN.pack(*opened)
+    out += _COUNT.pack(len(state.aborted))
+    for aborted in state.aborted:
+        out += _ABORTED.pack(*aborted)
+    return EncodedState([_HEAD.pack(STATE_VERSION, count), *chunks, bytes(out)], expired)
+
+
+def _sorted_in_slices(producers: dict[int, bytes]) -> Slices[Iterator[list[int]]]:
+    """The ids in order, `SLICE_PRODUCERS` at a time. Most were given in order, and came so."""
+    if len(producers) <= SLICE_PRODUCERS:
+        return iter([sorted(producers)] if producers else [])
+    ids = list(producers)
+    yield
+    runs: list[list[int]] = []
+    for at in range(0, len(ids), SLICE_PRODUCERS):
+        runs.append(sorted(ids[at : at + SLICE_PRODUCERS]))
+        yield
+    if all(before[-1] < after[0] for before, after in pairwise(runs)):
+        return iter(runs)
+    return _merged(runs)
+
+
+def _merged(runs: list[list[int]]) -> Iterator[list[int]]:
+    merged = merge(*runs)
+    while some := list(islice(merged, SLICE_PRODUCERS)):
+        yield some
+
+
+def decode_state(data: bytes | memoryview) -> PartitionState:
+    """Raises `Corrupt`, or `Refused` for a version this code does not know."""
+    return finish(decode_state_in_slices(data))
+
+
+def decode_state_in_slices(data: bytes | memoryview) -> Slices[PartitionState]:
+    """The same."""
+    try:
+        return (yield from _decode(memoryview(data)))
+    except struct.error as error:
+        raise Corrupt(f"partition state cut short: bytes={len(data)}") from error
+
+
+def _decode(view: memoryview) -> Slices[PartitionState]:
+    version, producer_count = _HEAD.unpack_from(view)
+    if version != STATE_VERSION:
+        raise Refused(f"partition state of an unknown version: version={version}; upgrade")
+    at = _HEAD.size
+    state = PartitionState()
+    for number in range(producer_count):
+        if number and number % SLICE_PRODUCERS == 0:
+            yield
+        producer_id, _, _, batch_count = _PRODUCER.unpack_from(view, at)
+        end = at + _PRODUCER.size + batch_count * _BATCH.size
+        state.producers[producer_id] = bytes(_slice(view, at, end))
+        at = end
+    sinks, at = _items(view, at, _SINK)
+    state.sinks = dict(sinks)
+    opened, at = _items(view, at, _OPEN)
+    state.open_transactions = dict(opened)
+    aborted, at = _items(view, at, _ABORTED)
+    state.aborted = [AbortedTransaction(*fields) for fields in aborted]
+    if at != len(view):
+        raise Corrupt(f"bytes left over in partition state: bytes={len(view)} end={at}")
+    return state
+
+
+def _items(view: memoryview, at: int, layout: struct.Struct) -> tuple[Iterator[Any], int]:
+    """A counted run of fixed-size items, and where it ends."""
+    (count,) = _COUNT.unpack_from(view, at)
+    start = at + _COUNT.size
+    end = start + count * layout.size
+    return layout.iter_unpack(_slice(view, start, end)), end
+
+
+def _slice(view: memoryview, start: int, end: int) -> memoryview:
+    if end > len(view):
+        raise struct.error
+    return view[start:end]

@@ -1,0 +1,293 @@
+"""The open segment: batches and index entries gather here until it is frozen.
+
+The body lies in an `Arena`, a large buffer that successive segments share, so that a small segment
+costs no allocation and a large one no copy. Memory that was written before is many times cheaper
+than fresh memory, so arenas are used again, but never while anybody holds a view of them: the
+cache, a put under way, an answer on its way to a client.
+"""
+
+import mmap
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from logstore.formats.segment import (
+    ENTRY,
+    ENTRY_BYTES,
+    EntryKind,
+    Header,
+    Place,
+    SegmentKind,
+    encode_front,
+)
+from logstore.records.crc32c import crc32c
+
+_BATCH = int(EntryKind.BATCH)
+_HUGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenSegment:
+    """A segment whose bytes will never change again, whatever becomes of its put."""
+
+    seq: int
+    nonce: bytes
+    created_ms: int
+    front: bytes
+    body: memoryview
+    entry_count: int
+
+    @property
+    def parts(self) -> tuple[bytes, memoryview]:
+        return (self.front, self.body)
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.front) + len(self.body)
+
+
+class Arena:
+    """Memory that segment bodies are cut from, one after the other."""
+
+    __slots__ = ("_memory", "_view", "used")
+
+    def __init__(self, size_bytes: int) -> None:
+        self._memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if _HUGE_PAGES is not None:
+            self._memory.madvise(_HUGE_PAGES)  # first use costs a fifth of what small pages do
+        self._view = memoryview(self._memory)
+        self.used = 0
+
+    def retire(self) -> None:
+        """Nothing more is cut from it; what was cut stays as it is."""
+        self._view.release()
+
+    def is_free(self) -> bool:
+        """Whether nobody holds a view any more, after `retire`."""
+        try:
+            self._memory.resize(len(self._memory))  # refused while there is any view
+        except (BufferError, SystemError, ValueError, OSError):
+            return False  # or always, where the system cannot resize
+        return True
+
+    def reuse(self) -> None:
+        """Begin again, once it is free."""
+        self._view = memoryview(self._memory)
+        self.used = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._memory)
+
+    @property
+    def free_bytes(self) -> int:
+        return len(self._memory) - self.used
+
+    def take(self, start: int, end: int) -> memoryview:
+        return self._view[start:end]
+
+
+class ArenaPool:
+    """Arenas of one size, the one retired longest ago first.
+
+    At most `held_max` are remembered while somebody looks at them, and `SPARE_MAX` that are free:
+    the others go back to the system, or a burst would be paid for until the process ends.
+    """
+
+    SPARE_MAX = 2
+
+    def __init__(self, size_bytes: int, *, held_max: int = 64) -> None:
+        self._size_bytes = size_bytes
+        self._retired: deque[Arena] = deque(maxlen=held_max)
+
+    def take(self, size_bytes: int) -> Arena:
+        """An empty arena of at least `size_bytes`."""
+        if size_bytes > self._size_bytes:
+            return Arena(size_bytes)
+        free = [arena for arena in self._retired if arena.is_free()]
+        for arena in (*free[:1], *free[1 + self.SPARE_MAX :]):
+            self._retired.remove(arena)
+        if not free:
+            return Arena(self._size_bytes)
+        free[0].reuse()
+        return free[0]
+
+    def give_back(self, arena: Arena) -> None:
+        arena.retire()
+        if arena.size_bytes == self._size_bytes:
+            self._retired.append(arena)
+
+
+class SegmentBuilder:
+    """Gathers one segment of one chain. `start` is where its body begins in the arena."""
+
+    __slots__ = (
+        "_arena",
+        "_entries",
+        "_places",
+        "_view",
+        "body_bytes",
+        "created_ms",
+        "entry_count",
+        "room_bytes",
+    )
+
+    def __init__(self, arena: Arena, created_ms: int, body_bytes_max: int | None = None) -> None:
+        self._arena = arena
+        self._view = arena.take(arena.used, arena.used + arena.free_bytes)
+        self._entries = bytearray()
+        self._places: list[Place] = []
+        self.entry_count = 0
+        self.created_ms = created_ms
+        self.body_bytes = 0
+        free_bytes = arena.free_bytes
+        self.room_bytes = free_bytes if body_bytes_max is None else min(body_bytes_max, free_bytes)
+        """What may still be added."""
+
+    def add_bytes(self, data: bytes | memoryview) -> memoryview:
+        """Copy `data` to the end of the body; the answer is the copy, at `body_bytes` before."""
+        at, length = self.body_bytes, len(data)
+        self.body_bytes = end = at + length
+        place = self._view[at:end]
+        place[:] = data
+        self._arena.used += length
+        self.room_bytes -= length
+        return place
+
+    def add_batch_entry(
+        self,
+        flags: int,
+        partition: int,
+        topic_id: bytes,
+        leader_epoch: int,
+        length: int,
+        position: int,
+        base_offset: int,
+        last_offset: int,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        max_timestamp: int,
+        max_timestamp_offset: int,
+        record_count: int,
+    ) -> None:
+        """The index entry of a batch that `add_bytes` placed at `position` of this body."""
+        self._entries += ENTRY.pack(
+            _BATCH,
+            flags,
+            0,
+            partition,
+            topic_id,
+            leader_epoch,
+            length,
+            position,
+            base_offset,
+            last_offset,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            max_timestamp,
+            max_timestamp_offset,
+            record_count,
+            0,
+        )
+        self.entry_count += 1
+
+    def add_state_entry(
+        self,
+        kind: EntryKind,
+        *,
+        topic_id: bytes,
+        partition: int,
+        leader_epoch: int,
+        offset: int,
+        payload: bytes,
+    ) -> None:
+        """A take, release or state entry; `payload` goes into the body."""
+        position = self.body_bytes
+        self.add_bytes(payload)
+        self._entries += ENTRY.pack(
+            kind,
+            0,
+            0,
+            partition,
+            topic_id,
+            leader_epoch,
+            len(payload),
+            position,
+            offset,
+            offset - 1,
+            -1,
+            -1,
+            -1,
+            -1,
+            -1,
+            0,
+            crc32c(payload),
+        )
+        self.entry_count += 1
+
+    def freeze(
+        self,
+        *,
+        cluster_id: bytes,
+        epoch: int,
+        seq: int,
+        broker: int,
+        nonce: bytes,
+        previous_nonce: bytes,
+    ) -> FrozenSegment:
+        body = self._view[: self.body_bytes].toreadonly()
+        header = bare_header(
+            SegmentKind.DATA,
+            cluster_id=cluster_id,
+            epoch=epoch,
+            seq=seq,
+            broker=broker,
+            nonce=nonce,
+            previous_nonce=previous_nonce,
+            created_ms=self.created_ms,
+            body_bytes=len(body),
+            body_crc=crc32c(body),
+        )
+        assert len(self._entries) == self.entry_count * ENTRY_BYTES
+        front = encode_front(header, bytes(self._entries), self._places)
+        return FrozenSegment(seq, nonce, self.created_ms, front, body, self.entry_count)
+
+
+def bare_header(
+    kind: SegmentKind,
+    *,
+    cluster_id: bytes,
+    epoch: int,
+    seq: int,
+    broker: int,
+    nonce: bytes,
+    previous_nonce: bytes,
+    created_ms: int,
+    body_bytes: int = 0,
+    body_crc: int = 0,
+) -> Header:
+    """A header whose counts are left for `encode_front` to fill in."""
+    return Header(
+        kind=kind,
+        cluster_id=cluster_id,
+        epoch=epoch,
+        seq=seq,
+        broker=broker,
+        entry_count=0,
+        nonce=nonce,
+        previous_nonce=previous_nonce,
+        created_ms=created_ms,
+        index_bytes=0,
+        place_count=0,
+        body_bytes=body_bytes,
+        body_crc=body_crc,
+    )
+
+
+def freeze_bare(header: Header) -> FrozenSegment:
+    """An opening or a seal: a header and nothing else."""
+    no_entries: Sequence[Place] = ()
+    front = encode_front(header, b"", no_entries)
+    return FrozenSegment(header.seq, header.nonce, header.created_ms, front, memoryview(b""), 0)

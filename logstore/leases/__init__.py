@@ -1,1 +1,0 @@
-"""Leases: who is alive and who acts. They give liveness, never safety."""

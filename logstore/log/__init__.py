@@ -1,1 +1,0 @@
-"""The write side of the log: one broker epoch, its chain and the partitions it leads."""

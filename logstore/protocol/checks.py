@@ -1,0 +1,231 @@
+"""What must hold between a chain's bytes, its row and the rows of partitions: pure checks.
+
+`logstore fsck` runs them on a log as it is found, the simulator on what its brokers left behind.
+
+    S1  a place is bound once: every segment is the one its key says, and follows the one before
+    S2  segments have no gap from the trim point to the end; what lies beyond exists for nobody
+    S4  every epoch drawn has its opening, every sealed chain its seal
+    S5  trim point and checkpoint are in order, and nothing below the trim point is needed
+    S8  checksums hold, and a checkpoint is what its chain replays to, byte for byte
+    take entries match their partition's row; its stretches meet
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from logstore.formats.chain_state import ChainState, StretchKey
+from logstore.formats.checkpoint import Checkpoint, encode_checkpoint
+from logstore.formats.rows import NO_SEAL, ChainRow, ChainStatus, PartitionRow
+from logstore.protocol.trim import Needs, Why, hold_of
+
+
+class What(Enum):
+    """What is wrong, the worst first."""
+
+    LOST = "records lost"
+    BAD_ROW = "row cannot be read"
+    OLD_REGISTRY = "registry older than the log"
+    OUT_OF_ORDER = "registry contradicts itself"
+    STRETCHES = "stretches do not meet"
+    LOG_START = "log start without a reason"
+    NO_TOPIC = "partition without a topic"
+    NO_PARTITION = "topic without a partition"
+    NO_RECORD = "topic without its record"
+    NO_OPENING = "opening missing"
+    NO_SEAL = "seal missing"
+    MISSING = "segment missing"
+    DAMAGED = "damaged"
+    FOREIGN = "foreign object"
+    STRANGE_KEY = "strange key"
+    CHECKPOINT = "checkpoint missing or false"
+    TRIMMED_TOO_FAR = "trimmed too far"
+    TABLE = "table cannot be read"
+    TABLE_FILE = "file of a table missing or false"
+    TABLE_COMMITS = "commit of a table overwritten"
+    TABLE_BEHIND = "table behind its copy row"
+
+
+_RESTORE = "stop every broker and run: logstore restore"
+_COPY = "put the file back from a copy of any age; objects never change"
+
+_UNSAFE = "stop what writes to the table without conditional creates; nothing is trimmed by it"
+
+CURES = {
+    What.LOST: "put segments, or files of the table, back from a copy of any age",
+    What.BAD_ROW: f"put the row back as it was; or {_RESTORE}",
+    What.OLD_REGISTRY: _RESTORE,
+    What.OUT_OF_ORDER: _RESTORE,
+    What.STRETCHES: f"put back objects and registry of one moment; or {_RESTORE}",
+    What.LOG_START: f"{_RESTORE}; it puts log start where chains and tables begin",
+    What.NO_TOPIC: _RESTORE,
+    What.NO_PARTITION: _RESTORE,
+    What.NO_RECORD: f"{_COPY}; or change a setting of the topic: that records it anew",
+    What.NO_OPENING: _COPY,
+    What.NO_SEAL: _COPY,
+    What.MISSING: _COPY,
+    What.DAMAGED: _COPY,
+    What.FOREIGN: f"{_COPY}; find out who else writes here",
+    What.STRANGE_KEY: "move it away; nothing reads it",
+    What.CHECKPOINT: _COPY,
+    What.TRIMMED_TOO_FAR: f"stop logstore gc, nothing is deleted before the grace; {_RESTORE}",
+    What.TABLE: "do what it says, or put the table back from a copy; nothing is trimmed by it",
+    What.TABLE_FILE: "put the file back from a copy",
+    What.TABLE_COMMITS: _UNSAFE,
+    What.TABLE_BEHIND: f"put the table back from a copy; else {_RESTORE}. {_UNSAFE}",
+}
+"""What to do about each."""
+
+
+class Problem(NamedTuple):
+    """`where` is an object's key or a row; `chains` are the epochs to look at once more."""
+
+    what: What
+    where: str
+    detail: str
+    chains: tuple[int, ...]
+
+
+class Extent(NamedTuple):
+    """What one leadership wrote in a chain: offsets [start, end)."""
+
+    start: int
+    end: int
+    is_released: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenChain:
+    """A chain as its objects tell it.
+
+    `end` is the first seq that is not committed: the seal's, or the first gap's. `is_whole`: all
+    of it could be replayed, so that `stretches` are true.
+    """
+
+    epoch: int
+    broker: int | None
+    end: int
+    seal: int | None
+    stretches: Mapping[StretchKey, Extent]
+    is_whole: bool = True
+
+
+def extents_of(state: ChainState) -> dict[StretchKey, Extent]:
+    return {key: Extent(s.start, s.end, s.released) for key, s in state.stretches.items()}
+
+
+def checkpoint_of_replay(state: ChainState) -> bytes:
+    """The checkpoint that belongs at `state.next_seq`; the replay goes on from it."""
+    data = encode_checkpoint(state)
+    state.checkpoints.append(state.next_seq)
+    state.spans, state.places, state.entry_count = [], [], 0
+    for stretch in state.stretches.values():
+        stretch.rows = bytearray()
+    return data
+
+
+def chain_row_problems(row: ChainRow, chain: SeenChain) -> Iterator[Problem]:
+    """What the row of a chain says against what is there."""
+    where = f"row chain/{chain.epoch}"
+
+    def problem(what: What, detail: str) -> Problem:
+        return Problem(what, where, detail, (chain.epoch,))
+
+    if row.status is ChainStatus.SEALED and row.seal != chain.seal:
+        yield problem(What.NO_SEAL, f"row says seal={row.seal}, chain says {chain.seal}")
+    if chain.broker is not None and row.broker != chain.broker:
+        detail = f"row says broker={row.broker}, its opening says {chain.broker}"
+        yield problem(What.FOREIGN, detail)
+    if not row.deleted <= row.trim <= row.checkpoint:
+        detail = f"deleted={row.deleted} trim={row.trim} checkpoint={row.checkpoint}"
+        yield problem(What.OUT_OF_ORDER, f"trim point above the last checkpoint: {detail}")
+    if row.seal != NO_SEAL and row.checkpoint > row.seal:
+        detail = f"checkpoint={row.checkpoint} seal={row.seal}"
+        yield problem(What.OUT_OF_ORDER, f"checkpoint above the seal: {detail}")
+    if row.checkpoint > chain.end and chain.is_whole:
+        detail = f"checkpoint={row.checkpoint} end={chain.end}"
+        yield problem(What.MISSING, f"checkpoint above the end of its chain: {detail}")
+
+
+def newest_taken(chains: Mapping[int, SeenChain]) -> dict[tuple[bytes, int], int]:
+    """By partition, the newest leader epoch with a committed take entry."""
+    taken: dict[tuple[bytes, int], int] = {}
+    for chain in chains.values():
+        for key in chain.stretches:
+            partition = (key.topic_id, key.partition)
+            taken[partition] = max(key.leader_epoch, taken.get(partition, -1))
+    return taken
+
+
+def trim_problem(checkpoint: Checkpoint, needs: Needs, deleted: int = 0) -> Problem | None:
+    """S5 of the checkpoint at a trim point: nobody needs what is below it.
+
+    `deleted`: segments below it are gone. Records that neither log start nor a table accounts for
+    are lost then.
+    """
+    hold = hold_of(checkpoint, needs)
+    if hold is None or hold.why is Why.DELETING:
+        return None
+    is_lost = hold.why is Why.DATA and deleted >= checkpoint.seq
+    return Problem(
+        What.LOST if is_lost else What.TRIMMED_TOO_FAR,
+        f"row chain/{checkpoint.epoch}",
+        f"trim={checkpoint.seq} topic={hold.key.topic_id.hex()} partition={hold.key.partition}: "
+        f"{hold.why.value}",
+        (checkpoint.epoch,),
+    )
+
+
+def partition_problems(
+    topic_id: bytes, number: int, row: PartitionRow, chains: Mapping[int, SeenChain]
+) -> Iterator[Problem]:
+    """The stretches of a row against the chains it names; those not in `chains` are passed by."""
+    where = f"row partition/{topic_id.hex()}/{number}"
+    involved = tuple(sorted({ref.chain for ref in row.stretches}))
+    for place, ref in enumerate(row.stretches):
+        chain = chains.get(ref.chain)
+        if chain is None or not chain.is_whole:
+            continue
+        stretch = chain.stretches.get(StretchKey(topic_id, number, ref.leader_epoch))
+        following = row.end_of(place)
+        text = f"leader_epoch={ref.leader_epoch} chain={ref.chain} start={ref.start}"
+        if stretch is None:
+            if following is not None and following != ref.start:
+                detail = f"a stretch without a take entry is not empty: {text} end={following}"
+                yield Problem(What.STRETCHES, where, detail, involved)
+        elif stretch.start != ref.start:
+            detail = f"take entry at another offset: {text} found={stretch.start}"
+            yield Problem(What.STRETCHES, where, detail, involved)
+        elif following is not None and stretch.end != following:
+            detail = f"stretches do not meet: {text} end={stretch.end} next={following}"
+            yield Problem(What.STRETCHES, where, detail, involved)
+
+
+def take_problem(
+    key: StretchKey, extent: Extent, epoch: int, row: PartitionRow, held_end: int = 0
+) -> Problem | None:
+    """A committed take entry of chain `epoch` that the row, read later, does not account for.
+
+    Rows drop earlier stretches that have no offsets from log start on, and those that the topic's
+    table holds: `held_end` is its end for the partition, read before the row. A row drops a stretch
+    a grace after the table has it, so an end that was read within a grace is high enough. One that
+    holds nothing may have the number of a listed one: `logstore restore` has left it out.
+    """
+    named = {ref.leader_epoch: ref.chain for ref in row.stretches}
+    is_earlier = key.leader_epoch < row.leader_epoch
+    if key.leader_epoch in named:
+        is_left_out = is_earlier and extent.end == extent.start
+        is_known = named[key.leader_epoch] == epoch or is_left_out
+    else:
+        has_offsets = extent.end > max(extent.start, row.log_start, held_end)
+        is_known = is_earlier and not has_offsets
+    if is_known:
+        return None
+    return Problem(
+        What.OLD_REGISTRY,
+        f"row partition/{key.topic_id.hex()}/{key.partition}",
+        f"take entry without its row: chain={epoch} leader_epoch={key.leader_epoch}, row has "
+        f"leader_epoch={row.leader_epoch} chain={row.chain}",
+        (epoch, *sorted(set(named.values()))),
+    )

@@ -1,0 +1,138 @@
+"""From a seq to an offset: where a stretch stood before a segment of its chain.
+
+A plan divides a chain by seqs. Its segments may be gone when a task comes for them, so the plan
+also gives each task the offsets of its part. The index knows them while the segments are there:
+
+    seqs      5         6         7       8         9          cut at 7
+    offsets   [40, 52)  [52, 60)  -       [60, 75)  [75, 80)   the end below 7 is 60
+
+Offsets of a stretch are dense, so the end below a seq is also the first offset at or above it.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from logstore.errors import Corrupt
+from logstore.formats.chain_state import ChainState, StretchKey
+from logstore.formats.checkpoint import Checkpoint, Page
+from logstore.formats.index_rows import first_row_for_seq, row_at, row_count
+from logstore.formats.pieces import Cut
+from logstore.protocol.lookup import IndexCache
+from logstore.protocol.steps import Steps
+
+FRONTS_TOGETHER = 32
+READS_TOGETHER = 32
+"""Of index pages: 8 MiB, which the cache has room for."""
+
+
+class ChainCut(NamedTuple):
+    """A stretch of some chain, to be cut before segment `seq`."""
+
+    key: StretchKey
+    seq: int
+
+
+def chain_cut(cut: Cut) -> ChainCut:
+    piece, seq = cut
+    return ChainCut(StretchKey(piece.topic_id, piece.partition, piece.leader_epoch), seq)
+
+
+class _Place(NamedTuple):
+    cut: ChainCut
+    checkpoint: Checkpoint
+    pages: Sequence[Page]
+    """Of the stretch, in this checkpoint."""
+
+
+def end_in_memory(chain: ChainState, cut: ChainCut) -> int:
+    """The end of the stretch below the cut, which must not be below the chain's last checkpoint."""
+    stretch = chain.stretches[cut.key]
+    number = first_row_for_seq(stretch.rows, cut.seq)
+    if number < row_count(stretch.rows):
+        return row_at(stretch.rows, number).base_offset
+    return stretch.end
+
+
+def ends_in_checkpoints(
+    cache: IndexCache, chain: int, checkpoints: Sequence[int], cuts: Iterable[ChainCut]
+) -> Steps[dict[ChainCut, int]]:
+    """The end of each stretch below its cut. Raises `Corrupt` where no checkpoint tells.
+
+    About one read for 256 KiB of index pages; of checkpoints that no cut lies in, none.
+    """
+    by_checkpoint = _by_checkpoint(chain, checkpoints, cuts)
+    seqs = sorted(by_checkpoint)
+    ends: dict[ChainCut, int] = {}
+    for at in range(0, len(seqs), FRONTS_TOGETHER):
+        together = seqs[at : at + FRONTS_TOGETHER]
+        fronts = yield from cache.fronts(chain, together)
+        places = [
+            _Place(cut, front, list(front.pages_of(cut.key)))
+            for seq, front in zip(together, fronts, strict=True)
+            for cut in sorted(by_checkpoint[seq])  # pages of one stretch lie together
+        ]
+        for some in _read_together(cache, places):
+            yield from cache.warm(
+                [(one.checkpoint, _middle(one.pages)) for one in some if one.pages]
+            )
+            for one in some:
+                ends[one.cut] = yield from _end_below(cache, one)
+    return ends
+
+
+def _by_checkpoint(
+    chain: int, checkpoints: Sequence[int], cuts: Iterable[ChainCut]
+) -> dict[int, list[ChainCut]]:
+    """A seq is summed up by the first checkpoint above it."""
+    found: dict[int, list[ChainCut]] = {}
+    for cut in cuts:
+        place = bisect_right(checkpoints, cut.seq)
+        if place == len(checkpoints):
+            raise Corrupt(f"no checkpoint tells of a segment: chain={chain} seq={cut.seq}")
+        found.setdefault(checkpoints[place], []).append(cut)
+    return found
+
+
+def _read_together(cache: IndexCache, places: Sequence[_Place]) -> Iterator[list[_Place]]:
+    some: list[_Place] = []
+    reads: set[tuple[int, int]] = set()
+    for one in places:
+        if one.pages:
+            reads.add((one.checkpoint.seq, cache.read_of(_middle(one.pages))))
+        if len(reads) > READS_TOGETHER:
+            yield some
+            some, reads = [], {(one.checkpoint.seq, cache.read_of(_middle(one.pages)))}
+        some.append(one)
+    if some:
+        yield some
+
+
+def _middle(pages: Sequence[Page]) -> Page:
+    """Where the search below begins."""
+    return pages[len(pages) // 2]
+
+
+def _end_below(cache: IndexCache, place: _Place) -> Steps[int]:
+    """Pages name offsets and no seqs: which of them reaches the cut is found by reading a few."""
+    (key, seq), front, pages = place
+    low, high = 0, len(pages)
+    while low < high:
+        middle = (low + high) // 2
+        rows = yield from cache.page(front, pages[middle])
+        if row_at(rows, row_count(rows) - 1).seq < seq:
+            low = middle + 1
+        else:
+            high = middle
+    if low < len(pages):
+        rows = yield from cache.page(front, pages[low])
+        return row_at(rows, first_row_for_seq(rows, seq)).base_offset
+    if pages:
+        return pages[-1].end_offset
+    summary = front.stretches.get(key)
+    if summary is None:
+        raise Corrupt(
+            f"checkpoint lacks a stretch it should hold: epoch={front.epoch} seq={front.seq} "
+            f"topic={key.topic_id.hex()} partition={key.partition} leader_epoch={key.leader_epoch}"
+        )
+    return summary.end

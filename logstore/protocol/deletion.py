@@ -1,0 +1,75 @@
+"""Delete what lies below a published trim point, once its grace has passed. Repeatable.
+
+    a round of segments upwards, then the checkpoints below its end; then the row says how far it is
+
+In this order what is left tells how far a chain was trimmed, should the registry be lost. What the
+row says is deleted is not asked for again, checkpoints as little as segments.
+Readers that meet a 404 read the chain's row again and find the trim point above it (rule 6).
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Retryable
+from logstore.formats.keys import checkpoint_key, segment_key
+from logstore.formats.rows import CHAIN, ChainRow, chain_sk
+from logstore.ports.registry import Condition
+from logstore.protocol.steps import BackOff, Delete, Steps, Together, UpdateRow
+from logstore.protocol.trim import segments_to_delete
+
+ATTEMPTS_MAX = 8
+SEGMENTS_PER_ROUND = 1024
+"""So many are deleted before the row is told: what a repeat after a crash costs at most."""
+
+
+def publish_trim(epoch: int, row: ChainRow, trim: int, now_ms: int) -> Steps[bool]:
+    """Raise the trim point; False: somebody else moved it, or the registry knows better."""
+    terms = [Condition("trim", "=", row.trim), Condition("checkpoint", ">=", trim)]
+    try:
+        yield UpdateRow(CHAIN, chain_sk(epoch), {"trim": trim, "trim_ms": now_ms}, terms)
+    except ConditionFailed:
+        return False
+    return True
+
+
+def delete_below_trim(epoch: int, row: ChainRow, checkpoints: Sequence[int]) -> Steps[int]:
+    """Delete; how many objects were asked to go. `checkpoints` are the chain's, in order."""
+    count, left, done = 0, segments_to_delete(row), row.deleted
+    while done < row.trim:
+        some, left = left[:SEGMENTS_PER_ROUND], left[SEGMENTS_PER_ROUND:]
+        count += yield from _delete([segment_key(epoch, seq) for seq in some])
+        end = some.stop if left else row.trim
+        gone = checkpoints[bisect_left(checkpoints, done) : bisect_left(checkpoints, end)]
+        count += yield from _delete([checkpoint_key(epoch, seq) for seq in gone])
+        if not (yield from _note_deleted(epoch, row, end)):
+            return count
+        done = end
+    return count
+
+
+def _note_deleted(epoch: int, row: ChainRow, deleted: int) -> Steps[bool]:
+    try:
+        terms = [Condition("trim", "=", row.trim)]
+        yield UpdateRow(CHAIN, chain_sk(epoch), {"deleted": deleted}, terms)
+    except ConditionFailed:
+        return False  # another is further than we are
+    return True
+
+
+def _delete(keys: Sequence[str]) -> Steps[int]:
+    results: Sequence[LogstoreError | None] = yield Together([_delete_one(key) for key in keys])
+    for result in results:
+        if isinstance(result, LogstoreError):
+            raise result
+    return len(keys)
+
+
+def _delete_one(key: str) -> Steps[None]:
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            yield Delete(key)
+            return
+        except (Retryable, OutcomeUnknown):
+            if attempt == ATTEMPTS_MAX:
+                raise
+        yield BackOff(attempt)

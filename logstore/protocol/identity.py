@@ -1,0 +1,132 @@
+"""Who a log is: cluster.json in the store, and the cluster row in the registry. Created once.
+
+    {"cluster_id": 32 hex digits, "format": 1, "registry": "sqlite:registry.db"}
+
+cluster.json is created before the row. A row that is missing although chain 1 has been opened means
+that the registry was lost: nothing is created then.
+"""
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+
+from logstore.errors import (
+    AlreadyExists,
+    ConditionFailed,
+    Corrupt,
+    Denied,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    Retryable,
+)
+from logstore.formats.keys import CLUSTER_KEY, segment_key
+from logstore.formats.rows import CLUSTER, FORMAT_LEVEL, ClusterRow
+from logstore.formats.segment import HEADER_BYTES
+from logstore.ports.registry import RowAbsent
+from logstore.protocol.opening import OLD_REGISTRY, read_cluster
+from logstore.protocol.steps import BackOff, Create, DrawNonce, Get, GetRow, PutRow, Steps
+from logstore.protocol.walk import get_patiently
+
+FIRST_EPOCH = 1
+ATTEMPTS_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    cluster_id: bytes
+    registry: str
+    """Registry URL as every reader finds it, never with credentials."""
+
+
+def encode_identity(identity: Identity) -> bytes:
+    fields = {
+        "cluster_id": identity.cluster_id.hex(),
+        "format": FORMAT_LEVEL,
+        "registry": identity.registry,
+    }
+    return json.dumps(fields, sort_keys=True).encode() + b"\n"
+
+
+def decode_identity(data: bytes) -> Identity:
+    """Raises `Corrupt`, or `Refused` for a newer format."""
+    try:
+        fields = json.loads(data)
+        level = int(fields["format"])
+        identity = Identity(bytes.fromhex(fields["cluster_id"]), str(fields["registry"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"{CLUSTER_KEY} cannot be read: {error}; is this a log's URL?") from error
+    if level > FORMAT_LEVEL:
+        raise Refused(
+            f"the log was written by a newer logstore: format={level} known={FORMAT_LEVEL}; "
+            "upgrade this one"
+        )
+    if len(identity.cluster_id) != 16:
+        raise Corrupt(f"{CLUSTER_KEY} holds no cluster id")
+    return identity
+
+
+def read_identity() -> Steps[Identity | None]:
+    """What cluster.json says; None where there is none. A few attempts: somebody waits for it."""
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            data: bytes = yield Get(CLUSTER_KEY)
+        except NotFound:
+            return None
+        except (Retryable, OutcomeUnknown) as error:
+            if isinstance(error, Denied) or attempt == ATTEMPTS_MAX:
+                raise
+            yield BackOff(attempt)
+        else:
+            return decode_identity(data)
+    raise AssertionError("unreachable")
+
+
+def ensure_identity(registry: str) -> Steps[Identity]:
+    """Create cluster.json and the cluster row where they are missing: embedded first start.
+
+    Raises `Refused` when the registry is another cluster's, or is gone while the log is not.
+    """
+    identity = yield from read_identity()
+    if identity is None:
+        identity = yield from _create_identity(registry)
+    if (yield GetRow(CLUSTER, CLUSTER)) is None:
+        yield from _put_row(identity)
+    cluster = yield from read_cluster(identity.cluster_id)
+    if cluster.format_level > FORMAT_LEVEL:
+        raise Refused(
+            f"the cluster writes a newer format: level={cluster.format_level} "
+            f"known={FORMAT_LEVEL}; upgrade this broker"
+        )
+    return identity
+
+
+def _create_identity(registry: str) -> Steps[Identity]:
+    """Of racing creators one wins, and all find its cluster."""
+    cluster_id: bytes = yield DrawNonce()
+    mine = encode_identity(Identity(cluster_id, registry))
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            yield Create(CLUSTER_KEY, [mine])
+        except AlreadyExists:
+            pass  # somebody's, mine if an answer was lost, or nothing at all: a 409
+        except (Retryable, OutcomeUnknown) as error:
+            if isinstance(error, Denied):
+                raise
+        found = yield from read_identity()
+        if found is not None:
+            return found
+        yield BackOff(attempt)
+    raise Refused(f"{CLUSTER_KEY} cannot be created; look at the store, and try again")
+
+
+def _put_row(identity: Identity) -> Steps[None]:
+    try:
+        yield from get_patiently(segment_key(FIRST_EPOCH, 0), 0, HEADER_BYTES)
+    except NotFound:
+        pass
+    else:
+        raise Refused(f"the log has chains and the registry is empty: {OLD_REGISTRY}")
+    row = ClusterRow(identity.cluster_id, FIRST_EPOCH, FORMAT_LEVEL).row()
+    with suppress(ConditionFailed):  # somebody else was first; the caller reads whose cluster it is
+        yield PutRow(CLUSTER, CLUSTER, row, [RowAbsent()])

@@ -1,0 +1,153 @@
+"""What the next leader of a partition must know: the state at the end of the stretch before.
+
+A partition's row says which stretches there were. A stretch without a committed take entry is
+empty and passed over; the newest one with one ended where its chain was sealed, or where it was
+released (safety rules 4 and 5), and there the state is.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from logstore.errors import Corrupt, LogstoreError
+from logstore.formats.chain_state import ChainState, Stretch, StretchKey
+from logstore.formats.partition_state import PartitionState
+from logstore.formats.rows import ChainStatus, PartitionRow
+from logstore.protocol.seal import read_chain_row, seal_chain
+from logstore.protocol.steps import BackOff, Steps
+from logstore.protocol.walk import reach_chain, read_on
+
+PartitionKey = tuple[bytes, int]
+
+LOOKS_MAX = 10
+
+Known = Callable[[int], ChainState | None]
+"""A chain's state as far as somebody here has followed it already; it is changed by reading on."""
+
+
+@dataclass(slots=True)
+class Chains:
+    """Chains read once for many partitions; one that cannot be read is not tried for each."""
+
+    cluster_id: bytes
+    sealer: int
+    known: Known
+    _read: dict[int, ChainState] = field(default_factory=dict)
+    _over: set[int] = field(default_factory=set)
+    _failed: dict[int, LogstoreError] = field(default_factory=dict)
+
+    def give(self, epoch: int, sealed: ChainState) -> None:
+        """A chain that somebody has read up to its seal."""
+        self._read[epoch] = sealed
+        self._over.add(epoch)
+
+    def is_over(self, epoch: int) -> bool:
+        """Whether it was read up to its seal: nothing will come after that."""
+        return epoch in self._over
+
+    def so_far(self, epoch: int) -> ChainState | None:
+        return self._read.get(epoch)
+
+    def at_end(self, epoch: int) -> Steps[ChainState]:
+        """A chain that is sealed or about to be, up to its seal; an open one up to its tail."""
+        if epoch in self._over:
+            return self._read[epoch]
+        if epoch in self._failed:
+            raise self._failed[epoch]
+        try:
+            yield from self._read_on(epoch)
+        except LogstoreError as error:
+            self._read.pop(epoch, None)  # what was half applied is worth nothing
+            self._failed[epoch] = error
+            raise
+        return self._read[epoch]
+
+    def _read_on(self, epoch: int) -> Steps[None]:
+        row = yield from read_chain_row(epoch)
+        known = self._read.get(epoch) or self.known(epoch)
+        match row.status:
+            case ChainStatus.FENCED:
+                sealed = yield from seal_chain(self.cluster_id, epoch, self.sealer, known)
+                self.give(epoch, sealed.state)
+            case ChainStatus.SEALED:
+                self.give(epoch, (yield from reach_chain(self.cluster_id, epoch, row.seal, known)))
+            case ChainStatus.OPEN:
+                chain = yield from reach_chain(self.cluster_id, epoch, row.checkpoint, known)
+                yield from read_on(chain)
+                self._read[epoch] = chain
+
+
+def inherit(
+    cluster_id: bytes,
+    sealer: int,
+    wanted: Mapping[PartitionKey, PartitionRow],
+    known: Known = lambda epoch: None,
+) -> Steps[Mapping[PartitionKey, PartitionState | LogstoreError]]:
+    """For each partition, whose row names a new leader, the state its take entry is to carry.
+
+    A partition whose state cannot be found has the error that says why.
+    """
+    chains = Chains(cluster_id, sealer, known)
+    found: dict[PartitionKey, PartitionState | LogstoreError] = {}
+    for key, row in wanted.items():
+        try:
+            found[key] = yield from _inherit_one(chains, key, row)
+        except LogstoreError as error:
+            found[key] = error
+    return found
+
+
+def _inherit_one(chains: Chains, key: PartitionKey, row: PartitionRow) -> Steps[PartitionState]:
+    start = row.stretches[-1].start
+    before = yield from newest_stretch(chains, key, row)
+    if before is None:
+        return PartitionState()
+    stretch, _ = before
+    if stretch.end != start:
+        raise Corrupt(
+            f"stretches do not meet: topic={key[0].hex()} partition={key[1]} "
+            f"leader_epoch={row.leader_epoch} start={start} before_ends={stretch.end}"
+        )
+    return stretch.state
+
+
+def newest_stretch(
+    chains: Chains, key: PartitionKey, row: PartitionRow
+) -> Steps[tuple[Stretch, int] | None]:
+    """The newest stretch before the row's current one that was begun, and its leader epoch.
+
+    None: the partition has never held anything. Not for several at once on the same `chains`.
+    """
+    for ref in reversed(row.stretches[:-1]):
+        stretch = yield from _ended_stretch(chains, StretchKey(*key, ref.leader_epoch), ref.chain)
+        if stretch is not None:
+            return stretch, ref.leader_epoch
+    if row.stretches[-1].start:
+        raise Corrupt(
+            f"no chain holds the stretches of a partition: topic={key[0].hex()} "
+            f"partition={key[1]} start={row.stretches[-1].start}; run logstore fsck"
+        )
+    return None
+
+
+def _ended_stretch(chains: Chains, key: StretchKey, epoch: int) -> Steps[Stretch | None]:
+    """A stretch that is over, None if it was never begun.
+
+    On an open chain it is over by a committed release, so that must be there to be read; where it
+    is not, the chain is being sealed just now.
+    """
+    for attempt in range(1, LOOKS_MAX + 1):
+        chain = chains.so_far(epoch)
+        stretch = None if chain is None else chain.stretches.get(key)
+        if stretch is not None and stretch.released:
+            return stretch
+        chain = yield from chains.at_end(epoch)
+        stretch = chain.stretches.get(key)
+        if chains.is_over(epoch) or (stretch is not None and stretch.released):
+            return stretch
+        if (yield from read_chain_row(epoch)).status is not ChainStatus.OPEN:
+            return (yield from chains.at_end(epoch)).stretches.get(key)
+        yield BackOff(attempt)
+    raise Corrupt(
+        f"a stretch is over by its partition's row and goes on by its chain: epoch={epoch} "
+        f"topic={key.topic_id.hex()} partition={key.partition} leader_epoch={key.leader_epoch}"
+    )

@@ -1,0 +1,89 @@
+"""Name the next leader of a partition in its row, as long as the row's leadership is the one seen.
+
+Others may change the rest of the row at the same time. Log start is not written; it and the
+placement are conditions of the change, so that it is decided again from the row as it is, and the
+row that is returned is the one that the registry holds: a leader that began with an older log start
+would show it to go back.
+"""
+
+from dataclasses import replace
+from itertools import pairwise
+
+from logstore.errors import ConditionFailed, Retryable
+from logstore.formats.rows import PartitionRow, partition_pk, partition_sk
+from logstore.ports.registry import Condition
+from logstore.protocol.steps import Steps, UpdateRow
+
+ATTEMPTS_MAX = 20
+DECIDED_FROM = ("replicas", "reassigning", "target", "log_start", "stretches")
+
+
+def change_leader(
+    key: tuple[bytes, int],
+    row: PartitionRow,
+    *,
+    broker: int,
+    chain: int,
+    start: int,
+    known_from: int,
+) -> Steps[PartitionRow]:
+    """The row afterwards. Raises `ConditionFailed` when its leadership is another by now."""
+    pk, sk = partition_pk(*key), partition_sk(*key)
+    for _ in range(ATTEMPTS_MAX):
+        taken = row.taken_by(broker=broker, chain=chain, start=start, known_from=known_from)
+        seen = row.row()
+        terms = [
+            Condition("chain", "=", row.chain),
+            Condition("leader_epoch", "=", row.leader_epoch),
+            *(Condition(name, "=", seen[name]) for name in DECIDED_FROM),
+        ]
+        try:
+            yield UpdateRow(pk, sk, taken.leadership(), terms)
+        except ConditionFailed as failed:
+            if failed.current is None:
+                raise  # the topic is gone
+            now = PartitionRow.of(failed.current)
+            if now.stretches[-1] == taken.stretches[-1]:
+                return now  # an earlier attempt of ours
+            if (now.chain, now.leader_epoch) != (row.chain, row.leader_epoch):
+                raise
+            row = now
+        else:
+            return taken
+    raise Retryable(f"the row of a partition keeps changing: sk={sk}")
+
+
+def shorten_row(
+    key: tuple[bytes, int], row: PartitionRow, held_end: int = 0
+) -> Steps[PartitionRow | None]:
+    """Drop stretches that `shortened` drops from the row of a leadership whose take entry is
+    committed.
+
+    The row afterwards; None: it has nothing to drop, or has changed. For who leads by that row.
+    """
+    short = shortened(row, held_end)
+    if short == row:
+        return None
+    seen = row.row()
+    terms = [Condition(name, "=", seen[name]) for name in ("chain", "leader_epoch", "stretches")]
+    try:
+        yield UpdateRow(
+            partition_pk(*key), partition_sk(*key), {"stretches": short.row()["stretches"]}, terms
+        )
+    except ConditionFailed:
+        return None
+    return short
+
+
+def shortened(row: PartitionRow, held_end: int = 0) -> PartitionRow:
+    """The row without stretches that end at or below log start or `held_end`.
+
+    Only once the take entry of the current stretch is committed. `held_end` is what safety rule 7
+    calls held: the end of what the topic's table held a grace ago and holds now.
+    """
+    kept = [
+        ref
+        for ref, following in pairwise(row.stretches)
+        if following.start > max(ref.start, row.log_start, held_end)
+    ]
+    return replace(row, stretches=(*kept, row.stretches[-1]))

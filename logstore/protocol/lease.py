@@ -1,0 +1,126 @@
+"""Who acts: one lease row, acquired, renewed, stepped down from, taken over. Safety rule 9.
+
+    free, or unchanged for a lease, or its owner known to be dead  →  take it (lease epoch + 1)
+    held                                                           →  renew (heartbeat + 1)
+    not renewed for half a lease                                   →  act no more, but try on
+    the row is somebody else's                                     →  watch again
+
+An observer judges by its own monotonic clock, and counts silence only while it looked. What is done
+under a lease must be harmless when a stale owner does it too. Pure: times come in, requests go out.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from logstore.errors import ConditionFailed
+from logstore.formats.rows import LEASE, NOBODY, LeaseRow
+from logstore.ports.registry import Condition, Row, RowAbsent, Term
+from logstore.protocol.liveness import GAPS_PER_LEASE
+from logstore.protocol.steps import GetRow, PutRow, Steps, UpdateRow
+
+STEP_DOWN_AT = 0.5
+"""Of a lease without a renewal: the owner stops long before anybody may take over."""
+
+IsDead = Callable[[int, int], bool]
+"""Whether this broker, at this epoch, is known to be gone."""
+
+
+class Lease:
+    """One observer's part in the lease `what`; drive `step` every third of a lease."""
+
+    def __init__(self, what: str, *, owner: int, owner_epoch: int, lease_s: float) -> None:
+        self.lease_s = lease_s
+        self.seen: LeaseRow | None = None
+        """The row as it stood when we last looked."""
+        self.acquired = 0
+        """How many times we became the owner."""
+        self._what = what
+        self._owner = owner
+        self._owner_epoch = owner_epoch
+        self._renewed_s: float | None = None
+        self._silent_s = 0.0
+        self._looked_s = 0.0
+
+    @property
+    def is_mine(self) -> bool:
+        """The row was ours when we last looked; `holds` says whether we may act on that."""
+        seen = self.seen
+        return seen is not None and (seen.owner, seen.owner_epoch) == self._me
+
+    def holds(self, now_s: float) -> bool:
+        if self._renewed_s is None or not self.is_mine:
+            return False
+        return now_s - self._renewed_s < self.lease_s * STEP_DOWN_AT
+
+    def step(self, now_s: float, is_dead: IsDead) -> Steps[None]:
+        """Renew it or watch it; `now_s` was read before. Raises as the registry does."""
+        if self.is_mine and self._renewed_s is not None:
+            yield from self._renew(now_s)
+        else:
+            yield from self._watch(now_s, is_dead)
+
+    def give_up(self) -> Steps[None]:
+        """Leave it free for whoever looks next."""
+        if not self.is_mine or self.seen is None:
+            return
+        free = replace(self.seen, owner=NOBODY, heartbeat=self.seen.heartbeat + 1)
+        yield from self._write(free, 0.0)
+        self._renewed_s = None
+
+    def _renew(self, now_s: float) -> Steps[None]:
+        assert self.seen is not None
+        yield from self._write(replace(self.seen, heartbeat=self.seen.heartbeat + 1), now_s)
+
+    def _watch(self, now_s: float, is_dead: IsDead) -> Steps[None]:
+        row: Row | None = yield GetRow(LEASE, self._what)
+        self._saw(row, now_s)
+        if self.seen is None:
+            new = LeaseRow(owner=self._owner, owner_epoch=self._owner_epoch, epoch=1, heartbeat=0)
+            yield from self._write(new, now_s)
+        elif self._is_free(self.seen, is_dead):
+            yield from self._write(
+                LeaseRow(
+                    owner=self._owner,
+                    owner_epoch=self._owner_epoch,
+                    epoch=self.seen.epoch + 1,
+                    heartbeat=self.seen.heartbeat + 1,
+                ),
+                now_s,
+            )
+
+    def _is_free(self, seen: LeaseRow, is_dead: IsDead) -> bool:
+        if seen.owner == self._owner or seen.owner == NOBODY:
+            return True  # nobody's, or of a life of ours whose end this start has seen to
+        return self._silent_s >= self.lease_s or is_dead(seen.owner, seen.owner_epoch)
+
+    def _write(self, row: LeaseRow, now_s: float) -> Steps[None]:
+        """Put `row` in the place of what we saw; where that has changed, see what is there."""
+        terms: list[Term] = [RowAbsent()]
+        if self.seen is not None:
+            was = self.seen.row()
+            names = ("owner", "owner_epoch", "epoch", "heartbeat")
+            terms = [Condition(name, "=", was[name]) for name in names]
+        try:
+            if self.seen is None:
+                yield PutRow(LEASE, self._what, row.row(), terms)
+            else:
+                yield UpdateRow(LEASE, self._what, row.row(), terms)
+        except ConditionFailed as failed:
+            self._renewed_s = None
+            self._saw(failed.current, now_s)
+            return
+        self.acquired += self._renewed_s is None and (row.owner, row.owner_epoch) == self._me
+        self.seen, self._renewed_s = row, now_s
+
+    def _saw(self, row: Row | None, now_s: float) -> None:
+        now = None if row is None else LeaseRow.of(row)
+        if now == self.seen and now is not None:
+            gap_s = max(0.0, now_s - self._looked_s)
+            self._silent_s += min(gap_s, self.lease_s / GAPS_PER_LEASE)
+        else:
+            self._silent_s = 0.0
+        self.seen, self._looked_s = now, now_s
+
+    @property
+    def _me(self) -> tuple[int, int]:
+        return self._owner, self._owner_epoch

@@ -1,0 +1,73 @@
+"""What the registry says of topics and partitions, read as steps."""
+
+from collections.abc import Sequence
+
+from logstore.errors import Corrupt, LogstoreError
+from logstore.formats.rows import (
+    BROKER,
+    TABLE,
+    TOPIC,
+    BrokerRow,
+    PartitionRow,
+    TableRow,
+    TopicRow,
+    TopicStatus,
+    partition_pk,
+    partition_pks,
+    partition_sk,
+    topic_partition_of,
+)
+from logstore.ports.registry import Row
+from logstore.protocol.steps import GetRow, QueryRows, Steps, Together
+
+
+def read_brokers() -> Steps[dict[int, BrokerRow]]:
+    """Every broker that there ever was, by id."""
+    rows = yield QueryRows(BROKER)
+    return {int(sk): BrokerRow.of(row) for sk, row in rows}
+
+
+def read_topics() -> Steps[dict[str, TopicRow]]:
+    """Every topic there is, by name; those being deleted too."""
+    rows = yield QueryRows(TOPIC)
+    topics = {name: TopicRow.of(row) for name, row in rows}
+    return {name: row for name, row in topics.items() if row.status is not TopicStatus.DELETED}
+
+
+def read_topics_by_id() -> Steps[dict[bytes, tuple[str, TopicRow]]]:
+    """Every topic row, by topic id, with its name; those of deleted topics too."""
+    rows = yield QueryRows(TOPIC)
+    topics = [(name, TopicRow.of(row)) for name, row in rows]
+    return {topic.topic_id: (name, topic) for name, topic in topics}
+
+
+def read_partition_rows() -> Steps[list[tuple[tuple[bytes, int], PartitionRow]]]:
+    """Every partition row there is, by (topic id, partition)."""
+    found: Sequence[Sequence[tuple[str, Row]] | LogstoreError] = yield Together(
+        [_query(pk) for pk in partition_pks()]
+    )
+    rows = []
+    for part in found:
+        if isinstance(part, LogstoreError):
+            raise part
+        rows += [(topic_partition_of(sk), PartitionRow.of(row)) for sk, row in part]
+    return sorted(rows, key=lambda item: item[0])
+
+
+def read_partition_row(topic_id: bytes, partition: int) -> Steps[PartitionRow | None]:
+    row = yield GetRow(partition_pk(topic_id, partition), partition_sk(topic_id, partition))
+    return None if row is None else PartitionRow.of(row)
+
+
+def read_table_rows() -> Steps[dict[bytes, TableRow]]:
+    """The copy row of every topic that has a table, or had one, by topic id."""
+    rows = yield QueryRows(TABLE)
+    try:
+        return {bytes.fromhex(sk): TableRow.of(row) for sk, row in rows}
+    except ValueError as error:
+        raise Corrupt(f"table row with a strange key: {error}") from error
+
+
+def _query(pk: str) -> Steps[Sequence[tuple[str, Row]]]:
+    rows: Sequence[tuple[str, Row]] = yield QueryRows(pk)
+    return rows

@@ -1,0 +1,87 @@
+"""Look-ups in one partition across its stretches, in what checkpoints hold.
+
+The current stretch of an open chain reaches further than its last checkpoint; what is beyond is its
+leader's, or a reader's who follows the chain, to find in memory.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from logstore.formats.chain_state import StretchKey
+from logstore.formats.rows import ChainStatus, StretchRef
+from logstore.protocol.lookup import (
+    FoundRows,
+    IndexCache,
+    checkpoints_of,
+    rows_for_offset,
+)
+from logstore.protocol.seal import read_chain_row
+from logstore.protocol.steps import Steps
+
+
+@dataclass(slots=True)
+class ChainCheckpoints:
+    """Which checkpoints chains have; for those in `live` their owner is asked each time."""
+
+    cache: IndexCache
+    live: dict[int, Callable[[], Sequence[int]]] = field(default_factory=dict)
+    _sealed: dict[int, Sequence[int]] = field(default_factory=dict)
+
+    def of(self, chain: int) -> Steps[Sequence[int]]:
+        if chain in self.live:
+            return self.live[chain]()
+        known = self._sealed.get(chain)
+        if known is not None:
+            return known
+        row = yield from read_chain_row(chain)
+        found = yield from checkpoints_of(self.cache, chain, row.checkpoint)
+        if row.status is ChainStatus.SEALED:
+            self._sealed[chain] = found
+        return found
+
+
+def stretch_of(stretches: Sequence[StretchRef], offset: int) -> StretchRef:
+    """The stretch that holds `offset`, or would: the last that starts at or below it."""
+    found = stretches[0]
+    for ref in stretches:
+        if ref.start <= offset:
+            found = ref
+    return found
+
+
+def first_in_segments(
+    cache: IndexCache,
+    topic_id: bytes,
+    partition: int,
+    stretches: Sequence[StretchRef],
+) -> Steps[int]:
+    """The smallest offset whose segment is not below a trim point, by the chains' rows as of now.
+
+    Offsets below it are in the topic's table, or nowhere.
+    """
+    for number, ref in enumerate(stretches):
+        start = ref.start
+        row = yield from read_chain_row(ref.chain)
+        if row.trim > 0:
+            # A trim point is a checkpoint, which sums up just the segments below it.
+            front = yield from cache.front(ref.chain, row.trim)
+            summary = front.stretches.get(StretchKey(topic_id, partition, ref.leader_epoch))
+            start = start if summary is None else max(start, summary.end)
+        following = stretches[number + 1 :]
+        if not following or start < following[0].start:
+            return start
+    raise AssertionError("a partition has a stretch")
+
+
+def locate_offset(
+    checkpoints: ChainCheckpoints,
+    topic_id: bytes,
+    partition: int,
+    stretches: Sequence[StretchRef],
+    offset: int,
+) -> Steps[FoundRows | None]:
+    """Index rows from the batch that holds `offset` on; None: beyond every checkpoint."""
+    ref = stretch_of(stretches, offset)
+    key = StretchKey(topic_id, partition, ref.leader_epoch)
+    known = yield from checkpoints.of(ref.chain)
+    return (yield from rows_for_offset(checkpoints.cache, ref.chain, known, key, offset))

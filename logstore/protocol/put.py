@@ -1,0 +1,129 @@
+"""Put a segment once: safety rule 2.
+
+The bytes are frozen before the first attempt and are sent again, the same under the same key, until
+the store says what became of them:
+
+    created                     → stored
+    already exists, mine        → stored: an earlier attempt of ours had won, its answer was lost
+    already exists, not mine    → taken: a seal, or a foreign writer; we are fenced
+    already exists, but absent  → it was a store's 409, nothing is there; once more
+    anything else               → outcome unknown; back off, once more
+
+A store may refuse a large body before it has read it, and break the connection: the refusal then
+looks like an unknown outcome, every time. So from the second one on we look as well; what is found
+settles it. An absent object never settles an unknown outcome: the request may still be on its way.
+Hence the same seq is repeated for as long as it takes, and never its bytes under the next one.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from logstore.errors import (
+    AlreadyExists,
+    Corrupt,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    Retryable,
+)
+from logstore.formats.keys import segment_key
+from logstore.formats.segment import HEADER_BYTES, IDENTITY_BYTES, Header, decode_header
+from logstore.formats.segment_builder import FrozenSegment
+from logstore.ports.objects import Buffer
+from logstore.protocol.steps import BackOff, Create, GetRange, Steps
+
+UNKNOWN_BEFORE_LOOKING = 2
+LOOKS_MAX = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The segment is durable under its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Somebody else's object has the key; its header, or None if that cannot be read as one."""
+
+    header: Header | None
+
+
+def put_once(epoch: int, segment: FrozenSegment) -> Steps[Stored | Taken]:
+    key = segment_key(epoch, segment.seq)
+    attempt, unknown = 0, 0
+    while True:
+        try:
+            yield Create(key, segment.parts)
+            return Stored()
+        except AlreadyExists:
+            is_told = True
+        except OutcomeUnknown:
+            unknown += 1
+            is_told = unknown >= UNKNOWN_BEFORE_LOOKING
+        except Retryable:
+            is_told = False
+        if is_told:
+            found = yield from _look(key, segment.front[:IDENTITY_BYTES])
+            if found is not None:
+                return found
+        attempt += 1
+        yield BackOff(attempt)
+
+
+def _look(key: str, identity: bytes) -> Steps[Stored | Taken | None]:
+    """Whose object has `key`; None when nothing is there, or it cannot be read just now."""
+    for _ in range(LOOKS_MAX):
+        try:
+            front: bytes = yield GetRange(key, 0, HEADER_BYTES)
+        except (NotFound, Retryable, OutcomeUnknown):
+            return None
+        if front[:IDENTITY_BYTES] == identity:
+            return Stored()
+        with suppress(Corrupt, Refused):  # a damaged answer, perhaps: being fenced is for good
+            return Taken(decode_header(front))
+    return Taken(None)
+
+
+def create_settled(key: str, data: Buffer, *, attempts_max: int) -> Steps[None]:
+    """`create_parts_settled` of one part."""
+    return create_parts_settled(key, [data], attempts_max=attempts_max)
+
+
+def create_parts_settled(key: str, parts: Sequence[Buffer], *, attempts_max: int) -> Steps[None]:
+    """Create an object whose content its key determines; one that is there already is as good.
+
+    "Already exists" is believed only once the object can be read: a store's 409 looks the same.
+    """
+    for attempt in range(1, attempts_max + 1):
+        try:
+            yield Create(key, parts)
+            return
+        except AlreadyExists:
+            try:
+                yield GetRange(key, 0, 1)
+                return
+            except (NotFound, Retryable, OutcomeUnknown):
+                pass  # not there after all, or not to be read just now: once more
+        except (Retryable, OutcomeUnknown):
+            if attempt == attempts_max:
+                raise
+        yield BackOff(attempt)
+    raise OutcomeUnknown(f"could not create an object: key={key} attempts={attempts_max}")
+
+
+def create_equal(key: str, data: bytes, *, attempts_max: int) -> Steps[bool]:
+    """Create an object, or find one of the same bytes. False: another has its key."""
+    for attempt in range(1, attempts_max + 1):
+        try:
+            yield Create(key, [data])
+            return True
+        except AlreadyExists:
+            with suppress(NotFound, Retryable, OutcomeUnknown):  # a 409, or not to be read just now
+                found: bytes = yield GetRange(key, 0, len(data) + 1)
+                return found == data
+        except (Retryable, OutcomeUnknown):
+            if attempt == attempts_max:
+                raise
+        yield BackOff(attempt)
+    raise OutcomeUnknown(f"could not create an object: key={key} attempts={attempts_max}")

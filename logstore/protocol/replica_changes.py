@@ -1,0 +1,85 @@
+"""Change where a partition's replicas are and who is to lead it: steps on its row. Pure.
+
+Only what is asked for changes here. Who leads changes when the leader has released the partition to
+`target`, or when its chain is taken over; the row then changes under the same condition, so a
+change of replicas that comes late is decided again from the row as it is.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from logstore.errors import ConditionFailed, LogstoreError, Retryable
+from logstore.formats.rows import PartitionRow, partition_pk, partition_sk
+from logstore.ports.registry import Condition, Row
+from logstore.protocol.steps import BackOff, GetRow, Steps, Together, UpdateRow
+from logstore.protocol.topics import UnknownTopic
+
+ATTEMPTS_MAX = 20
+CHANGED = ("replicas", "reassigning", "target")
+
+
+class Placement(NamedTuple):
+    """What a row says of replicas; see `PartitionRow`."""
+
+    replicas: tuple[int, ...]
+    reassigning: tuple[int, ...]
+    target: int
+
+    @staticmethod
+    def of(row: PartitionRow) -> "Placement":
+        return Placement(row.replicas, row.reassigning, row.target)
+
+
+Decide = Callable[[PartitionRow], Placement]
+
+
+def change_placement(topic_id: bytes, partition: int, decide: Decide) -> Steps[PartitionRow]:
+    """The row that was decided from, in the end; nothing is written where nothing changes.
+
+    Raises `UnknownTopic`, `Retryable` after losing many races, and what `decide` does.
+    """
+    pk, sk = partition_pk(topic_id, partition), partition_sk(topic_id, partition)
+    found: Row | None = yield GetRow(pk, sk)
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        if found is None:
+            raise UnknownTopic(f"no such partition: {partition} of topic_id={topic_id.hex()}")
+        row = PartitionRow.of(found)
+        wanted = decide(row)
+        if wanted == Placement.of(row):
+            return row
+        try:
+            yield UpdateRow(pk, sk, _sets(wanted), _unchanged(row, found))
+        except ConditionFailed as failed:
+            found = failed.current
+            yield BackOff(attempt)
+        else:
+            return row
+    raise Retryable(f"too many others change partition {partition} of {topic_id.hex()}; try again")
+
+
+def change_placements(
+    wanted: Sequence[tuple[bytes, int, Decide]],
+) -> Steps[Sequence[PartitionRow | LogstoreError]]:
+    """The same for many, each with its own outcome, in order."""
+    outcomes: Sequence[PartitionRow | LogstoreError] = yield Together(
+        [change_placement(*one) for one in wanted]
+    )
+    return outcomes
+
+
+def _unchanged(row: PartitionRow, found: Row) -> Sequence[Condition]:
+    """The leadership, and what is said of replicas (rows of old may say nothing)."""
+    return [
+        Condition("chain", "=", row.chain),
+        Condition("leader_epoch", "=", row.leader_epoch),
+        *(Condition(name, "=", found[name]) for name in CHANGED if name in found),
+    ]
+
+
+def _sets(wanted: Placement) -> Row:
+    return {
+        "replicas": json.dumps(wanted.replicas, separators=(",", ":")),
+        "reassigning": json.dumps(wanted.reassigning, separators=(",", ":")),
+        "target": wanted.target,
+    }

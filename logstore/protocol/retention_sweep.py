@@ -1,0 +1,130 @@
+"""Retention over a whole log without a broker, for `logstore gc`: raises log starts in rows. Pure.
+
+It knows what checkpoints hold, which is committed, and changes a row as its leader would: while it
+names that leadership, upwards only. A live leader hears of it by the change feed.
+
+What brokers were told as defaults (`log.retention.ms`) is nowhere in a log. So a topic is swept by
+its own configs, and by others only where whoever calls says them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from logstore.config.topics import TOPIC_SETTINGS
+from logstore.errors import LogstoreError
+from logstore.formats.rows import Change, PartitionRow, StartReason, TopicStatus
+from logstore.protocol.changes import publish
+from logstore.protocol.lookup import IndexCache
+from logstore.protocol.metadata import read_partition_rows, read_topics
+from logstore.protocol.partition import ChainCheckpoints, locate_offset
+from logstore.protocol.records_deletion import Raise, raise_log_starts
+from logstore.protocol.retention import Ledger, Policy, TableFile, parts_of_files, parts_of_rows
+from logstore.protocol.steps import BelievedMs, Steps
+
+OFFSET_MAX = 2**63 - 1
+FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
+INTERNAL = "__"
+"""What names of topics begin with that brokers keep for themselves."""
+
+
+class TableSnapshot(Protocol):
+    """What is needed here of a version of a topic's table."""
+
+    def end(self, partition: int) -> int | None: ...
+
+    def files_for(self, partition: int, start: int, end: int) -> Sequence[TableFile]: ...
+
+
+class Kept(NamedTuple):
+    """A topic that does not keep everything."""
+
+    name: str
+    policy: Policy
+
+
+@dataclass(slots=True)
+class Swept:
+    """What a sweep did. `troubles`: partitions that could not be looked at, one line each."""
+
+    raised: int = 0
+    troubles: list[str] = field(default_factory=list)
+
+
+def topics_to_sweep(defaults: Mapping[str, str]) -> Steps[dict[bytes, Kept]]:
+    """By topic id; `defaults` are configs of topics that say nothing themselves."""
+    builtin = {name: setting.default for name, setting in TOPIC_SETTINGS.items()}
+    defaults = {**builtin, **FOR_EVER, **defaults}
+    topics = yield from read_topics()
+    return {
+        row.topic_id: Kept(name, policy)
+        for name, row in topics.items()
+        if row.status is TopicStatus.LIVE
+        and not name.startswith(INTERNAL)
+        and (policy := Policy.of(row.configs, defaults)) is not None
+    }
+
+
+def sweep(topics: Mapping[bytes, Kept], snapshots: Mapping[bytes, TableSnapshot]) -> Steps[Swept]:
+    """Raise log starts of the partitions of `topics`; `snapshots` are of those with a table."""
+    done = Swept()
+    now_ms: int = yield BelievedMs()
+    checkpoints = ChainCheckpoints(IndexCache())
+    wanted: list[Raise] = []
+    for (topic_id, number), row in (yield from read_partition_rows()):
+        kept = topics.get(topic_id)
+        if kept is None:
+            continue
+        look = _Look(topic_id, number, row, kept.policy, checkpoints, snapshots.get(topic_id))
+        try:
+            offset = yield from look.decide(now_ms)
+        except LogstoreError as error:
+            done.troubles.append(f"topic={kept.name} partition={number}: {error}")
+            continue
+        if offset > row.log_start:
+            leads = row.chain, row.leader_epoch
+            wanted.append(Raise(topic_id, number, *leads, offset, StartReason.RETENTION))
+    outcomes = yield from raise_log_starts(wanted)
+    changes = []
+    for one, outcome in zip(wanted, outcomes, strict=True):
+        name = topics[one.topic_id].name
+        if isinstance(outcome, int):
+            changes.append(Change(name, one.topic_id, one.partition))
+        elif outcome is not None:
+            done.troubles.append(f"topic={name} partition={one.partition}: {outcome}")
+    if changes:
+        yield from publish(changes)
+    done.raised = len(changes)
+    return done
+
+
+class _Look(NamedTuple):
+    """One partition by its row, the checkpoints of its chains, and its table."""
+
+    topic_id: bytes
+    number: int
+    row: PartitionRow
+    policy: Policy
+    checkpoints: ChainCheckpoints
+    snapshot: TableSnapshot | None
+
+    def decide(self, now_ms: int) -> Steps[int]:
+        """Where its log is to start. Raises as the store does."""
+        ledger = Ledger(self.row.log_start)
+        self._read_table(ledger)
+        while ledger.wants_more(self.policy, now_ms, OFFSET_MAX):
+            found = yield from locate_offset(
+                self.checkpoints, self.topic_id, self.number, self.row.stretches, ledger.at
+            )
+            if found is None:
+                break
+            ledger.take(parts_of_rows(found.rows, found.number, OFFSET_MAX), self.policy)
+        return ledger.decide(self.policy, now_ms, self.row.log_start)
+
+    def _read_table(self, ledger: Ledger) -> None:
+        end = None if self.snapshot is None else self.snapshot.end(self.number)
+        if self.snapshot is None or end is None or end <= ledger.at:
+            return
+        files = self.snapshot.files_for(self.number, ledger.at, end)
+        ledger.take(parts_of_files(files, end), self.policy)
+        ledger.skip_to(end)

@@ -1,0 +1,264 @@
+"""What a broker does before it serves: safety rule 3, and the takeover of its own predecessors.
+
+    watch the predecessor → open a chain → broker row → compare the registry with the log → take
+    over every chain of this broker id that is not sealed → read topics and partitions
+
+A live twin is refused. A registry older than the log is refused before any partition's row changes:
+however many brokers start at once, each compares by itself (`logstore.protocol.old_registry`).
+Every step may be repeated by the next start, wherever this one dies. Where no other broker is known
+it also clears away what died half done, and takes over whatever there is; else that is the
+controller's work. A predecessor that was only stopped may go on in the midst of it and create a
+topic in a chain that is sealed by then; hence the rounds, until every partition of every live topic
+is inherited.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from logstore.errors import ConditionFailed, Refused
+from logstore.formats.rows import (
+    BROKER,
+    CHAIN,
+    Address,
+    BrokerRow,
+    BrokerStatus,
+    ChainRow,
+    ChainStatus,
+    TopicRow,
+    TopicStatus,
+    partition_pk,
+    partition_sk,
+)
+from logstore.ports.registry import Condition, RowAbsent, Term
+from logstore.protocol.metadata import read_partition_row, read_partition_rows, read_topics
+from logstore.protocol.old_registry import compare_with_log
+from logstore.protocol.opening import OLD_REGISTRY, Opened, open_chain
+from logstore.protocol.steps import DeleteRow, GetRow, PutRow, QueryRows, Steps, Wait
+from logstore.protocol.takeover import Heir, Inheritance, Known, PartlyTaken, take_over
+from logstore.protocol.topics import (
+    UnknownTopic,
+    delete_partition_rows,
+    delete_topic,
+    forget_deleted,
+)
+from logstore.protocol.view import News, read_everything
+from logstore.protocol.witnesses import judge_half_done
+
+LEASE_S = 3.0
+WATCHES_PER_LEASE = 6
+ROUNDS_MAX = 10
+
+Inherited = dict[tuple[bytes, int], Inheritance]
+"""By topic id and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Self:
+    """Who starts: what goes into its broker row."""
+
+    broker: int
+    host: str
+    port: int
+    rack: str
+    lock: str
+    listeners: Mapping[str, Address] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A start whose broker row is written: from here on others expect heartbeats."""
+
+    opened: Opened
+    heartbeat: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    broker: int
+    opened: Opened
+    inheritances: Sequence[Inheritance]
+    news: News
+
+
+def start(cluster_id: bytes, me: Self) -> Steps[Started]:
+    """Both halves. Raises `Refused`: a live twin, or a registry older than the log."""
+    begun = yield from begin(cluster_id, me)
+    return (yield from finish(cluster_id, me, begun))
+
+
+def begin(cluster_id: bytes, me: Self) -> Steps[Begun]:
+    predecessor = yield from _watch_predecessor(me)
+    opened = yield from open_chain(cluster_id, me.broker, lease_s=LEASE_S)
+    heartbeat = yield from _put_broker_row(me, opened.epoch, predecessor)
+    return Begun(opened, heartbeat)
+
+
+def finish(cluster_id: bytes, me: Self, begun: Begun) -> Steps[Started]:
+    """May take longer than a lease, so somebody has to send heartbeats meanwhile."""
+    opened = begun.opened
+    inherited: Inherited = {}
+    heir = Heir(me.broker, opened.epoch)
+    is_alone = yield from _is_alone(me.broker)
+    read = yield from compare_with_log(
+        cluster_id, opened.epoch, lambda row: is_alone or row.broker == me.broker
+    )
+    if is_alone:
+        yield from _inherit_everything(cluster_id, heir, inherited, read.get)
+    else:
+        yield from _take_over_all(cluster_id, heir, inherited, read.get, is_alone=False)
+    news = yield from read_everything()
+    return Started(me.broker, opened, list(inherited.values()), news)
+
+
+def _is_alone(broker: int) -> Steps[bool]:
+    """Whether every other broker that there ever was has ended in good order."""
+    for sk, row in (yield QueryRows(BROKER)):
+        if sk != str(broker) and BrokerRow.of(row).status is not BrokerStatus.STOPPED:
+            return False
+    return True
+
+
+def _watch_predecessor(me: Self) -> Steps[BrokerRow | None]:
+    """The row of this broker's last start, once that is known to be dead."""
+    row = yield GetRow(BROKER, str(me.broker))
+    if row is None:
+        return None
+    seen = BrokerRow.of(row)
+    if seen.lock == me.lock or seen.status in (BrokerStatus.STOPPED, BrokerStatus.FENCED):
+        return seen  # we hold the lock that it held, it said that it ended, or was told to
+    for _ in range(WATCHES_PER_LEASE):
+        yield Wait(LEASE_S / WATCHES_PER_LEASE)
+        now = BrokerRow.of((yield GetRow(BROKER, str(me.broker))) or row)
+        if (now.epoch, now.heartbeat) != (seen.epoch, seen.heartbeat):
+            raise Refused(
+                f"broker {me.broker} is alive elsewhere: address={now.host}:{now.port}; "
+                "stop it, or choose another --broker"
+            )
+    return seen
+
+
+def _put_broker_row(me: Self, epoch: int, predecessor: BrokerRow | None) -> Steps[int]:
+    heartbeat = 0 if predecessor is None else predecessor.heartbeat + 1
+    row = BrokerRow(
+        epoch=epoch,
+        heartbeat=heartbeat,
+        host=me.host,
+        port=me.port,
+        rack=me.rack,
+        lock=me.lock,
+        listeners=me.listeners,
+    ).row()
+    terms: list[Term] = [RowAbsent()]
+    if predecessor is not None:
+        terms = [Condition("epoch", "=", predecessor.epoch)]
+        if predecessor.lock != me.lock:
+            # Without its lock we know it to be dead by its silence, which must last until now. With
+            # it, a heartbeat that lands late is a dead broker's.
+            terms.append(Condition("heartbeat", "=", predecessor.heartbeat))
+    try:
+        yield PutRow(BROKER, str(me.broker), row, terms)
+    except ConditionFailed as failed:
+        raise _started_twice(me.broker) from failed
+    return heartbeat
+
+
+def _started_twice(broker: int) -> Refused:
+    return Refused(
+        f"broker {broker} was started twice at once; stop one, or choose another --broker"
+    )
+
+
+def _inherit_everything(
+    cluster_id: bytes, heir: Heir, inherited: Inherited, known: Known
+) -> Steps[None]:
+    """Take over until `inherited` has every partition of every live topic."""
+    for _ in range(ROUNDS_MAX):
+        yield from _take_over_all(cluster_id, heir, inherited, known, is_alone=True)
+        topics = yield from _clear_away(cluster_id, inherited)
+        if (yield from _settle(cluster_id, topics, inherited)):
+            yield from forget_deleted()
+            return
+    raise _started_twice(heir.broker)  # rows keep coming, or name a chain younger than ours
+
+
+def _take_over_all(
+    cluster_id: bytes, heir: Heir, inherited: Inherited, known: Known, *, is_alone: bool
+) -> Steps[None]:
+    for epoch in (yield from _chains_to_take(heir, is_alone=is_alone)):
+        try:
+            taken = yield from take_over(cluster_id, epoch, heir.broker, lambda *_: heir, known)
+        except PartlyTaken as partly:
+            raise partly.first from partly
+        for one in taken:
+            inherited[one.topic_id, one.partition] = one
+
+
+def _chains_to_take(heir: Heir, *, is_alone: bool) -> Steps[list[int]]:
+    """Chains of earlier starts that are not sealed, and sealed ones that rows still name."""
+    found = set()
+    for sk, row in (yield QueryRows(CHAIN)):
+        chain = ChainRow.of(row)
+        if chain.status is not ChainStatus.SEALED and (is_alone or chain.broker == heir.broker):
+            found.add(int(sk))
+    for _, partition in (yield from read_partition_rows()):
+        if is_alone or partition.broker == heir.broker:
+            found.add(partition.chain)
+    return sorted(epoch for epoch in found if epoch < heir.chain)
+
+
+def _clear_away(cluster_id: bytes, inherited: Inherited) -> Steps[dict[str, TopicRow]]:
+    """Finish deletions, drop partitions whose topic was never created; the topics that live."""
+    topics: dict[str, TopicRow] = yield from read_topics()
+    for name, topic in list(topics.items()):
+        if topic.status is TopicStatus.DELETING:
+            yield from delete_partition_rows(topic.topic_id, topic.partitions)
+            with suppress(UnknownTopic):  # a predecessor that goes on was faster
+                yield from delete_topic(name, topic.topic_id)
+            del topics[name]
+    live = {topic.topic_id for topic in topics.values()}
+    for topic_id in sorted({key[0] for key in inherited} - live):
+        yield from _require_half_done(cluster_id, topic_id, f"the row of topic {topic_id.hex()}")
+    for topic_id, partition in [key for key in inherited if key[0] not in live]:
+        del inherited[topic_id, partition]
+        try:
+            pk, sk = (
+                partition_pk(topic_id, partition),
+                partition_sk(topic_id, partition),
+            )
+            yield DeleteRow(pk, sk, [])
+        except ConditionFailed:
+            pass  # deleted just above
+    return topics
+
+
+def _require_half_done(cluster_id: bytes, topic_id: bytes, lacking: str) -> Steps[None]:
+    """Raises `Refused` where rows were lost, and not left by a creation or deletion that died."""
+    ruling = yield from judge_half_done(cluster_id, topic_id)
+    if not ruling.may:
+        raise Refused(f"the registry lacks {lacking}: {ruling.why}: {OLD_REGISTRY}")
+
+
+def _settle(cluster_id: bytes, topics: dict[str, TopicRow], inherited: Inherited) -> Steps[bool]:
+    """Drop topics that lack a partition row; False: some row names a chain not taken over yet.
+
+    A put of a topic row that was given up as lost may land after an earlier start has cleared its
+    partitions away. Nobody was ever told of that topic.
+    """
+    is_settled = True
+    for name, topic in list(topics.items()):
+        mine = [(topic.topic_id, number) for number in range(topic.partitions)]
+        lacking = [key for key in mine if key not in inherited]
+        for key in lacking:
+            if (yield from read_partition_row(*key)) is None:
+                what = f"the row of partition {key[1]} of topic {name}"
+                yield from _require_half_done(cluster_id, topic.topic_id, what)
+                with suppress(UnknownTopic):
+                    yield from delete_topic(name, topic.topic_id)
+                del topics[name]
+                for inherited_key in set(mine) - set(lacking):
+                    del inherited[inherited_key]
+                break
+        else:
+            is_settled = is_settled and not lacking
+    return is_settled

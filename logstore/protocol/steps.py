@@ -1,0 +1,201 @@
+"""What a protocol asks for: pure generators that yield requests and are sent the answers.
+
+A protocol (put an object once, seal a chain, find an offset) is written top-down as a generator. It
+yields one of the requests below; whoever drives it performs the request and sends the answer back,
+or throws the error that came of it. So the protocol has no I/O, clock or randomness of its own, one
+text serves asynchronous brokers and blocking readers (`logstore.runners.perform`), and a simulation
+can play any answer, in any order, with a crash between any two of them.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from logstore.ports.objects import Buffer
+from logstore.ports.registry import Row, Term
+from logstore.slices import Slices
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Put an object if its key is free. One attempt."""
+
+    key: str
+    parts: Sequence[Buffer]
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """A whole object, as bytes."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class GetRange:
+    """Bytes [start, start + length) of an object, fewer at its end."""
+
+    key: str
+    start: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove an object; no error when there is none."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListKeys:
+    """Keys of all objects whose key starts with `prefix`, in order."""
+
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModifiedMs:
+    """The time that the store stamped on an object; `NotFound` where there is none. One LIST."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class GetRow:
+    pk: str
+    sk: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRows:
+    """All rows of `pk` whose sk starts with `prefix`: a sequence of (sk, row)."""
+
+    pk: str
+    prefix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PutRow:
+    pk: str
+    sk: str
+    row: Row
+    terms: Sequence[Term]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRow:
+    pk: str
+    sk: str
+    sets: Row
+    terms: Sequence[Term]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRow:
+    pk: str
+    sk: str
+    terms: Sequence[Term]
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """Wait before attempt number `attempt` (1 is the first repeat): exponential, with jitter."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait this long. For watching a lease, never for hoping."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class NowMs:
+    """Wall-clock milliseconds, to stamp what is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class MonotonicS:
+    """Seconds of this host's monotonic clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class BelievedMs:
+    """Milliseconds since 1970 to judge by how old something is: `protocol.believed_time`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreMs:
+    """Milliseconds since 1970 by the store, or by this host where the store is a directory on it.
+
+    To stamp what a stamp that is too low or too high would both harm
+    (`logstore.protocol.believed_time`).
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class DrawNonce:
+    """16 random bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Drive all of these, at once where the driver can.
+
+    The answer has one item for each, in order: its result, or the `LogstoreError` that ended it.
+    """
+
+    steps: Sequence["Generator[Any, Any, Any]"]
+
+
+Request = (
+    Create
+    | Get
+    | GetRange
+    | Delete
+    | ListKeys
+    | ModifiedMs
+    | GetRow
+    | QueryRows
+    | PutRow
+    | UpdateRow
+    | DeleteRow
+    | BackOff
+    | Wait
+    | NowMs
+    | MonotonicS
+    | BelievedMs
+    | StoreMs
+    | DrawNonce
+    | Together
+)
+
+Steps = Generator[Request, Any, T]
+
+
+def get(key: str) -> Steps[bytes]:
+    """One whole object, as steps, for `Together`."""
+    data: bytes = yield Get(key)
+    return data
+
+
+def believed_ms() -> Steps[int]:
+    """The time to judge by how old something is, as steps."""
+    now_ms: int = yield BelievedMs()
+    return now_ms
+
+
+def sliced(slices: Slices[T]) -> Steps[T]:
+    """Long work with a breath after each slice, in which others have their turn."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        yield Wait(0)

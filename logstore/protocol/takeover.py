@@ -1,0 +1,212 @@
+"""Take over what a chain led: safety rule 4. Repeatable at every step, by anyone.
+
+    a-c  fence and seal the chain, read its state (chains.seal)
+    d    each partition whose row names the chain: row → new leader, leader epoch + 1, starting
+         where the stretch ended
+    e    checkpoint at the seal, then chain row → sealed
+
+A stretch whose take entry was never committed is empty: it ends where its row says it starts, and
+its state is that of the newest earlier stretch with one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from logstore.errors import ConditionFailed, LogstoreError
+from logstore.formats.chain_state import ChainState, StretchKey
+from logstore.formats.checkpoint import encode_in_slices, forget_expired
+from logstore.formats.keys import checkpoint_key
+from logstore.formats.partition_state import PartitionState
+from logstore.formats.rows import ChainStatus, PartitionRow, partition_pk, partition_sk
+from logstore.ports.registry import Condition
+from logstore.protocol.disposal import Fate
+from logstore.protocol.inheritance import Chains, Known, PartitionKey, newest_stretch
+from logstore.protocol.leadership import change_leader
+from logstore.protocol.metadata import read_partition_rows, read_topics_by_id
+from logstore.protocol.old_registry import (
+    PartitionRows,
+    TopicRows,
+    check_not_older,
+    leaderships_above,
+)
+from logstore.protocol.put import create_parts_settled
+from logstore.protocol.seal import SealedChain, mark_sealed, read_chain_row, seal_chain
+from logstore.protocol.steps import DeleteRow, Steps, Together, sliced
+from logstore.protocol.walk import read_chain_at
+from logstore.protocol.witnesses import read_fates
+
+__all__ = ["Heir", "HeirOf", "Inheritance", "Known", "PartlyTaken", "take_over"]
+
+PUT_ATTEMPTS_MAX = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Heir:
+    """Who is to lead a partition: a broker, by its own open chain."""
+
+    broker: int
+    chain: int
+
+
+HeirOf = Callable[[bytes, int, PartitionRow], Heir]
+"""Topic id, partition and its row → its next leader, which should be alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """One partition taken over: its new row, and the state its next take entry carries."""
+
+    topic_id: bytes
+    partition: int
+    row: PartitionRow
+    state: PartitionState
+
+
+class PartlyTaken(LogstoreError):
+    """What was taken over is taken; the others wait for another try."""
+
+    def __init__(self, taken: list[Inheritance], errors: list[LogstoreError]) -> None:
+        super().__init__(
+            f"not all could be taken over: partitions_taken={len(taken)} failures={len(errors)} "
+            f"first: {errors[0]}"
+        )
+        self.taken = taken
+        self.first = errors[0]
+
+
+def take_over(
+    cluster_id: bytes,
+    epoch: int,
+    sealer: int,
+    heir_of: HeirOf,
+    known: Known = lambda epoch: None,
+) -> Steps[list[Inheritance]]:
+    """Take over chain `epoch`: what each heir got. `known` are chains followed already.
+
+    Raises `Refused` when the chain knows more than the registry, `PartlyTaken` when some partitions
+    could not be taken: the chain is left fenced, and who tries again finds those.
+    """
+    # Rows are read while the chain is sealed: whoever waits for a leader waits for both. A row that
+    # changes meanwhile fails its terms, and one that names the chain only then is taken next time.
+    sealed: SealedChain | LogstoreError
+    rows: PartitionRows | LogstoreError
+    topics: TopicRows | LogstoreError
+    sealed, rows, topics = yield Together(
+        [_sealed(cluster_id, epoch, sealer, known(epoch)), _read_rows(), read_topics_by_id()]
+    )
+    if isinstance(sealed, LogstoreError):
+        raise sealed
+    if isinstance(rows, LogstoreError):
+        raise rows
+    if isinstance(topics, LogstoreError):
+        raise topics
+    led = {epoch: sealed.state.stretches.keys()}
+    if leaderships_above(led, rows, topics):
+        rows = yield from _read_rows()
+        yield from check_not_older(led, rows)
+    chains = Chains(cluster_id, sealer, known)
+    chains.give(epoch, sealed.state)
+    takes: list[Steps[Inheritance | None]] = []
+    failed: dict[PartitionKey, LogstoreError] = {}
+    for key, row in rows.items():
+        if row.chain == epoch:
+            try:
+                ended = yield from _ended(chains, key, row, sealed)
+            except LogstoreError as error:  # one partition's trouble is not the others'
+                failed[key] = error
+            else:
+                takes.append(_take_partition(key, row, ended, heir_of(*key, row)))
+    errors = yield from _drop_rows_of_deleted(failed, rows)
+    results: Sequence[Inheritance | LogstoreError | None] = yield Together(
+        [*takes, _put_checkpoint(sealed.state)]
+    )
+    taken = [result for result in results if isinstance(result, Inheritance)]
+    errors += [result for result in results if isinstance(result, LogstoreError)]
+    if errors:
+        raise PartlyTaken(taken, errors)
+    yield from mark_sealed(epoch, sealed.seal)
+    return taken
+
+
+def _read_rows() -> Steps[PartitionRows]:
+    return dict((yield from read_partition_rows()))
+
+
+def _sealed(
+    cluster_id: bytes, epoch: int, sealer: int, known: ChainState | None
+) -> Steps[SealedChain]:
+    row = yield from read_chain_row(epoch)
+    if row.status is ChainStatus.SEALED:
+        return SealedChain((yield from read_chain_at(cluster_id, epoch, row.seal)))
+    return (yield from seal_chain(cluster_id, epoch, sealer, known))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """Where the current stretch of a partition ends, the state there, and who wrote that state."""
+
+    end: int
+    state: PartitionState
+    known_from: int
+
+
+def _ended(
+    chains: Chains, key: tuple[bytes, int], row: PartitionRow, sealed: SealedChain
+) -> Steps[_Ended]:
+    stretch = sealed.state.stretches.get(StretchKey(*key, row.leader_epoch))
+    if stretch is not None:
+        return _Ended(stretch.end, stretch.state, row.leader_epoch)
+    start = row.stretches[-1].start
+    before = yield from newest_stretch(chains, key, row)
+    if before is None:
+        return _Ended(start, PartitionState(), 0)
+    return _Ended(start, before[0].state, before[1])
+
+
+def _take_partition(
+    key: tuple[bytes, int], row: PartitionRow, ended: _Ended, heir: Heir
+) -> Steps[Inheritance | None]:
+    try:
+        taken = yield from change_leader(
+            key,
+            row,
+            broker=heir.broker,
+            chain=heir.chain,
+            start=ended.end,
+            known_from=ended.known_from,
+        )
+    except ConditionFailed:
+        return None  # somebody else took it, or the topic is gone
+    return Inheritance(*key, taken, ended.state)
+
+
+def _drop_rows_of_deleted(
+    failed: Mapping[PartitionKey, LogstoreError], rows: PartitionRows
+) -> Steps[list[LogstoreError]]:
+    """Delete the rows that cannot be taken over and whose topic is deleted; the errors of the rest.
+
+    Example: the first attempt to create a row times out, the second succeeds, the topic is deleted,
+    and then the first attempt arrives. Chains forget the stretches of a deleted topic, so this row
+    names a stretch that no chain holds, and every takeover of its chain would fail.
+    """
+    fates = (yield from read_fates({key[0] for key in failed})) if failed else {}
+    errors = []
+    for key, error in failed.items():
+        if fates[key[0]].fate is not Fate.DELETED:
+            errors.append(error)
+            continue
+        is_seen = Condition("leader_epoch", "=", rows[key].leader_epoch)
+        with suppress(ConditionFailed):  # deleted or taken over by another broker
+            yield DeleteRow(partition_pk(*key), partition_sk(*key), [is_seen])
+    return errors
+
+
+def _put_checkpoint(chain: ChainState) -> Steps[None]:
+    """Create the checkpoint at the seal. One that is there already is as good."""
+    if chain.checkpoint == chain.next_seq:
+        return
+    key = checkpoint_key(chain.epoch, chain.next_seq)
+    encoded = yield from sliced(encode_in_slices(chain))
+    forget_expired(chain, encoded)
+    yield from create_parts_settled(key, encoded.parts, attempts_max=PUT_ATTEMPTS_MAX)

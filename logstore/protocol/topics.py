@@ -1,0 +1,264 @@
+"""Create and delete topics: steps on the registry, each with one outcome wherever it dies.
+
+The topic row is the commit point: written last on creation and growth, changed first on deletion.
+What it says is recorded in the store too, for the day the registry is lost: `formats.topic_record`.
+Topics half deleted, and partition rows that belong to no topic, are cleared away by the controller,
+or at the start of a broker that is alone.
+
+The row of a deleted topic stays for an hour. A put that was given up as lost may land seconds
+later; where it asks only that no row be there, it would bring the topic back.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from logstore.errors import (
+    ConditionFailed,
+    Invalid,
+    LogstoreError,
+    NotFound,
+    OutcomeUnknown,
+    Retryable,
+)
+from logstore.formats.rows import (
+    TOPIC,
+    PartitionRow,
+    TopicRow,
+    TopicStatus,
+    partition_pk,
+    partition_sk,
+)
+from logstore.formats.topic_record import (
+    FIRST_VERSION,
+    RECORD_BYTES_MAX,
+    TopicRecord,
+    decode_record,
+    deletion_in,
+    encode_record,
+    record_key,
+)
+from logstore.ports.registry import Condition, Row, RowAbsent, RowExists, Term
+from logstore.protocol.put import create_equal
+from logstore.protocol.steps import (
+    BelievedMs,
+    Delete,
+    DeleteRow,
+    DrawNonce,
+    GetRow,
+    NowMs,
+    PutRow,
+    QueryRows,
+    Steps,
+    Together,
+    UpdateRow,
+)
+from logstore.protocol.walk import get_patiently
+
+NAME_LENGTH_MAX = 249
+PARTITIONS_MAX = 10_000
+VERSIONS_TRIED_MAX = 100
+PUT_ATTEMPTS_MAX = 10
+DELETED_MS = "deleted_ms"
+DELETED_KEPT_MS = 3_600_000
+_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
+
+
+class TopicExists(Invalid): ...
+
+
+class UnknownTopic(Invalid): ...
+
+
+class BadTopicName(Invalid): ...
+
+
+class BadPartitionCount(Invalid): ...
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    row: TopicRow
+    partitions: Sequence[PartitionRow]
+
+
+def check_topic_name(name: str) -> None:
+    """Kafka's rule (org.apache.kafka.common.internals.Topic). Raises `BadTopicName`."""
+    if not name or len(name) > NAME_LENGTH_MAX or name in (".", "..") or not _NAME.match(name):
+        raise BadTopicName(
+            f"bad topic name: name={name[:NAME_LENGTH_MAX]!r}; use 1 to {NAME_LENGTH_MAX} of "
+            "letters, digits, '.', '_' and '-'"
+        )
+
+
+def check_partition_count(partitions: int) -> None:
+    if not 1 <= partitions <= PARTITIONS_MAX:
+        raise BadPartitionCount(
+            f"bad number of partitions: {partitions}; use 1 to {PARTITIONS_MAX}"
+        )
+
+
+def create_topic(
+    name: str, rows: Sequence[PartitionRow], configs: Mapping[str, str], *, replicas: int = 1
+) -> Steps[NewTopic]:
+    """`rows` say who leads each partition, by which open chain. Raises `TopicExists`."""
+    check_topic_name(name)
+    check_partition_count(len(rows))
+    place = yield from _free_place(name)
+    topic_id = yield from _draw_topic_id()
+    topic = TopicRow(topic_id, TopicStatus.LIVE, len(rows), dict(configs), replicas, FIRST_VERSION)
+    partitions = [_put_partition(topic_id, number, row) for number, row in enumerate(rows)]
+    yield from _all_of([_put_first_record(name, topic), *partitions])
+    try:
+        yield PutRow(TOPIC, name, topic.row(), place)
+    except ConditionFailed as failed:
+        # Our own row, written by an attempt whose answer was lost, may have been changed since.
+        if failed.current is None or TopicRow.of(failed.current).topic_id != topic_id:
+            yield from delete_partition_rows(topic_id, len(rows))
+            with suppress(Retryable, OutcomeUnknown):  # harmless: it was never born
+                yield Delete(record_key(topic_id, FIRST_VERSION))
+            raise TopicExists(f"topic exists: name={name}") from failed
+    return NewTopic(topic, list(rows))
+
+
+def put_partitions(
+    topic_id: bytes, rows: Mapping[int, PartitionRow]
+) -> Steps[dict[int, PartitionRow]]:
+    """Those that are not there yet; the rows as the registry then has them, by number."""
+    results: Sequence[PartitionRow | LogstoreError] = yield Together(
+        [_put_if_absent(topic_id, number, row) for number, row in rows.items()]
+    )
+    there: dict[int, PartitionRow] = {}
+    for number, result in zip(rows, results, strict=True):
+        if isinstance(result, LogstoreError):
+            raise result
+        there[number] = result
+    return there
+
+
+def _free_place(name: str) -> Steps[list[Term]]:
+    """On which terms a row of this name may be put. Raises `TopicExists`."""
+    row = yield GetRow(TOPIC, name)
+    if row is None:
+        return [RowAbsent()]
+    last = TopicRow.of(row)
+    if last.status is not TopicStatus.DELETED:
+        raise TopicExists(f"topic exists: name={name}")
+    return _is_deleted(last.topic_id)
+
+
+def _is_deleted(topic_id: bytes) -> list[Term]:
+    return [
+        Condition("topic_id", "=", topic_id.hex()),
+        Condition("status", "=", TopicStatus.DELETED.value),
+    ]
+
+
+def forget_deleted() -> Steps[None]:
+    """Remove the rows of topics that were deleted long ago, where a record says so too.
+
+    Without the row the record is all that tells a deleted topic from one that an old registry lost.
+    """
+    wall_ms: int = yield NowMs()
+    for name, row in (yield QueryRows(TOPIC)):
+        topic, deleted_ms = TopicRow.of(row), row.get(DELETED_MS)
+        if topic.status is not TopicStatus.DELETED or not isinstance(deleted_ms, int):
+            continue
+        if deleted_ms + DELETED_KEPT_MS > wall_ms:
+            continue
+        now_ms: int = yield BelievedMs()
+        if deleted_ms + DELETED_KEPT_MS <= now_ms and (yield from _has_record(topic)):
+            with suppress(ConditionFailed):  # the name has a new life
+                yield DeleteRow(TOPIC, name, _is_deleted(topic.topic_id))
+
+
+def _has_record(topic: TopicRow) -> Steps[bool]:
+    key = record_key(topic.topic_id, topic.version)
+    try:
+        data = yield from get_patiently(key, 0, RECORD_BYTES_MAX)
+    except NotFound:
+        return False
+    return deletion_in([decode_record(key, data)]) is not None
+
+
+def delete_topic(name: str, topic_id: bytes) -> Steps[None]:
+    """Raises `UnknownTopic` when that life of the topic is over already."""
+    row = yield GetRow(TOPIC, name)
+    topic = None if row is None else TopicRow.of(row)
+    same_life = [Condition("topic_id", "=", topic_id.hex())]
+    if topic is None or topic.topic_id != topic_id or topic.status is TopicStatus.DELETED:
+        raise UnknownTopic(f"no such topic: name={name} topic_id={topic_id.hex()}")
+    try:
+        yield UpdateRow(TOPIC, name, {"status": TopicStatus.DELETING.value}, same_life)
+        yield from delete_partition_rows(topic_id, topic.partitions)
+        version = yield from _record_deletion(name, topic)
+        now_ms: int = yield NowMs()
+        gone: Row = {
+            "status": TopicStatus.DELETED.value,
+            "version": version,
+            DELETED_MS: now_ms,
+        }
+        yield UpdateRow(TOPIC, name, gone, same_life)
+    except ConditionFailed:
+        pass  # somebody else is deleting it, or has: that is what was asked for
+
+
+def delete_partition_rows(topic_id: bytes, partitions: int) -> Steps[None]:
+    yield from _all_of([_delete_partition(topic_id, number) for number in range(partitions)])
+
+
+def put_record(record: TopicRecord) -> Steps[bool]:
+    """False: another record has this version."""
+    data = encode_record(record)
+    return (yield from create_equal(record.key, data, attempts_max=PUT_ATTEMPTS_MAX))
+
+
+def _put_first_record(name: str, topic: TopicRow) -> Steps[None]:
+    if not (yield from put_record(TopicRecord(name, topic))):
+        raise Retryable(f"another topic has this id: topic_id={topic.topic_id.hex()}; try again")
+
+
+def _record_deletion(name: str, topic: TopicRow) -> Steps[int]:
+    """The version of the record that says so: the first that no other change has."""
+    for version in range(topic.version + 1, topic.version + 1 + VERSIONS_TRIED_MAX):
+        gone = replace(topic, status=TopicStatus.DELETED, version=version)
+        if (yield from put_record(TopicRecord(name, gone))):
+            return version
+    raise Retryable(f"too many records of a deleted topic: name={name}; try again")
+
+
+def _draw_topic_id() -> Steps[bytes]:
+    """A random id whose Base64 form, which Kafka's tools show, does not begin with a dash."""
+    while True:
+        topic_id: bytes = yield DrawNonce()
+        if topic_id[0] >> 2 != 62:
+            return topic_id
+
+
+def _put_partition(topic_id: bytes, number: int, row: PartitionRow) -> Steps[None]:
+    pk, sk = partition_pk(topic_id, number), partition_sk(topic_id, number)
+    yield PutRow(pk, sk, row.row(), [RowAbsent()])
+
+
+def _put_if_absent(topic_id: bytes, number: int, row: PartitionRow) -> Steps[PartitionRow]:
+    try:
+        yield from _put_partition(topic_id, number, row)
+    except ConditionFailed as failed:
+        if failed.current is None:
+            raise Retryable(f"the row of a partition came and went: partition={number}") from failed
+        return PartitionRow.of(failed.current)
+    return row
+
+
+def _delete_partition(topic_id: bytes, number: int) -> Steps[None]:
+    pk, sk = partition_pk(topic_id, number), partition_sk(topic_id, number)
+    with suppress(ConditionFailed):  # gone already
+        yield DeleteRow(pk, sk, [RowExists()])
+
+
+def _all_of(steps: Sequence[Steps[None]]) -> Steps[None]:
+    results: Sequence[LogstoreError | None] = yield Together(steps)
+    for result in results:
+        if isinstance(result, LogstoreError):
+            raise result

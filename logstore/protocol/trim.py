@@ -1,0 +1,147 @@
+"""How far a chain may be trimmed: safety rule 7. Pure.
+
+A trim point is always the seq of a checkpoint, so what is below it is what that checkpoint sums up,
+and its table of stretches says whether anybody still needs a segment below. Four things do:
+
+    a topic that is not known to be deleted, by the registry and by a topic record (`disposal`)
+    a range of a live topic above log start, and above what its table holds
+    a release whose next leader has no committed take entry yet: the released state is read there
+    the state of a take entry, in pieces: no checkpoint stands between the pieces and their entry,
+    so what is read from a checkpoint on never needs pieces below it
+
+What is true at a checkpoint is true at every earlier one. The last checkpoint of a chain, the one
+at its trim point, its opening and its seal stay for ever: they tell later what the chain was.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from logstore.formats.chain_state import StretchKey
+from logstore.formats.checkpoint import Checkpoint, StretchSummary
+from logstore.formats.rows import NO_SEAL, ChainRow, PartitionRow
+from logstore.protocol.disposal import confirmed_start
+
+FIRST_SEGMENT = 1
+"""Seq 0 is the opening, which stays."""
+
+TopicPartition = tuple[bytes, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What the registry says is still wanted, read after the chain rows that are judged by it.
+
+    `live` are topic ids whose topic is live; `deleted` are those that may go with all their data,
+    as far as anybody asked; `deleting` have a row that is not live: their deletion is, or is about
+    to be, recorded. `taken` has, by partition, the newest leader epoch
+    known to have a committed take entry, where somebody asked. `held` are the ends of what tables
+    held a grace ago and hold now, by their own snapshots (`logstore.history.held`).
+    """
+
+    live: Collection[bytes]
+    rows: Mapping[TopicPartition, PartitionRow]
+    taken: Mapping[TopicPartition, int]
+    held: Mapping[TopicPartition, int] = field(default_factory=dict)
+    deleted: Collection[bytes] = frozenset()
+    deleting: Collection[bytes] = frozenset()
+
+    def floor(self, partition: TopicPartition) -> int:
+        """Nobody needs the log below this offset of a partition that has a row."""
+        return max(confirmed_start(self.rows[partition]), self.held.get(partition, 0))
+
+
+class Why(Enum):
+    """Why a stretch holds segments back."""
+
+    DATA = "offsets above log start that no table holds for sure"
+    RELEASE = "a release that nobody has taken up"
+    NO_ROW = "a live topic, and no row of the partition"
+    NO_TOPIC = "a topic that is not live, and no record of its deletion"
+    DELETING = "a topic that is being deleted, until that is recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A stretch that needs a segment below a checkpoint."""
+
+    key: StretchKey
+    why: Why
+
+
+def hold_of(checkpoint: Checkpoint, needs: Needs) -> Hold | None:
+    """What forbids to trim the chain at `checkpoint`; None: nothing does.
+
+    `DELETING` only where nothing else does. It is no contradiction to a trim point that was
+    published before: rows of such a topic go, and nobody reads it any more.
+    """
+    waiting: Hold | None = None
+    for key, summary in checkpoint.stretches.items():
+        why = _why(key, summary, needs)
+        if why is Why.DELETING:
+            waiting = Hold(key, why)
+        elif why is not None:
+            return Hold(key, why)
+    return waiting
+
+
+def _why(key: StretchKey, summary: StretchSummary, needs: Needs) -> Why | None:
+    if key.topic_id not in needs.live:
+        if key.topic_id in needs.deleted:
+            return None
+        return Why.DELETING if key.topic_id in needs.deleting else Why.NO_TOPIC
+    partition = (key.topic_id, key.partition)
+    row = needs.rows.get(partition)
+    if row is None:
+        return Why.NO_ROW
+    if summary.end > max(summary.start, needs.floor(partition)):
+        return Why.DATA
+    if summary.released and needs.taken.get(partition, -1) <= key.leader_epoch:
+        return Why.RELEASE
+    return None
+
+
+def above_its_row(checkpoint: Checkpoint, needs: Needs) -> StretchKey | None:
+    """A stretch whose leader epoch its row, read later, does not know: an old registry.
+
+    Only of topics that live: the first row of a partition, given up as lost, may land when its
+    topic has been deleted.
+    """
+    for key in checkpoint.stretches:
+        row = needs.rows.get((key.topic_id, key.partition))
+        is_known = row is None or key.leader_epoch <= row.leader_epoch
+        if not is_known and key.topic_id in needs.live:
+            return key
+    return None
+
+
+def is_trim_point(row: ChainRow, seq: int) -> bool:
+    """Whether the chain's row allows `seq` as its next trim point; below 2 nothing would go."""
+    if seq <= FIRST_SEGMENT:
+        return False
+    return row.trim < seq <= row.checkpoint and (row.seal == NO_SEAL or seq <= row.seal)
+
+
+def has_more(row: ChainRow) -> bool:
+    """Whether there may be anything to trim or delete, as far as the row tells."""
+    return row.checkpoint > max(row.deleted, FIRST_SEGMENT)
+
+
+class Next(Enum):
+    """What the trimming of a chain does next."""
+
+    WAIT = "for the grace of the last trim point to pass"
+    DELETE = "what is below the trim point"
+    RAISE = "the trim point, if it can be"
+
+
+def next_of(row: ChainRow, now_ms: int, grace_ms: int) -> Next:
+    """One trim point at a time: the next is published once all below the last is deleted."""
+    if row.deleted >= row.trim:
+        return Next.RAISE
+    return Next.DELETE if now_ms - row.trim_ms >= grace_ms else Next.WAIT
+
+
+def segments_to_delete(row: ChainRow) -> range:
+    """Seqs below the trim point that may still be there."""
+    return range(max(FIRST_SEGMENT, row.deleted), row.trim)

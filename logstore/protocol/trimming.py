@@ -1,0 +1,337 @@
+"""Trims chains: publishes how far, and after a grace deletes what is below. Safety rules 6 and 7.
+
+`Trimmer.steps` runs every minute: by the controller for sealed chains, by each broker for its own,
+by `logstore gc` without a broker for all. Several at once do no harm: every step asks the registry
+again and changes it conditionally; what decides (`protocol.trim`) sees stored bytes and rows only.
+
+What tables hold is asked before a pass, and is handed to it: nothing here reads a table. What was
+asked a while ago will do to raise a trim point; before anything is deleted it is asked anew.
+
+The order of reading matters: chain rows, then partitions and topics, then checkpoints that those
+chain rows named. So whatever a checkpoint tells of, its topic had a row when it was looked for. A
+topic without one was deleted, if a topic record says so; else the registry is older than the log.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from logstore.errors import Corrupt, NotFound, Refused
+from logstore.formats import pieces
+from logstore.formats.chain_state import StretchKey
+from logstore.formats.checkpoint import Checkpoint
+from logstore.formats.keys import segment_key
+from logstore.formats.rows import (
+    CHAIN,
+    ChainRow,
+    ChainStatus,
+    PartitionRow,
+    TopicRow,
+    TopicStatus,
+    chain_sk,
+)
+from logstore.formats.segment import HEADER_BYTES, SegmentKind, decode_header
+from logstore.protocol.deletion import delete_below_trim, publish_trim
+from logstore.protocol.disposal import Fate, fate_of
+from logstore.protocol.lookup import IndexCache, checkpoints_of
+from logstore.protocol.metadata import read_partition_rows, read_topics_by_id
+from logstore.protocol.opening import OLD_REGISTRY, read_cluster
+from logstore.protocol.steps import BelievedMs, GetRow, NowMs, QueryRows, Steps, StoreMs
+from logstore.protocol.trim import (
+    Hold,
+    Needs,
+    Next,
+    TopicPartition,
+    Why,
+    above_its_row,
+    has_more,
+    hold_of,
+    is_trim_point,
+    next_of,
+)
+from logstore.protocol.walk import get_patiently
+from logstore.protocol.witnesses import read_deletions
+
+GRACE_MS = 3_600_000
+HOLDS_KEPT_MAX = 10_000
+DELETED_KEPT_MAX = 10_000
+NOTHING: Mapping[pieces.TopicPartition, int] = {}
+"""What tables hold where there are none."""
+
+Wanted = Callable[[int, ChainRow], bool]
+
+
+@dataclass(slots=True)
+class Trimmed:
+    """What one pass did: by chain, trim points published; and how many objects it deleted."""
+
+    published: dict[int, int] = field(default_factory=dict)
+    deleted: dict[int, int] = field(default_factory=dict)
+    waiting: int = 0
+    """Chains whose trim point is published and whose grace has not passed."""
+    due: int = 0
+    """Chains whose grace has passed, of which nothing was deleted because this pass might not."""
+    due_topics: set[bytes] = field(default_factory=set)
+    """Topics that lie in those: whose tables are to be asked anew."""
+
+
+class _Kept(NamedTuple):
+    """What kept a chain from being trimmed at `checkpoint` when last looked at."""
+
+    checkpoint: int
+    key: StretchKey
+    floor: int
+
+
+def sealed(_epoch: int, row: ChainRow) -> bool:
+    """The chains that are the controller's to trim."""
+    return row.status is ChainStatus.SEALED
+
+
+def only(epoch: int) -> Wanted:
+    """One broker's own chain."""
+    return lambda found, row: found == epoch and row.status is ChainStatus.OPEN
+
+
+def every(_epoch: int, row: ChainRow) -> bool:
+    """All but those that are just being taken over."""
+    return row.status is not ChainStatus.FENCED
+
+
+class Trimmer:
+    """Remembers between passes what held chains back, so that a pass without news is cheap."""
+
+    def __init__(self, cluster_id: bytes, *, grace_ms: int = GRACE_MS) -> None:
+        self._cluster_id = cluster_id
+        self._grace_ms = grace_ms
+        self._kept: dict[int, _Kept] = {}
+        self._deleted: set[bytes] = set()
+        """Topics whose deletion is recorded, which is final."""
+
+    def steps(
+        self,
+        wanted: Wanted = every,
+        held: Mapping[pieces.TopicPartition, int] = NOTHING,
+        *,
+        may_delete: bool = True,
+    ) -> Steps[Trimmed]:
+        """One pass over the chains that are `wanted`; `held` is what tables hold for sure.
+
+        `may_delete` only where `held` was asked for this pass.
+
+        Raises `Refused` when the registry is older than the log, `Corrupt` when a published trim
+        point turns out to be too high; nothing is deleted then. Else as store and registry do.
+        """
+        rows = [(int(sk), ChainRow.of(row)) for sk, row in (yield QueryRows(CHAIN))]
+        chains = [(epoch, row) for epoch, row in rows if wanted(epoch, row) and has_more(row)]
+        done = Trimmed()
+        if not chains:
+            return done
+        yield from _check_registry_is_newest(self._cluster_id)
+        partitions, rows_of_topics = yield from _read_rows()
+        if len(self._deleted) >= DELETED_KEPT_MAX:
+            self._deleted.clear()
+        topics = _Topics(rows_of_topics, self._deleted)
+        ends = {(key.topic_id, key.partition): end for key, end in held.items()}
+        cache = IndexCache()
+        needs = Needs(topics.live, partitions, {}, ends, self._deleted, topics.deleting)
+        for epoch, row in chains:
+            yield from self._trim_chain(cache, epoch, row, needs, topics, done, may_delete)
+        return done
+
+    def _trim_chain(
+        self,
+        cache: IndexCache,
+        epoch: int,
+        row: ChainRow,
+        needs: Needs,
+        topics: "_Topics",
+        done: Trimmed,
+        may_delete: bool,
+    ) -> Steps[None]:
+        now_ms: int = yield NowMs()
+        match next_of(row, now_ms, self._grace_ms):
+            case Next.WAIT:
+                done.waiting += 1
+            case Next.DELETE if not (yield from self._is_over(row)):
+                done.waiting += 1
+            case Next.DELETE if not may_delete:
+                front = yield from cache.front(epoch, row.trim)
+                done.due += 1
+                done.due_topics.update(key.topic_id for key in front.stretches)
+            case Next.DELETE:
+                if not (yield from _is_still_allowed(cache, epoch, row, needs, topics)):
+                    done.waiting += 1
+                    return
+                known = yield from checkpoints_of(cache, epoch, row.checkpoint)
+                done.deleted[epoch] = yield from delete_below_trim(epoch, row, known)
+            case Next.RAISE:
+                if self._is_still_held(epoch, needs):
+                    return
+                trim = yield from self._highest(cache, epoch, row, needs, topics)
+                if not is_trim_point(row, trim):
+                    return
+                stamp_ms: int = yield StoreMs()
+                if (yield from publish_trim(epoch, row, trim, stamp_ms)):
+                    done.published[epoch] = trim
+                    done.waiting += 1
+
+    def _is_over(self, row: ChainRow) -> Steps[bool]:
+        """Whether the grace has passed by what may be believed of the time too."""
+        now_ms: int = yield BelievedMs()
+        return next_of(row, now_ms, self._grace_ms) is Next.DELETE
+
+    def _highest(
+        self, cache: IndexCache, epoch: int, row: ChainRow, needs: Needs, topics: "_Topics"
+    ) -> Steps[int]:
+        """The last checkpoint at which nothing holds the chain back; its trim point without one."""
+        known = yield from checkpoints_of(cache, epoch, row.checkpoint)
+        candidates = [seq for seq in known if seq > row.trim]
+        low, high, held = 0, len(candidates), None
+        while low < high:
+            middle = (low + high) // 2
+            front = yield from cache.front(epoch, candidates[middle])
+            hold = yield from _hold(cache, front, needs, topics)
+            if hold is None:
+                low = middle + 1
+            else:
+                high, held = middle, hold
+        self._remember(epoch, candidates[low] if held else 0, held, needs)
+        return candidates[low - 1] if low else row.trim
+
+    def _remember(self, epoch: int, checkpoint: int, hold: Hold | None, needs: Needs) -> None:
+        self._kept.pop(epoch, None)
+        if hold is not None and hold.why is Why.DATA and len(self._kept) < HOLDS_KEPT_MAX:
+            floor = needs.floor((hold.key.topic_id, hold.key.partition))
+            self._kept[epoch] = _Kept(checkpoint, hold.key, floor)
+
+    def _is_still_held(self, epoch: int, needs: Needs) -> bool:
+        """Whether what held the chain just above its trim point does so unchanged."""
+        kept = self._kept.get(epoch)
+        if kept is None or kept.key.topic_id not in needs.live:
+            return False
+        partition = (kept.key.topic_id, kept.key.partition)
+        return partition in needs.rows and needs.floor(partition) == kept.floor
+
+
+class _Topics:
+    """Topic rows as one pass read them, by topic id; `deleted` are known to be, by records too."""
+
+    def __init__(self, rows: Mapping[bytes, TopicRow], deleted: set[bytes]) -> None:
+        self._rows = rows
+        self._deleted = deleted
+        self.live = frozenset(i for i, row in rows.items() if row.status is TopicStatus.LIVE)
+        self.deleting = frozenset(rows.keys() - self.live)
+
+    def ask(self, front: Checkpoint) -> Steps[None]:
+        """Ask records of those in `front` that are not live. Raises `Refused`: an old registry."""
+        asked = {key.topic_id for key in front.stretches} - self.live - self._deleted
+        recorded = yield from read_deletions(asked)
+        for topic_id in sorted(asked):
+            row = self._rows.get(topic_id)
+            match fate_of(row, deletion_recorded=topic_id in recorded):
+                case Fate.DELETED:
+                    self._deleted.add(topic_id)
+                case Fate.UNKNOWN as fate:
+                    raise Refused(
+                        f"chain {front.epoch} holds records of a topic that is not known: "
+                        f"{fate.value}: topic={topic_id.hex()}; {OLD_REGISTRY}"
+                    )
+                case _:
+                    pass  # its deletion will be recorded in a moment
+
+
+def _read_rows() -> Steps[tuple[dict[TopicPartition, PartitionRow], dict[bytes, TopicRow]]]:
+    """Partitions before topics: a topic that is live still had all of its rows before."""
+    rows = dict((yield from read_partition_rows()))
+    topics = yield from read_topics_by_id()
+    return rows, {topic_id: topic for topic_id, (_, topic) in topics.items()}
+
+
+def _check_registry_is_newest(cluster_id: bytes) -> Steps[None]:
+    """An old copy of a registry knows less of what is live than the log holds."""
+    cluster = yield from read_cluster(cluster_id)
+    epoch = cluster.next_epoch
+    try:
+        # A chain with a seal at seq 1 holds nothing: its maker died before it raised the row.
+        while (yield from _kind_at(epoch, 1)) is SegmentKind.SEAL:
+            epoch += 1
+    except NotFound:
+        return
+    if (yield from read_cluster(cluster_id)).next_epoch == cluster.next_epoch:
+        raise Refused(f"chain {epoch} is there already: {OLD_REGISTRY}")
+
+
+def _kind_at(epoch: int, seq: int) -> Steps[SegmentKind]:
+    return decode_header((yield from get_patiently(segment_key(epoch, seq), 0, HEADER_BYTES))).kind
+
+
+def _hold(
+    cache: IndexCache, front: Checkpoint, needs: Needs, topics: _Topics
+) -> Steps[Hold | None]:
+    """What holds the chain back at `front`, once more is asked about topics and releases if it is
+    one of these.
+    """
+    unknown = above_its_row(front, needs)
+    if unknown is not None:
+        raise Refused(
+            f"chain {front.epoch} knows leader epoch {unknown.leader_epoch} of a partition and the "
+            f"registry does not: topic={unknown.topic_id.hex()} partition={unknown.partition}; "
+            f"{OLD_REGISTRY}"
+        )
+    taken: dict[TopicPartition, int] = {}
+    has_asked = False
+    while True:
+        hold = hold_of(front, replace(needs, taken=taken))
+        if hold is not None and hold.why in (Why.NO_TOPIC, Why.DELETING) and not has_asked:
+            yield from topics.ask(front)
+            has_asked = True
+            continue
+        if hold is None or hold.why is not Why.RELEASE:
+            return hold
+        partition = (hold.key.topic_id, hold.key.partition)
+        if partition in taken:
+            return hold
+        taken[partition] = yield from _newest_taken(cache, hold.key, needs.rows[partition])
+
+
+def _newest_taken(cache: IndexCache, key: StretchKey, row: PartitionRow) -> Steps[int]:
+    """The newest leader epoch known to have a committed take entry, by the row or a checkpoint."""
+    # A row drops a stretch only when a later one is known to have been taken.
+    listed = {ref.leader_epoch for ref in row.stretches}
+    dropped = set(range(key.leader_epoch, row.leader_epoch)) - listed
+    newest = max(dropped, default=key.leader_epoch - 1) + 1
+    for ref in reversed(row.stretches):
+        if ref.leader_epoch <= newest:
+            break
+        last = yield from _last_checkpoint(ref.chain)
+        if last:
+            front = yield from cache.front(ref.chain, last)
+            if StretchKey(key.topic_id, key.partition, ref.leader_epoch) in front.stretches:
+                return ref.leader_epoch
+    return newest
+
+
+def _last_checkpoint(epoch: int) -> Steps[int]:
+    row = yield GetRow(CHAIN, chain_sk(epoch))
+    return 0 if row is None else ChainRow.of(row).checkpoint
+
+
+def _is_still_allowed(
+    cache: IndexCache, epoch: int, row: ChainRow, needs: Needs, topics: _Topics
+) -> Steps[bool]:
+    """Deletion asks again. Nothing that became deletable can be needed later; or all is wrong.
+
+    False: a topic is being deleted just now, so ask again once that is recorded.
+    """
+    front = yield from cache.front(epoch, row.trim)
+    hold = yield from _hold(cache, front, needs, topics)
+    if hold is not None and hold.why is Why.DELETING:
+        return False
+    if hold is not None:
+        raise Corrupt(
+            f"trim point is too high, nothing is deleted: chain={epoch} trim={row.trim} "
+            f"topic={hold.key.topic_id.hex()} partition={hold.key.partition}: {hold.why.value}; "
+            "run: logstore fsck"
+        )
+    return True

@@ -1,0 +1,76 @@
+"""What the registry says of topics and partitions, read whole or as the change feed tells.
+
+Topics are read before partitions, since a creation writes them the other way round: a topic that is
+seen has its partitions. What changes meanwhile is in the feed from the version read before.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from logstore.errors import LogstoreError
+from logstore.formats.rows import TOPIC, Change, PartitionRow, TopicRow, TopicStatus
+from logstore.protocol.changes import read_feed
+from logstore.protocol.metadata import read_partition_row, read_partition_rows
+from logstore.protocol.steps import GetRow, QueryRows, Steps, Together
+
+PartitionKey = tuple[bytes, int]
+"""Topic id and partition."""
+
+ROWS_READ_ONE_BY_ONE_MAX = 600
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Rows as they were read; None where there is no (live) one. `version` is the feed's."""
+
+    version: int
+    topics: Mapping[str, TopicRow | None]
+    partitions: Mapping[PartitionKey, PartitionRow | None]
+    is_everything: bool = False
+
+
+def read_everything() -> Steps[News]:
+    feed = yield from read_feed()
+    topics = {name: _live(TopicRow.of(row)) for name, row in (yield QueryRows(TOPIC))}
+    partitions = dict((yield from read_partition_rows()))
+    return News(feed.version, topics, partitions, is_everything=True)
+
+
+def read_news(version: int) -> Steps[News | None]:
+    """What changed since feed `version`; None: nothing."""
+    feed = yield from read_feed()
+    if feed.version == version:
+        return None
+    changes = feed.since(version)
+    if changes is None:
+        return (yield from read_everything())
+    return (yield from _read_changed(feed.version, changes))
+
+
+def _read_changed(version: int, changes: Sequence[Change]) -> Steps[News]:
+    topics: dict[str, TopicRow | None] = {}
+    wanted: dict[PartitionKey, None] = {}
+    for change in changes:
+        if change.partition >= 0:
+            wanted[change.topic_id, change.partition] = None
+        elif change.topic not in topics:
+            row = yield GetRow(TOPIC, change.topic)
+            topic = topics[change.topic] = None if row is None else _live(TopicRow.of(row))
+            if topic is not None:
+                wanted.update(dict.fromkeys((topic.topic_id, n) for n in range(topic.partitions)))
+    if len(wanted) > ROWS_READ_ONE_BY_ONE_MAX:
+        return (yield from read_everything())
+    keys = list(wanted)
+    rows: Sequence[PartitionRow | LogstoreError | None] = yield Together(
+        [read_partition_row(*key) for key in keys]
+    )
+    partitions: dict[PartitionKey, PartitionRow | None] = {}
+    for key, found in zip(keys, rows, strict=True):
+        if isinstance(found, LogstoreError):
+            raise found
+        partitions[key] = found
+    return News(version, topics, partitions)
+
+
+def _live(topic: TopicRow) -> TopicRow | None:
+    return topic if topic.status is TopicStatus.LIVE else None

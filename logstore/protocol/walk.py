@@ -1,0 +1,267 @@
+"""Read a chain forward: from its last checkpoint, segment by segment, to a seal or the first gap.
+
+A gap is only what was seen: a 404 at the next seq settles nothing by itself (safety rule 6), so the
+caller says what it means. Reads of several seqs go out together, more as long as they are found.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from logstore.errors import (
+    AlreadyExists,
+    Corrupt,
+    LogstoreError,
+    NotFound,
+    OutcomeUnknown,
+    Retryable,
+)
+from logstore.formats.chain_state import ChainState
+from logstore.formats.checkpoint import (
+    HEADER_BYTES,
+    Checkpoint,
+    chain_state_in_slices,
+    decode_checkpoint,
+    front_bytes_of,
+    rebase,
+)
+from logstore.formats.keys import checkpoint_key, segment_key
+from logstore.formats.segment import (
+    EntryKind,
+    Header,
+    Index,
+    SegmentKind,
+    decode_front,
+    decode_header,
+)
+from logstore.formats.take import decode_payload, join_pieces
+from logstore.protocol.steps import BackOff, GetRange, ListKeys, Steps, StoreMs, Together, sliced
+from logstore.records.crc32c import crc32c
+
+FRONT_GUESS_BYTES = 64 * 1024
+ATTEMPTS_MAX = 30
+WIDTH_FIRST, WIDTH_MAX = 2, 32
+
+Seen = Callable[[Index], None]
+"""Is told of each segment that was applied."""
+
+
+class MissingCheckpoint(Corrupt):
+    """A checkpoint is not there: below the chain's trim point it was deleted, else it is lost."""
+
+
+class MissingPiece(Corrupt):
+    """A piece of a state that a take or release entry names is not there: it may be trimmed, while
+    the entry is not yet, once a checkpoint sums up both. Else it is lost.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Header and index of one segment, and the states of its take and release entries."""
+
+    index: Index
+    states: dict[int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Nothing was found at `seq`, just now."""
+
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A seal was found at `seq`."""
+
+    seq: int
+    header: Header
+
+
+def get_patiently(key: str, start: int, length: int) -> Steps[bytes]:
+    """A ranged read that rides out what a store does on a bad day. Raises `NotFound`."""
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            data: bytes = yield GetRange(key, start, length)
+            return data
+        except (Retryable, OutcomeUnknown):
+            if attempt == ATTEMPTS_MAX:
+                raise
+            yield BackOff(attempt)
+    raise AssertionError("unreachable")
+
+
+def list_patiently(prefix: str) -> Steps[Sequence[str]]:
+    """Keys below `prefix`, in order; rides out the same."""
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            keys: Sequence[str] = yield ListKeys(prefix)
+            return keys
+        except (Retryable, OutcomeUnknown):
+            if attempt == ATTEMPTS_MAX:
+                raise
+            yield BackOff(attempt)
+    raise AssertionError("unreachable")
+
+
+def store_time_patiently() -> Steps[int]:
+    """The time of the store, in milliseconds since 1970; rides out the same.
+
+    Three requests if this process has not asked a bucket yet (`logstore.protocol.believed_time`).
+    """
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            now_ms: int = yield StoreMs()
+            return now_ms
+        except (AlreadyExists, NotFound, Retryable, OutcomeUnknown):
+            # The first two: the object that is stamped was put twice, or deleted by its sweeper.
+            if attempt == ATTEMPTS_MAX:
+                raise
+            yield BackOff(attempt)
+    raise AssertionError("unreachable")
+
+
+def read_front(epoch: int, seq: int) -> Steps[Front]:
+    """Raises `NotFound` when there is no such segment."""
+    key = segment_key(epoch, seq)
+    data = yield from get_patiently(key, 0, FRONT_GUESS_BYTES)
+    try:
+        header = decode_header(data)
+        if len(data) < header.body_at:
+            data += yield from get_patiently(key, len(data), header.body_at - len(data))
+        index = decode_front(data)
+    except Corrupt as error:
+        raise Corrupt(f"{error} key={key}") from error
+    carriers = [e for e in index.entries if e.kind in (EntryKind.TAKE, EntryKind.RELEASE)]
+    states_end = max((header.body_at + e.position + e.length for e in carriers), default=0)
+    if len(data) < states_end:  # one read for all of them: a thousand takes may share a segment
+        data += yield from get_patiently(key, len(data), states_end - len(data))
+    states: dict[int, bytes] = {}
+    for entry in carriers:
+        at = header.body_at + entry.position
+        payload = data[at : at + entry.length]
+        if len(payload) != entry.length or crc32c(payload) != entry.crc:
+            raise Corrupt(f"state fails its checksum: key={key} position={entry.position}")
+        states[entry.position] = yield from _read_state(epoch, payload)
+    return Front(index, states)
+
+
+def _read_state(epoch: int, payload: bytes) -> Steps[bytes]:
+    """The state that a take or release entry of chain `epoch` carries."""
+    found = decode_payload(payload)
+    if isinstance(found, bytes):
+        return found
+    reads = [get_patiently(segment_key(epoch, p.seq), p.position, p.length) for p in found]
+    parts: Sequence[bytes | LogstoreError] = yield Together(reads)
+    whole: list[bytes] = []
+    for part in parts:
+        if isinstance(part, NotFound):
+            # Not the gap that an absent segment would be: pieces come before the entry.
+            raise MissingPiece(f"piece of a state is missing: epoch={epoch}: {part}")
+        if isinstance(part, LogstoreError):
+            raise part
+        whole.append(part)
+    return join_pieces(found, whole)
+
+
+def read_checkpoint(epoch: int, seq: int) -> Steps[Checkpoint]:
+    """The front of a checkpoint that the chain's row names."""
+    key = checkpoint_key(epoch, seq)
+    try:
+        data = yield from get_patiently(key, 0, FRONT_GUESS_BYTES)
+        front_bytes = front_bytes_of(data[:HEADER_BYTES])
+        if len(data) < front_bytes:
+            data += yield from get_patiently(key, len(data), front_bytes - len(data))
+    except NotFound as error:
+        raise MissingCheckpoint(
+            f"a checkpoint that the registry names is missing: key={key}"
+        ) from error
+    checkpoint = decode_checkpoint(data)
+    if checkpoint.epoch != epoch or checkpoint.seq != seq:
+        raise Corrupt(f"checkpoint is not what its key says: key={key}")
+    return checkpoint
+
+
+def read_chain_at(cluster_id: bytes, epoch: int, checkpoint_seq: int) -> Steps[ChainState]:
+    """The chain as it stood at `checkpoint_seq`; 0 is its beginning."""
+    if checkpoint_seq == 0:
+        return ChainState(cluster_id, epoch)
+    checkpoint = yield from read_checkpoint(epoch, checkpoint_seq)
+    if checkpoint.cluster_id != cluster_id:
+        raise Corrupt(f"checkpoint of another cluster: epoch={epoch} seq={checkpoint_seq}")
+    states = yield from get_patiently(
+        checkpoint_key(epoch, checkpoint_seq),
+        checkpoint.front_bytes,
+        checkpoint.states_bytes,
+    )
+    return (yield from sliced(chain_state_in_slices(checkpoint, states)))
+
+
+def reach_chain(
+    cluster_id: bytes, epoch: int, checkpoint_seq: int, known: ChainState | None
+) -> Steps[ChainState]:
+    """The chain at a checkpoint, or as far as `known` has it, where that is no less: that one.
+
+    Its rows and spans may go back further than the checkpoint.
+    """
+    if known is None or known.next_seq < checkpoint_seq:
+        return (yield from read_chain_at(cluster_id, epoch, checkpoint_seq))
+    return known
+
+
+def enter_chain(
+    cluster_id: bytes, epoch: int, checkpoint_seq: int, known: ChainState | None
+) -> Steps[ChainState]:
+    """The same, going on from that checkpoint, so that the next one can be made of it."""
+    chain = yield from reach_chain(cluster_id, epoch, checkpoint_seq, known)
+    if chain.checkpoint < checkpoint_seq:
+        rebase(chain, (yield from read_checkpoint(epoch, checkpoint_seq)))
+    return chain
+
+
+def read_on(
+    chain: ChainState,
+    *,
+    width: int = WIDTH_FIRST,
+    segments_max: int | None = None,
+    seen: Seen | None = None,
+) -> Steps[Gap | Sealed]:
+    """Apply what follows, up to a seal, a gap, or `segments_max` segments (then a `Gap` there).
+
+    `width` seqs are asked for at first: one where little is expected, each 404 is paid for.
+    """
+    left = segments_max
+    while left is None or left > 0:
+        count = width if left is None else min(width, left)
+        seqs = range(chain.next_seq, chain.next_seq + count)
+        fronts: Sequence[Front | LogstoreError] = yield Together(
+            [read_front(chain.epoch, seq) for seq in seqs]
+        )
+        applied = 0
+        for front in fronts:
+            if isinstance(front, NotFound):
+                return Gap(chain.next_seq)
+            if isinstance(front, MissingPiece) and applied:
+                break  # asked for beside the segments before it, maybe before they were stored
+            if isinstance(front, LogstoreError):
+                raise front
+            header = front.index.header
+            if header.kind is SegmentKind.SEAL:
+                _check_seal(header, chain)
+                return Sealed(chain.next_seq, header)
+            chain.apply_segment(front.index, front.states)
+            if seen is not None:
+                seen(front.index)
+            applied += 1
+        width = min(width * 2, WIDTH_MAX)
+        left = None if left is None else left - applied
+    return Gap(chain.next_seq)
+
+
+def _check_seal(header: Header, chain: ChainState) -> None:
+    if (header.cluster_id, header.epoch, header.seq) != (
+        chain.cluster_id,
+        chain.epoch,
+        chain.next_seq,
+    ):
+        raise Corrupt(f"seal is not what its key says: epoch={chain.epoch} seq={chain.next_seq}")

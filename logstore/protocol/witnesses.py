@@ -1,0 +1,121 @@
+"""Asks topic records and chains what the registry does not say, for `disposal` to decide by. Steps.
+
+    the record of a deletion    a LIST of the topic's records, GETs from the newest on
+    was the topic ever led?     the last checkpoint of every chain; the rest of those not sealed
+
+Rare: only where the registry has no row of a topic that a chain or a table holds, or lacks the rows
+of its partitions.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from logstore.errors import LogstoreError, NotFound
+from logstore.formats.rows import CHAIN, ChainRow, ChainStatus
+from logstore.formats.topic_record import (
+    RECORD_BYTES_MAX,
+    TopicRecord,
+    decode_record,
+    deletion_in,
+    record_place,
+    records_prefix,
+)
+from logstore.protocol.disposal import Fate, Ruling, fate_of, may_drop_rows
+from logstore.protocol.metadata import read_topics_by_id
+from logstore.protocol.steps import QueryRows, Steps, Together
+from logstore.protocol.walk import (
+    get_patiently,
+    list_patiently,
+    read_chain_at,
+    read_checkpoint,
+    read_on,
+)
+
+
+class TopicFate(NamedTuple):
+    """What is known of a topic that may be gone, and the record of its deletion."""
+
+    fate: Fate
+    deletion: TopicRecord | None
+
+
+def read_fates(topic_ids: Collection[bytes]) -> Steps[dict[bytes, TopicFate]]:
+    """What is known of topics that may be gone: by their rows, then by their records.
+
+    Raises as `read_deletions`.
+    """
+    rows = yield from read_topics_by_id()
+    deletions = yield from read_deletions(topic_ids)
+    found = {}
+    for topic_id in topic_ids:
+        row = rows[topic_id][1] if topic_id in rows else None
+        deletion = deletions.get(topic_id)
+        fate = fate_of(row, deletion_recorded=deletion is not None)
+        found[topic_id] = TopicFate(fate, deletion)
+    return found
+
+
+def read_deletions(topic_ids: Collection[bytes]) -> Steps[dict[bytes, TopicRecord]]:
+    """By topic id, the record that says that it was deleted, where there is one.
+
+    Raises `Corrupt` or `Refused` for a record that cannot be read, and as stores do.
+    """
+    asked = sorted(topic_ids)
+    found: Sequence[TopicRecord | LogstoreError | None] = yield Together(
+        [_read_deletion(topic_id) for topic_id in asked]
+    )
+    deletions = {}
+    for topic_id, record in zip(asked, found, strict=True):
+        if isinstance(record, LogstoreError):
+            raise record
+        if record is not None:
+            deletions[topic_id] = record
+    return deletions
+
+
+def _read_deletion(topic_id: bytes) -> Steps[TopicRecord | None]:
+    keys = yield from list_patiently(records_prefix(topic_id))
+    for key in reversed([key for key in keys if record_place(key) is not None]):
+        try:
+            data = yield from get_patiently(key, 0, RECORD_BYTES_MAX)
+        except NotFound:
+            continue  # of a topic that was never born: its creator took it back
+        record = deletion_in([decode_record(key, data)])
+        if record is not None:
+            return record
+    return None
+
+
+def judge_half_done(cluster_id: bytes, topic_id: bytes) -> Steps[Ruling]:
+    """Whether rows may go that a creation or a deletion of this topic left, or whose others are
+    lost: `disposal.may_drop_rows`.
+    """
+    deletions = yield from read_deletions([topic_id])
+    fate = fate_of(None, deletion_recorded=topic_id in deletions)
+    was_led = False
+    if fate is not Fate.DELETED:
+        was_led = bool((yield from find_led(cluster_id, [topic_id])))
+    return may_drop_rows(fate, was_led=was_led)
+
+
+def find_led(cluster_id: bytes, topic_ids: Collection[bytes]) -> Steps[set[bytes]]:
+    """Those of these topics of which any chain has a stretch."""
+    rows = [(int(sk), ChainRow.of(row)) for sk, row in (yield QueryRows(CHAIN))]
+    found: Sequence[set[bytes] | LogstoreError] = yield Together(
+        [_topics_in(cluster_id, epoch, row) for epoch, row in rows]
+    )
+    led = set()
+    for some in found:
+        if isinstance(some, LogstoreError):
+            raise some
+        led |= some.intersection(topic_ids)
+    return led
+
+
+def _topics_in(cluster_id: bytes, epoch: int, row: ChainRow) -> Steps[set[bytes]]:
+    if row.status is ChainStatus.SEALED:
+        front = yield from read_checkpoint(epoch, row.checkpoint)
+        return {key.topic_id for key in front.stretches}
+    chain = yield from read_chain_at(cluster_id, epoch, row.checkpoint)
+    yield from read_on(chain)
+    return {key.topic_id for key in chain.stretches}

@@ -1,0 +1,93 @@
+"""Segment bodies in memory: the tail as it was written, and what was fetched from the store.
+
+First in, first out: consumers at the tail read each body soon after it came, those further back
+read forward and do not come again. Bodies of own segments are views of shared arenas, which are
+freed as their segments leave, in the order they came.
+"""
+
+import asyncio
+from collections import OrderedDict
+
+from logstore.errors import Corrupt, LogstoreError
+from logstore.formats.keys import segment_key
+from logstore.formats.segment import body_of, decode_header
+from logstore.protocol.steps import get
+from logstore.runners.perform import Performer
+
+Place = tuple[int, int]
+"""(epoch, seq)"""
+
+
+class SegmentCache:
+    def __init__(self, performer: Performer, *, bytes_max: int) -> None:
+        self._performer = performer
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._bodies: OrderedDict[Place, memoryview] = OrderedDict()
+        self._loading: dict[Place, asyncio.Future[memoryview]] = {}
+        self.hit_count = 0
+        self.miss_count = 0
+
+    @property
+    def byte_count(self) -> int:
+        """Of all bodies that are kept."""
+        return self._bytes
+
+    def keep(self, epoch: int, seq: int, body: memoryview) -> None:
+        """Remember a body; the oldest go when there are too many bytes."""
+        self._bytes += len(body) - len(self._bodies.get((epoch, seq), b""))
+        self._bodies[epoch, seq] = body
+        while self._bytes > self._bytes_max and len(self._bodies) > 1:
+            _, dropped = self._bodies.popitem(last=False)
+            self._bytes -= len(dropped)
+
+    def peek(self, epoch: int, seq: int) -> memoryview | None:
+        return self._bodies.get((epoch, seq))
+
+    async def body(self, epoch: int, seq: int) -> memoryview:
+        """The body of a segment, fetched once however many ask. Raises as the store does."""
+        place = (epoch, seq)
+        while True:
+            found = self._bodies.get(place)
+            if found is not None:
+                self.hit_count += 1
+                return found
+            loading = self._loading.get(place)
+            if loading is None:
+                return await self._load(place)
+            try:
+                return await asyncio.shield(loading)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling() or not loading.cancelled():
+                    raise
+                # Only the one who was loading gave up; now it is our turn.
+
+    async def _load(self, place: Place) -> memoryview:
+        self.miss_count += 1
+        future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+        self._loading[place] = future
+        try:
+            body = _body_of(await self._performer.run(get(segment_key(*place))), place)
+        except (LogstoreError, asyncio.CancelledError) as error:
+            if isinstance(error, LogstoreError):
+                future.set_exception(error)
+                future.exception()  # it may be that nobody else waits
+            else:
+                future.cancel()
+            raise
+        finally:
+            del self._loading[place]
+        self.keep(*place, body)
+        future.set_result(body)
+        return body
+
+
+def _body_of(data: bytes, place: Place) -> memoryview:
+    try:
+        header = decode_header(data)
+    except Corrupt as error:
+        raise Corrupt(f"{error} key={segment_key(*place)}") from error
+    if (header.epoch, header.seq) != place:
+        raise Corrupt(f"segment is not what its key says: key={segment_key(*place)}")
+    return body_of(data, header)

@@ -1,0 +1,281 @@
+"""History for consumers: batches made from topics' tables, beside the event loop.
+
+    fetch ─▶ runs in memory ─▶ a thread per missing run, however many wait ─▶ table, Parquet
+
+The thread that makes a run reads a few MiB of Parquet and suspends there; for a consumer that reads
+on, the next run is made while it is served from one. Threads, libraries and memory are taken at the
+first look below the segments: a broker that nobody asks for history has none of them.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from logstore.errors import Corrupt, NotFound
+from logstore.formats.rows import TABLE, TableRow
+from logstore.objects.from_threads import FromThreads
+from logstore.protocol.steps import GetRow, Steps
+from logstore.reading.read import Chunk, FoundRecord, Readable
+from logstore.reading.table_batches import Compression, Run, RunCache, Stream
+from logstore.runners.perform import Performer
+
+if TYPE_CHECKING:
+    from logstore.ports.objects import BlockingObjectStore
+    from logstore.reading.table import Snapshots, TableReader
+
+T = TypeVar("T")
+
+MiB = 1024 * 1024
+STORE_TIMEOUT_S = 15.0
+ROW_AGAIN_S = 10.0
+"""How long a copy row is believed: within it, records that were deleted from a table may be served
+from a version before."""
+
+BYTES_PER_CURSOR = 16 * MiB
+"""One suspended reader of a file for so much cache. Each holds a row group, about 24 MiB; without
+one a run begins by reading its row group again."""
+
+AHEAD_SHARE = 4
+"""What is read ahead and not asked for yet may be a fourth of the cache."""
+
+ROWS_KEPT_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistorySettings:
+    cache_bytes_max: int = 64 * MiB
+    """Batches made from tables that are kept: a consumer of history needs two runs of 4 MiB for
+    each partition that it reads at a time."""
+    run_bytes: int = 4 * MiB
+    """What is made at once for who reads on."""
+    first_run_bytes: int = MiB // 2
+    """And for who begins: somebody waits for its first batch, and may want no more."""
+    threads: int = 4
+    """Runs that are made at once; on few cores more of them only wait for the store together."""
+
+
+class BadTable(Corrupt):
+    """A topic's table holds what cannot be read. Segments can: consumers of the tail go on."""
+
+
+@dataclass(slots=True)
+class _KnownRow:
+    version: int
+    again_s: float
+
+
+class History:
+    """`tables` opens what reads tables' logs, once, in a thread; None: there are no tables."""
+
+    def __init__(
+        self,
+        performer: Performer,
+        tables: "Callable[[BlockingObjectStore], Snapshots] | None",
+        settings: HistorySettings,
+    ) -> None:
+        self._performer = performer
+        self._tables = tables
+        self._settings = settings
+        self._runs = RunCache(settings.cache_bytes_max)
+        self._loading: dict[tuple[Stream, int], asyncio.Future[Run]] = {}
+        self._ahead: dict[tuple[Stream, int], None] = {}
+        """Runs that nobody has asked for yet."""
+        self._rows: dict[bytes, _KnownRow] = {}
+        self._pool: ThreadPoolExecutor | None = None
+        self._opening = threading.Lock()
+        self._reader: TableReader | None = None
+        self.hit_count = 0
+        self.miss_count = 0
+        self.served_bytes = 0
+
+    @property
+    def cache_bytes(self) -> int:
+        return self._runs.byte_count
+
+    @property
+    def refresh_count(self) -> int:
+        """How many times a table's log was read."""
+        return 0 if self._reader is None else self._reader.refresh_count
+
+    # Batches
+
+    async def read(
+        self, partition: Readable, offset: int, up_to: int, bytes_max: int, compression: Compression
+    ) -> Chunk:
+        """Batches of the table from `offset` on, below `up_to`; the first of them comes whole.
+
+        `end_offset` is `offset` where the table does not reach it, and beyond without batches where
+        it holds no records in between. Raises as the store does, `Corrupt`, `Refused`.
+        """
+        if self._tables is None:
+            return Chunk((), 0, offset)
+        stream = Stream(partition.topic_id, partition.partition, compression)
+        version = await self._lowest_version(partition.topic_id)
+        buffers: list[memoryview] = []
+        total, position = 0, offset
+        run: Run | None = await self._run(stream, position, version)
+        while run is not None:
+            taken = run.take(position, up_to, bytes_max - total, is_first=not buffers)
+            buffers += map(memoryview, taken.batches)
+            total += taken.byte_count
+            position = taken.end_offset
+            if position < run.end or position >= up_to or run.is_last:
+                break
+            # More only if it is at hand, but whoever got nothing yet would stand still.
+            if buffers:
+                run = self._find(stream, position, version)
+            else:
+                run = await self._run(stream, position, version)
+        self.served_bytes += total
+        return Chunk(buffers, total, position)
+
+    async def _run(self, stream: Stream, offset: int, version: int) -> Run:
+        run = self._find(stream, offset, version)
+        if run is None:
+            self.miss_count += 1
+            goes_on = self._runs.find(stream, offset - 1, version) is not None
+            settings = self._settings
+            bytes_max = settings.run_bytes if goes_on else settings.first_run_bytes
+            run = await asyncio.shield(self._load(stream, offset, version, bytes_max))
+        else:
+            self.hit_count += 1
+        if self._runs.find(stream, run.start - 1, version) is not None:
+            self._read_ahead(stream, run, version)
+        return run
+
+    def _find(self, stream: Stream, offset: int, version: int) -> Run | None:
+        run = self._runs.find(stream, offset, version)
+        if run is not None:
+            self._ahead.pop((stream, run.start), None)
+        return run
+
+    def _load(
+        self, stream: Stream, offset: int, version: int, bytes_max: int
+    ) -> "asyncio.Future[Run]":
+        """Make a run, once however many want it."""
+        key = (stream, offset)
+        self._ahead.pop(key, None)
+        loading = self._loading.get(key)
+        if loading is None:
+            loading = self._begin(lambda reader: reader.run(stream, offset, version, bytes_max))
+            self._loading[key] = loading
+            loading.add_done_callback(lambda done: self._loaded(key, done))
+        return loading
+
+    def _loaded(self, key: tuple[Stream, int], done: "asyncio.Future[Run]") -> None:
+        del self._loading[key]
+        if done.cancelled() or done.exception() is not None:
+            self._ahead.pop(key, None)
+        elif (run := done.result()).end > run.start:
+            self._runs.keep(key[0], run)
+
+    def _read_ahead(self, stream: Stream, run: Run, version: int) -> None:
+        """Make the run after `run`, if there is room for what may never be asked for."""
+        key, run_bytes = (stream, run.end), self._settings.run_bytes
+        if run.is_last or key in self._loading or self._runs.find(*key, version):
+            return
+        room = self._settings.cache_bytes_max // AHEAD_SHARE // run_bytes
+        if len(self._ahead) >= max(1, room):
+            self._ahead.pop(next(iter(self._ahead)))  # the oldest, which may be gone by now
+            return
+        self._load(*key, version, run_bytes)
+        self._ahead[key] = None
+
+    # Records by time
+
+    async def first_at_or_after(
+        self, partition: Readable, timestamp: int, start: int, end: int
+    ) -> FoundRecord | None:
+        """The first record in [start, end) at or after `timestamp` (ms).
+
+        Raises `NotFound` where the table does not reach `end`.
+        """
+        from logstore.reading.table import Wanted
+
+        version = await self._lowest_version(partition.topic_id)
+        wanted = Wanted(partition.topic_id, partition.partition, start, end, version)
+        found = await self._begin(lambda reader: reader.first_at_or_after(wanted, timestamp))
+        return None if found is None else FoundRecord(*found)
+
+    async def latest(self, partition: Readable, start: int, end: int) -> FoundRecord | None:
+        """The record in [start, end) with the largest timestamp. Raises the same."""
+        from logstore.reading.table import Wanted
+
+        version = await self._lowest_version(partition.topic_id)
+        wanted = Wanted(partition.topic_id, partition.partition, start, end, version)
+        found = await self._begin(lambda reader: reader.latest(wanted))
+        return None if found is None else FoundRecord(*found)
+
+    async def table_end(self, partition: Readable) -> int | None:
+        """What the copy row says, which may be a little less than what is true; None: no table."""
+        row = await self._performer.run(_read_copy_row(partition.topic_id))
+        return None if row is None else row.ends.get(partition.partition)
+
+    # Threads
+
+    def close(self) -> None:
+        """Begin nothing more; what runs ends by itself."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self, work: "Callable[[TableReader], T]") -> "asyncio.Future[T]":
+        tables, loop = self._tables, asyncio.get_running_loop()
+        if tables is None:
+            raise NotFound("this log has no tables, and segments are gone")
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(
+                self._settings.threads, thread_name_prefix="logstore-history"
+            )
+        store = FromThreads(self._performer.store, loop, timeout_s=STORE_TIMEOUT_S)
+        future = loop.run_in_executor(self._pool, self._do, work, tables, store)
+        future.add_done_callback(_seen)
+        return future
+
+    def _do(
+        self,
+        work: "Callable[[TableReader], T]",
+        tables: "Callable[[BlockingObjectStore], Snapshots]",
+        store: FromThreads,
+    ) -> T:
+        """In a thread."""
+        try:
+            return work(self._opened(tables, store))
+        except Corrupt as error:
+            raise BadTable(f"the topic's table cannot be read: {error}") from error
+
+    def _opened(
+        self, tables: "Callable[[BlockingObjectStore], Snapshots]", store: FromThreads
+    ) -> "TableReader":
+        """The one there is; libraries are loaded here, which takes a while."""
+        from logstore.reading.table import TableReader
+
+        with self._opening:
+            if self._reader is None:
+                cursors = max(2, self._settings.cache_bytes_max // BYTES_PER_CURSOR)
+                self._reader = TableReader(tables(store), store, cursors_max=cursors)
+            return self._reader
+
+    async def _lowest_version(self, topic_id: bytes) -> int:
+        now_s = self._performer.clock.monotonic_s()
+        known = self._rows.get(topic_id)
+        if known is None or now_s >= known.again_s:
+            row = await self._performer.run(_read_copy_row(topic_id))
+            if len(self._rows) >= ROWS_KEPT_MAX:
+                self._rows.clear()
+            known = _KnownRow(0 if row is None else row.version, now_s + ROW_AGAIN_S)
+            self._rows[topic_id] = known
+        return known.version
+
+
+def _read_copy_row(topic_id: bytes) -> Steps[TableRow | None]:
+    row = yield GetRow(TABLE, topic_id.hex())
+    return None if row is None else TableRow.of(row)
+
+
+def _seen(done: "asyncio.Future[T]") -> None:
+    """Whoever waited may have gone, and what was read ahead nobody may ask for."""
+    if not done.cancelled():
+        done.exception()

@@ -1,0 +1,419 @@
+"""Read batches of one partition: from memory at the tail, else by index and segment cache.
+
+A chunk is whole batches in offset order, starting with the one that holds the wanted offset; the
+client drops what it did not ask for. The first batch comes whole however large it is.
+
+The index of an offset is in one of three places: in memory, from the last checkpoint of the chain
+that the partition's leader writes; in checkpoints; or, of a stretch that is over in a chain not
+summed up since, with whoever follows that chain. Rows move from one to the next meanwhile, so who
+finds them nowhere looks again.
+
+What lies below the trim points of chains is not here (`reading.tiers`).
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from logstore.errors import Corrupt, Refused
+from logstore.formats.chain_state import Stretch, StretchKey
+from logstore.formats.checkpoint import Checkpoint
+from logstore.formats.index_rows import (
+    ROW,
+    Rows,
+    first_row_for_offset,
+    row_at,
+    row_count,
+    row_for_time,
+)
+from logstore.formats.rows import StretchRef
+from logstore.protocol.lookup import (
+    FoundRows,
+    Trimmed,
+    front_unless_trimmed,
+    rows_for_offset,
+    rows_for_time,
+)
+from logstore.protocol.metadata import read_partition_row
+from logstore.protocol.partition import ChainCheckpoints, first_in_segments, stretch_of
+from logstore.protocol.steps import Steps
+from logstore.reading.cache import SegmentCache
+from logstore.records.lookup import first_record_at_or_after, record_with_max_timestamp
+from logstore.runners.perform import Performer
+
+LOADS_AT_ONCE = 4
+LOOKS_MAX = 5
+
+
+class Readable(Protocol):
+    """A partition that can be read here: a `Leader`, or a `Followed`."""
+
+    topic_id: bytes
+    partition: int
+    log_start: int
+    high_watermark: int
+    edited_end: int
+    """Below it the topic's table is read, and no segment: its owner changed rows there."""
+
+    @property
+    def stretches(self) -> Sequence[StretchRef]: ...
+
+    @property
+    def leader_epoch(self) -> int: ...
+
+    @property
+    def key(self) -> StretchKey: ...
+
+    @property
+    def log_end(self) -> int: ...
+
+    @property
+    def last_stable_offset(self) -> int: ...
+
+    @property
+    def first_offset_in_memory(self) -> int: ...
+
+    def rows_for_offset(self, offset: int) -> tuple[Rows, int]: ...
+
+    def rows_for_time(self, timestamp: int, from_offset: int = 0) -> tuple[Rows, int] | None: ...
+
+    def max_timestamp_below(self, offset: int) -> tuple[int, int]: ...
+
+    def watch(self, watcher: Callable[[], None]) -> Callable[[], None]: ...
+
+
+class NotSummedUp(Protocol):
+    """Finds stretches in chains beyond their last checkpoint."""
+
+    async def stretch(self, epoch: int, key: StretchKey, offset: int) -> Stretch | None: ...
+
+
+class Chunk(NamedTuple):
+    """Batches as buffers to be sent one after the other; `end_offset` is where to read on."""
+
+    buffers: Sequence[memoryview]
+    byte_count: int
+    end_offset: int
+
+
+class FoundRecord(NamedTuple):
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class _Slice(NamedTuple):
+    """Adjacent batches in one segment's body."""
+
+    seq: int
+    start: int
+    end: int
+
+
+class _Plan(NamedTuple):
+    slices: list[_Slice]
+    byte_count: int
+    end_offset: int
+
+
+def read_in_memory(
+    partition: Readable, cache: SegmentCache, offset: int, up_to: int, bytes_max: int
+) -> Chunk | None:
+    """Batches from `offset` to below `up_to`; None: not all in memory, use `Reader.read`."""
+    if offset >= up_to:
+        return Chunk((), 0, offset)
+    if offset < partition.first_offset_in_memory or offset < partition.edited_end:
+        return None
+    plan = _plan(*partition.rows_for_offset(offset), up_to, bytes_max)
+    chain = partition.stretches[-1].chain
+    bodies = {}
+    for piece in plan.slices:
+        body = cache.peek(chain, piece.seq)
+        if body is None:
+            return None
+        bodies[piece.seq] = body
+    return _chunk(plan, bodies)
+
+
+class Reader:
+    """Reads segments that may not be in memory; every wait is for the store or the registry.
+
+    Where the segments of an offset may be gone it raises `Trimmed`, or `NotFound` as the store
+    does: neither says that there is nothing.
+    """
+
+    def __init__(
+        self,
+        performer: Performer,
+        cache: SegmentCache,
+        checkpoints: ChainCheckpoints,
+        followers: NotSummedUp,
+    ) -> None:
+        self._performer = performer
+        self._cache = cache
+        self._checkpoints = checkpoints
+        self._followers = followers
+
+    # Batches
+
+    async def read(self, partition: Readable, offset: int, up_to: int, bytes_max: int) -> Chunk:
+        """As `read_in_memory`, for all segments. Raises `Trimmed`, or as the store does."""
+        if offset >= up_to:
+            return Chunk((), 0, offset)
+        found = await self.rows(partition, offset)
+        plan = _plan(found.rows, found.number, up_to, bytes_max)
+        seqs = [piece.seq for piece in plan.slices]
+        bodies: dict[int, memoryview] = {}
+        for first in range(0, len(seqs), LOADS_AT_ONCE):
+            wanted = seqs[first : first + LOADS_AT_ONCE]
+            loaded = await asyncio.gather(*(self._cache.body(found.chain, seq) for seq in wanted))
+            bodies.update(zip(wanted, loaded, strict=True))
+        return _chunk(plan, bodies)
+
+    async def begin(self, partition: Readable) -> int:
+        """The smallest offset whose segment is not below a trim point, by the rows as of now."""
+        return await self._performer.run(
+            first_in_segments(
+                self._checkpoints.cache,
+                partition.topic_id,
+                partition.partition,
+                partition.stretches,
+            )
+        )
+
+    async def rows(self, partition: Readable, offset: int) -> FoundRows:
+        """Index rows from the batch that holds `offset` on. Raises `Trimmed`."""
+        for _ in range(LOOKS_MAX):
+            _check_listed(partition, offset)
+            if offset >= partition.first_offset_in_memory:
+                rows, number = partition.rows_for_offset(offset)
+                return FoundRows(partition.key, partition.stretches[-1].chain, rows, number)
+            found = await self._rows_elsewhere(partition, offset)
+            if found is not None:
+                return found
+        await self._check_not_trimmed(partition, offset)
+        raise Corrupt(
+            f"no index row for an offset: topic={partition.topic_id.hex()} "
+            f"partition={partition.partition} offset={offset}"
+        )
+
+    async def _check_not_trimmed(self, partition: Readable, offset: int) -> None:
+        """Raises `Trimmed` where checkpoints that are known of here have been deleted, or the row
+        lists the stretch no more: its chain may have forgotten it.
+        """
+        _check_listed(partition, offset)
+        ref = stretch_of(partition.stretches, offset)
+        chain = ref.chain
+        row = await self._performer.run(read_partition_row(partition.topic_id, partition.partition))
+        if row is None or all(ref.leader_epoch != one.leader_epoch for one in row.stretches):
+            raise Trimmed(f"stretch is no longer listed: chain={chain} offset={offset}")
+        known = await self._performer.run(self._checkpoints.of(chain))
+        if known and await self._front(chain, known[-1]) is None:
+            raise Trimmed(f"index is trimmed: chain={chain} offset={offset}; read its row again")
+
+    async def _rows_elsewhere(self, partition: Readable, offset: int) -> FoundRows | None:
+        ref = stretch_of(partition.stretches, offset)
+        key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
+        known = await self._performer.run(self._checkpoints.of(ref.chain))
+        found = await self._performer.run(
+            rows_for_offset(self._checkpoints.cache, ref.chain, known, key, offset)
+        )
+        if found is not None or _is_current(partition, ref):
+            return found
+        stretch = await self._followers.stretch(ref.chain, key, offset)
+        if stretch is None or not stretch.rows or row_at(stretch.rows, 0).base_offset > offset:
+            return None
+        number = first_row_for_offset(stretch.rows, offset)
+        if number == row_count(stretch.rows):
+            return None
+        return FoundRows(key, ref.chain, stretch.rows, number)
+
+    # Records by time
+
+    async def record_at_time(
+        self, partition: Readable, timestamp: int, up_to: int, from_offset: int
+    ) -> FoundRecord | None:
+        """The first record at or after `timestamp` (ms) in [`from_offset`, `up_to`), if any."""
+        found = await self._rows_for_time(partition, timestamp, from_offset)
+        if found is None or row_at(found.rows, found.number).base_offset >= up_to:
+            return None
+        row = row_at(found.rows, found.number)
+        batch = await self._batch(found)
+        record = first_record_at_or_after(batch, timestamp, from_offset=from_offset)
+        if record is None and row.base_offset < from_offset <= row.last_offset:
+            # Log start lies in this batch, and only records below it are late enough.
+            return await self.record_at_time(partition, timestamp, up_to, row.last_offset + 1)
+        return None if record is None else FoundRecord(*record, found.key.leader_epoch)
+
+    async def _rows_for_time(
+        self, partition: Readable, timestamp: int, from_offset: int
+    ) -> FoundRows | None:
+        stretches = partition.stretches  # the row may drop some during this look-up
+        for number, ref in enumerate(stretches):
+            end = _end_of(stretches, number)
+            if end is not None and end <= max(ref.start, from_offset):
+                continue
+            while True:
+                known = await self._performer.run(self._checkpoints.of(ref.chain))
+                found = await self._performer.run(
+                    self._summed_up_for_time(partition, ref, known, timestamp, from_offset)
+                )
+                if found is not None:
+                    return found
+                found = await self._beyond_for_time(
+                    partition, ref, end, known, timestamp, from_offset
+                )
+                if known == await self._performer.run(self._checkpoints.of(ref.chain)):
+                    break
+                # Rows went from memory into a checkpoint meanwhile: they were in neither.
+            if found is not None:
+                return found
+        return None
+
+    async def _beyond_for_time(
+        self,
+        partition: Readable,
+        ref: StretchRef,
+        end: int | None,
+        known: Sequence[int],
+        timestamp: int,
+        from_offset: int,
+    ) -> FoundRows | None:
+        """Among the rows that no checkpoint holds yet."""
+        key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
+        if end is None:
+            here = None
+            if partition.key == key:
+                here = partition.rows_for_time(timestamp, from_offset)
+            return None if here is None else FoundRows(key, ref.chain, *here)
+        if await self._is_summed_up(ref.chain, known, key, end):
+            return None
+        stretch = await self._followers.stretch(ref.chain, key, end - 1)
+        if stretch is None:
+            return None
+        number = row_for_time(stretch.rows, timestamp, from_offset)
+        if number == row_count(stretch.rows):
+            return None
+        return FoundRows(key, ref.chain, stretch.rows, number)
+
+    def _summed_up_for_time(
+        self,
+        partition: Readable,
+        ref: StretchRef,
+        known: Sequence[int],
+        timestamp: int,
+        from_offset: int,
+    ) -> Steps[FoundRows | None]:
+        key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
+        cache = self._checkpoints.cache
+        return rows_for_time(cache, ref.chain, known, key, timestamp, from_offset)
+
+    async def record_with_max_timestamp(
+        self, partition: Readable, up_to: int, from_offset: int
+    ) -> FoundRecord | None:
+        """The record with the largest timestamp, the first of several, below `up_to`.
+
+        None where it lies below `from_offset`, as far as indexes tell.
+        """
+        at = await self._offset_with_max_timestamp(partition, up_to)
+        if at < from_offset:
+            return None
+        found = await self.rows(partition, at)
+        record = record_with_max_timestamp(await self._batch(found))
+        return None if record is None else FoundRecord(*record, found.key.leader_epoch)
+
+    async def _offset_with_max_timestamp(self, partition: Readable, up_to: int) -> int:
+        """An offset in its batch; -1 in an empty partition."""
+        best = (-1, -1)
+        stretches = partition.stretches  # the row may drop some during this look-up
+        for number, ref in enumerate(stretches):
+            key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
+            end = _end_of(stretches, number)
+            while True:
+                known = await self._performer.run(self._checkpoints.of(ref.chain))
+                found = [await self._max_timestamp_in(ref.chain, known, key)]
+                if end is None:
+                    found.append(partition.max_timestamp_below(up_to))
+                elif end > ref.start and not await self._is_summed_up(ref.chain, known, key, end):
+                    stretch = await self._followers.stretch(ref.chain, key, end - 1)
+                    if stretch is not None:
+                        found.append((stretch.max_timestamp, stretch.max_timestamp_offset))
+                if known == await self._performer.run(self._checkpoints.of(ref.chain)):
+                    break
+            best = max(best, *found, key=lambda one: one[0])
+        return best[1]
+
+    async def _max_timestamp_in(
+        self, chain: int, known: Sequence[int], key: StretchKey
+    ) -> tuple[int, int]:
+        front = await self._front(chain, known[-1]) if known else None
+        summary = None if front is None else front.stretches.get(key)
+        if summary is None:
+            return (-1, -1)
+        return (summary.max_timestamp, summary.max_timestamp_offset)
+
+    async def _is_summed_up(
+        self, chain: int, known: Sequence[int], key: StretchKey, end: int
+    ) -> bool:
+        """Whether the chain's last checkpoint covers a stretch that is over."""
+        front = await self._front(chain, known[-1]) if known else None
+        summary = None if front is None else front.stretches.get(key)
+        return summary is not None and summary.end >= end
+
+    async def _front(self, chain: int, checkpoint: int) -> Checkpoint | None:
+        """None where it was deleted: what it sums up is trimmed."""
+        cache = self._checkpoints.cache
+        return await self._performer.run(front_unless_trimmed(cache, chain, checkpoint))
+
+    async def _batch(self, found: FoundRows) -> memoryview:
+        """The batch of the first of `found`'s rows."""
+        row = row_at(found.rows, found.number)
+        body = await self._cache.body(found.chain, row.seq)
+        return body[row.position : row.position + row.length]
+
+
+def _is_current(partition: Readable, ref: StretchRef) -> bool:
+    return ref.leader_epoch == partition.stretches[-1].leader_epoch
+
+
+def _check_listed(partition: Readable, offset: int) -> None:
+    """Raises `Trimmed` below the stretches that the row lists: the table holds these offsets, or
+    nothing does.
+    """
+    first = partition.stretches[0].start
+    if offset < first:
+        raise Trimmed(f"stretches are no longer listed: offset={offset} first={first}")
+
+
+def _end_of(stretches: Sequence[StretchRef], number: int) -> int | None:
+    """Where stretch `number` ended; None for the current one."""
+    following = stretches[number + 1 :]
+    return following[0].start if following else None
+
+
+def _plan(rows: Rows, number: int, up_to: int, bytes_max: int) -> _Plan:
+    """Which bytes to send: rows from `number` on, below `up_to`, at least one, then `bytes_max`."""
+    slices: list[_Slice] = []
+    total, end_offset, unpack = 0, -1, ROW.unpack_from
+    seq, start, end = -1, 0, 0
+    for at in range(number * ROW.size, row_count(rows) * ROW.size, ROW.size):
+        row_seq, position, length, _, place, _, base, last, _, _, _ = unpack(rows, at)
+        if base >= up_to or (total and total + length > bytes_max):
+            break
+        if place:
+            raise Refused("adopted batches are of a newer version of logstore; upgrade")
+        if row_seq == seq and position == end:
+            end += length
+        else:
+            if seq >= 0:
+                slices.append(_Slice(seq, start, end))
+            seq, start, end = row_seq, position, position + length
+        total += length
+        end_offset = last + 1
+    slices.append(_Slice(seq, start, end))
+    return _Plan(slices, total, end_offset)
+
+
+def _chunk(plan: _Plan, bodies: dict[int, memoryview]) -> Chunk:
+    buffers = [bodies[piece.seq][piece.start : piece.end] for piece in plan.slices]
+    return Chunk(buffers, plan.byte_count, plan.end_offset)

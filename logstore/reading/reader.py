@@ -1,0 +1,500 @@
+"""Read the log without a broker: Spark and tools. Committed records only.
+
+The driver asks the registry which chains hold a partition, follows those still open, and turns
+offsets into pieces: (chain, seqs, offsets). An executor needs nothing but the pieces and the store:
+it GETs the segments, whose front says where each batch lies.
+"""
+
+import random
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from logstore.errors import Corrupt, Denied, NotFound, OutcomeUnknown, Refused, Retryable
+from logstore.formats.chain_state import SegmentSpan, Stretch, StretchKey
+from logstore.formats.index_rows import first_row_for_offset, row_at, row_count, row_for_time
+from logstore.formats.keys import segment_key
+from logstore.formats.pieces import Cut, Piece, TopicPartition
+from logstore.formats.rows import (
+    BrokerStatus,
+    ChainStatus,
+    PartitionRow,
+    StretchRef,
+    TableRow,
+    TopicRow,
+    TopicStatus,
+)
+from logstore.formats.segment import (
+    HEADER_BYTES,
+    Entry,
+    EntryKind,
+    decode_front,
+    decode_header,
+)
+from logstore.ports.clock import blocking_sleep_s
+from logstore.ports.objects import BlockingObjectStore
+from logstore.protocol.cuts import ChainCut, chain_cut, end_in_memory, ends_in_checkpoints
+from logstore.protocol.follow import ROW_AGE_S_MAX, Follower
+from logstore.protocol.lookup import (
+    IndexCache,
+    Trimmed,
+    front_unless_trimmed,
+    rows_for_offset,
+    rows_for_time,
+)
+from logstore.protocol.metadata import (
+    read_brokers,
+    read_partition_row,
+    read_partition_rows,
+    read_table_rows,
+    read_topics,
+)
+from logstore.protocol.partition import ChainCheckpoints
+from logstore.protocol.seal import read_chain_row
+from logstore.protocol.steps import Steps
+from logstore.protocol.walk import get_patiently
+from logstore.protocol.witnesses import TopicFate, read_fates
+from logstore.records.lookup import first_record_at_or_after
+from logstore.runners.perform import back_off_seconds
+from logstore.wiring.open import ReadableLog
+
+__all__ = [
+    "FoundBatch",
+    "LogReader",
+    "PartitionView",
+    "Piece",
+    "SegmentGone",
+    "TopicPartition",
+    "Trimmed",
+    "read_batches",
+]
+
+PREFETCH_SEGMENTS = 2
+FRONTS_TOGETHER = 32
+GET_ATTEMPTS_MAX = 8
+ROW_READS_MAX = 8
+
+
+class SegmentGone(Retryable):
+    """A segment is not in the store: moved or deleted since, which the registry tells."""
+
+    def __init__(self, chain: int, seq: int) -> None:
+        super().__init__(
+            f"segment is gone: chain={chain} seq={seq}; read the partition's row again"
+        )
+        self.chain = chain
+        self.seq = seq
+
+    def __reduce__(self) -> tuple[type["SegmentGone"], tuple[int, int]]:
+        return SegmentGone, (self.chain, self.seq)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """One partition as it stands: offsets [log start, end) are committed and readable."""
+
+    row: PartitionRow
+    end: int
+
+    @property
+    def log_start(self) -> int:
+        return self.row.log_start
+
+
+class FoundBatch(NamedTuple):
+    """One stored batch that holds wanted offsets [start, end); the batch may hold more."""
+
+    piece: Piece
+    seq: int
+    entry: Entry
+    data: memoryview
+
+
+class LogReader:
+    """Plans reads of one log. Not for several threads at once."""
+
+    def __init__(self, log: ReadableLog, *, row_age_s_max: float = ROW_AGE_S_MAX) -> None:
+        """`row_age_s_max`: as for `Follower`; at most half of the grace of deletion."""
+        self._log = log
+        self._row_age_s_max = row_age_s_max
+        self._followers: dict[int, Follower] = {}
+        self._sealed: set[int] = set()
+        self._checkpoints = ChainCheckpoints(IndexCache())
+
+    @property
+    def cluster_id(self) -> bytes:
+        return self._log.identity.cluster_id
+
+    def topics(self) -> dict[str, TopicRow]:
+        """Topics that are live, by name."""
+        rows = self._log.performer.run(read_topics())
+        return {name: row for name, row in rows.items() if row.status is TopicStatus.LIVE}
+
+    def fates(self, topic_ids: Collection[bytes]) -> dict[bytes, TopicFate]:
+        """What is known of topics that may be gone: by their rows, then by their records."""
+        return self._log.performer.run(read_fates(topic_ids))
+
+    def brokers(self) -> list[tuple[str, int]]:
+        """Host and port of every broker, alive or not; those that say they serve come first."""
+        brokers = sorted(
+            self._log.performer.run(read_brokers()).values(),
+            key=lambda broker: broker.status is not BrokerStatus.SERVING,
+        )
+        return [(broker.host, broker.port) for broker in brokers]
+
+    @property
+    def objects(self) -> BlockingObjectStore:
+        return self._log.performer.store
+
+    def table_rows(self) -> dict[bytes, TableRow]:
+        """The copy row of every topic that has a table, by topic id. Hints; see `history.delta`."""
+        return self._log.performer.run(read_table_rows())
+
+    def partition_row(self, key: TopicPartition) -> PartitionRow | None:
+        """As the registry has it now; None when the topic's life is over."""
+        return self._log.performer.run(read_partition_row(*key))
+
+    def partitions(self, topics: Mapping[str, TopicRow]) -> dict[TopicPartition, PartitionView]:
+        """Every partition of `topics`, as far as it is committed now.
+
+        A partition whose topic was deleted while its chain was read is left out. Raises `Retryable`
+        while rows keep changing.
+        """
+        wanted = {row.topic_id for row in topics.values()}
+        return self._log.performer.run(self._partitions(wanted))
+
+    def follow(
+        self, views: Mapping[TopicPartition, PartitionView]
+    ) -> Mapping[TopicPartition, PartitionView] | None:
+        """The same partitions as far as they are committed now, without asking the registry.
+
+        None when one of their chains has been sealed or holds nothing of a partition, whose topic
+        may be deleted: `partitions` reads the rows again.
+        """
+        news = 0
+        for chain in {view.row.chain for view in views.values()}:
+            news += self._log.performer.run(self._follower(chain).advance())
+            if self._follower(chain).is_sealed:
+                return None
+        if not news:
+            return views
+        if any(self._stretch(key, view.row) is None for key, view in views.items()):
+            return None
+        return {
+            key: PartitionView(view.row, self._end(key, view.row)) for key, view in views.items()
+        }
+
+    def pieces(self, key: TopicPartition, row: PartitionRow, start: int, end: int) -> list[Piece]:
+        """Where offsets [start, end) lie, in order.
+
+        Raises `Corrupt` when some cannot be found: below its first stretch a partition lies in its
+        table, if anywhere. `Trimmed` where what is known is too old: read rows, then the table.
+        """
+        return self._log.performer.run(self._pieces(key, row, start, end))
+
+    def spans(self, chain: int, first_seq: int, last_seq: int) -> list[SegmentSpan]:
+        """Sizes of the segments [first seq, last seq] of a chain."""
+        return self._log.performer.run(self._spans(chain, first_seq, last_seq))
+
+    def offsets_at(self, cuts: Sequence[Cut]) -> list[int]:
+        """Per cut, the first offset of its piece that lies in segment `seq` or a later one.
+
+        So both parts are known by offsets, whatever becomes of their segments. Raises `Corrupt`
+        where the index no longer tells.
+        """
+        return self._log.performer.run(self._offsets_at(cuts))
+
+    def written_ms(self, chain: int, seq: int) -> int:
+        """When the first batch of a segment came, by its broker's clock; never falls in a chain.
+
+        Raises `SegmentGone`.
+        """
+        return self._log.performer.run(_read_written_ms(chain, seq))
+
+    def offset_for_time(
+        self, key: TopicPartition, view: PartitionView, timestamp: int, start: int | None = None
+    ) -> int | None:
+        """Offset of the first committed record at or after `timestamp` (ms); None without one.
+
+        Only from `start` on, or log start: what lies below may be in segments no more, and chains
+        that hold nothing else are not looked at. Raises `Trimmed` where the row lists no stretch
+        for offsets from there on: these are in the topic's table.
+        """
+        start = view.log_start if start is None else start
+        first = view.row.stretches[0].start
+        if start < min(first, view.end):
+            raise Trimmed(f"stretches are no longer listed: offset={start} first={first}")
+        found = self._log.performer.run(self._offset_for_time(key, view, timestamp, start))
+        return None if found is None else max(found, start)
+
+    def _follower(self, chain: int) -> Follower:
+        if chain not in self._followers:
+            self._followers[chain] = Follower(
+                self.cluster_id, chain, row_age_s_max=self._row_age_s_max
+            )
+        return self._followers[chain]
+
+    def _partitions(self, wanted: Collection[bytes]) -> Steps[dict[TopicPartition, PartitionView]]:
+        """Of the topic ids `wanted`. A chain is read after the rows that name it.
+
+        A stretch that its chain does not hold is empty, as its take entry is not committed, or was
+        forgotten, as its row is gone or lists it no more. A row that reads the same after its chain
+        was read says that the stretch is empty.
+        """
+        rows = yield from self._rows_of(wanted)
+        for _ in range(ROW_READS_MAX):
+            chains = {row.chain for row in rows.values()}
+            for chain in sorted(chains):
+                yield from self._follower(chain).advance()
+            absent = [key for key, row in rows.items() if self._stretch(key, row) is None]
+            again = (yield from self._rows_of(wanted)) if absent else rows
+            if all(again.get(key) == rows[key] for key in absent):
+                for chain in set(self._followers) - chains:
+                    del self._followers[chain]
+                return {key: PartitionView(row, self._end(key, row)) for key, row in rows.items()}
+            rows = again
+        raise Retryable(f"partition rows change while chains are read: read={ROW_READS_MAX} times")
+
+    def _rows_of(self, wanted: Collection[bytes]) -> Steps[dict[TopicPartition, PartitionRow]]:
+        rows = yield from read_partition_rows()
+        return {TopicPartition(*key): row for key, row in rows if key[0] in wanted}
+
+    def _stretch(self, key: TopicPartition, row: PartitionRow) -> Stretch | None:
+        """The last stretch of `row`; None where its chain holds no take entry or forgot it."""
+        return self._follower(row.chain).state.stretches.get(
+            StretchKey(key.topic_id, key.partition, row.leader_epoch)
+        )
+
+    def _end(self, key: TopicPartition, row: PartitionRow) -> int:
+        stretch = self._stretch(key, row)
+        return row.stretches[-1].start if stretch is None else stretch.end
+
+    def _pieces(
+        self, key: TopicPartition, row: PartitionRow, start: int, end: int
+    ) -> Steps[list[Piece]]:
+        if start < min(end, row.stretches[0].start):
+            raise Corrupt(
+                f"offset is in no chain: topic={key.topic_id.hex()} partition={key.partition} "
+                f"offset={start} chains from={row.stretches[0].start}; is it in the table?"
+            )
+        pieces = []
+        for number, ref in enumerate(row.stretches):
+            following = row.end_of(number)
+            low = max(start, ref.start)
+            high = end if following is None else min(end, following)
+            if low < high:
+                first = yield from self._seq_of(key, ref, low)
+                last = yield from self._seq_of(key, ref, high - 1)
+                pieces.append(Piece(*key, ref.leader_epoch, ref.chain, first, last, low, high))
+        return pieces
+
+    def _seq_of(self, key: TopicPartition, ref: StretchRef, offset: int) -> Steps[int]:
+        stretch_key = StretchKey(key.topic_id, key.partition, ref.leader_epoch)
+        follower = yield from self._enter(ref.chain)
+        if follower is not None:
+            stretch = follower.state.stretches.get(stretch_key)
+            if (
+                stretch is not None
+                and stretch.rows
+                and row_at(stretch.rows, 0).base_offset <= offset
+            ):
+                number = first_row_for_offset(stretch.rows, offset)
+                if number < row_count(stretch.rows):
+                    return row_at(stretch.rows, number).seq
+        checkpoints = yield from self._known_checkpoints(ref.chain)
+        found = yield from rows_for_offset(
+            self._checkpoints.cache, ref.chain, checkpoints, stretch_key, offset
+        )
+        if found is None:
+            row = yield from read_partition_row(*key)
+            if row is None or all(ref.leader_epoch != one.leader_epoch for one in row.stretches):
+                raise Trimmed(f"stretch is no longer listed: chain={ref.chain} offset={offset}")
+            cache, last = self._checkpoints.cache, checkpoints[-1] if checkpoints else 0
+            if last and (yield from front_unless_trimmed(cache, ref.chain, last)) is None:
+                raise Trimmed(f"index is trimmed: chain={ref.chain} offset={offset}; look again")
+            raise Corrupt(
+                f"offset is nowhere in its chain: topic={key.topic_id.hex()} "
+                f"partition={key.partition} offset={offset} chain={ref.chain}"
+            )
+        return row_at(found.rows, found.number).seq
+
+    def _enter(self, chain: int) -> Steps[Follower | None]:
+        """A follower of `chain`, unless it is sealed: then its checkpoints hold all of it.
+
+        A takeover names new leaders before it puts the last checkpoint of the chain it seals, and
+        may die between the two.
+        """
+        if chain not in self._followers and chain not in self._sealed:
+            if (yield from read_chain_row(chain)).status is ChainStatus.SEALED:
+                self._sealed.add(chain)
+            else:
+                yield from self._follower(chain).advance()
+        return self._followers.get(chain)
+
+    def _known_checkpoints(self, chain: int) -> Steps[Sequence[int]]:
+        follower = yield from self._enter(chain)
+        if follower is not None:
+            return follower.checkpoints
+        return (yield from self._checkpoints.of(chain))
+
+    def _spans(self, chain: int, first_seq: int, last_seq: int) -> Steps[list[SegmentSpan]]:
+        spans: dict[int, SegmentSpan] = {}
+        follower = yield from self._enter(chain)
+        if follower is not None:
+            spans.update(enumerate(follower.state.spans, follower.state.checkpoint))
+        known = yield from self._known_checkpoints(chain)
+        wanted = [
+            seq
+            for from_seq, seq in pairwise((0, *known))
+            if from_seq <= last_seq and first_seq < seq
+        ]
+        for at in range(0, len(wanted), FRONTS_TOGETHER):
+            fronts = yield from self._checkpoints.cache.fronts(
+                chain, wanted[at : at + FRONTS_TOGETHER]
+            )
+            for front in fronts:
+                spans.update(enumerate(front.spans, front.from_seq))
+        missing = [seq for seq in range(first_seq, last_seq + 1) if seq not in spans]
+        if missing:
+            raise Corrupt(f"no checkpoint tells of a segment: chain={chain} seq={missing[0]}")
+        return [spans[seq] for seq in range(first_seq, last_seq + 1)]
+
+    def _offsets_at(self, cuts: Sequence[Cut]) -> Steps[list[int]]:
+        by_chain: dict[int, set[ChainCut]] = {}
+        for cut in cuts:
+            by_chain.setdefault(cut.piece.chain, set()).add(chain_cut(cut))
+        ends: dict[tuple[int, ChainCut], int] = {}
+        for chain, mine in by_chain.items():
+            follower = yield from self._enter(chain)
+            recent: set[ChainCut] = set()
+            if follower is not None:
+                state = follower.state
+                recent = {cut for cut in mine if cut.seq >= state.checkpoint}
+                ends.update(((chain, cut), end_in_memory(state, cut)) for cut in recent)
+            known = yield from self._known_checkpoints(chain)
+            older = yield from ends_in_checkpoints(
+                self._checkpoints.cache, chain, known, mine - recent
+            )
+            ends.update(((chain, cut), end) for cut, end in older.items())
+        found = ((cut.piece, ends[cut.piece.chain, chain_cut(cut)]) for cut in cuts)
+        return [min(max(end, piece.start), piece.end) for piece, end in found]
+
+    def _offset_for_time(
+        self, key: TopicPartition, view: PartitionView, timestamp: int, start: int
+    ) -> Steps[int | None]:
+        for place, ref in enumerate(view.row.stretches):
+            following = view.row.end_of(place)
+            if following is not None and following <= start:
+                continue
+            stretch_key = StretchKey(key.topic_id, key.partition, ref.leader_epoch)
+            checkpoints = yield from self._known_checkpoints(ref.chain)
+            found = yield from rows_for_time(
+                self._checkpoints.cache,
+                ref.chain,
+                checkpoints,
+                stretch_key,
+                timestamp,
+                start,
+            )
+            row = None if found is None else row_at(found.rows, found.number)
+            if row is None and ref.chain in self._followers:
+                stretch = self._followers[ref.chain].state.stretches.get(stretch_key)
+                rows = bytearray() if stretch is None else stretch.rows
+                number = row_for_time(rows, timestamp, start)
+                row = row_at(rows, number) if number < row_count(rows) else None
+            if row is not None:
+                data = yield from _read_body_range(ref.chain, row.seq, row.position, row.length)
+                batch = memoryview(data)
+                record = first_record_at_or_after(batch, timestamp, from_offset=start)
+                if record is None and row.base_offset < start <= row.last_offset:
+                    # Only records below the start are late enough in this batch.
+                    after = row.last_offset + 1
+                    return (yield from self._offset_for_time(key, view, timestamp, after))
+                return None if record is None or record[0] >= view.end else record[0]
+        return None
+
+
+def read_batches(
+    store: BlockingObjectStore,
+    chain: int,
+    first_seq: int,
+    last_seq: int,
+    pieces: Sequence[Piece],
+    *,
+    sleep_s: Callable[[float], None] = blocking_sleep_s,
+) -> Iterator[FoundBatch]:
+    """The batches of `pieces` in segments [first seq, last seq] of `chain`, in chain order.
+
+    Each segment is fetched once, the next while one is being read. Raises `SegmentGone` when one is
+    not there: it has moved or been deleted meanwhile, and the offsets are to be resolved again.
+    """
+    wanted = {(p.topic_id, p.partition, p.leader_epoch): p for p in pieces}
+    with ThreadPoolExecutor(PREFETCH_SEGMENTS, thread_name_prefix="logstore-fetch") as threads:
+        ahead: list[tuple[int, Future[bytes]]] = []
+        for seq in range(first_seq, last_seq + 1):
+            key = segment_key(chain, seq)
+            ahead.append((seq, threads.submit(_get_patiently, store, key, sleep_s)))
+            if len(ahead) > PREFETCH_SEGMENTS:
+                yield from _batches_of(*ahead.pop(0), chain, wanted)
+        for item in ahead:
+            yield from _batches_of(*item, chain, wanted)
+
+
+def _get_patiently(store: BlockingObjectStore, key: str, sleep_s: Callable[[float], None]) -> bytes:
+    """The whole object; what may pass is asked for again, for some six seconds."""
+    chance = random.Random()
+    for attempt in range(1, GET_ATTEMPTS_MAX):
+        try:
+            return store.get(key)
+        except Denied:
+            raise
+        except (Retryable, OutcomeUnknown):
+            sleep_s(back_off_seconds(attempt, chance))
+    return store.get(key)
+
+
+def _batches_of(
+    seq: int, fetched: Future[bytes], chain: int, wanted: Mapping[tuple[bytes, int, int], Piece]
+) -> Iterator[FoundBatch]:
+    try:
+        data = fetched.result()
+    except NotFound as error:
+        raise SegmentGone(chain, seq) from error
+    index = decode_front(data)
+    if (index.header.epoch, index.header.seq) != (chain, seq):
+        raise Corrupt(f"segment is not what its key says: chain={chain} seq={seq}")
+    body = memoryview(data)[index.header.body_at :]
+    if len(body) != index.header.body_bytes:
+        raise Corrupt(f"segment cut short: chain={chain} seq={seq} bytes={len(data)}")
+    for entry in index.entries:
+        if entry.kind == EntryKind.ADOPTED:
+            raise Refused("adopted batches are of a newer version of logstore; upgrade")
+        piece = wanted.get((entry.topic_id, entry.partition, entry.leader_epoch))
+        if entry.kind != EntryKind.BATCH or piece is None:
+            continue
+        if entry.base_offset < piece.end and entry.last_offset >= piece.start:
+            batch = body[entry.position : entry.position + entry.length]
+            stamped = (int.from_bytes(batch[:8]), int.from_bytes(batch[12:16], signed=True))
+            if stamped != (entry.base_offset, entry.leader_epoch):
+                # Outside the batch's own checksum, inside the index's.
+                raise Corrupt(
+                    f"batch is not what the index says: chain={chain} seq={seq} "
+                    f"partition={entry.partition} offset={entry.base_offset}"
+                )
+            yield FoundBatch(piece, seq, entry, batch)
+
+
+def _read_body_range(chain: int, seq: int, position: int, length: int) -> Steps[bytes]:
+    key = segment_key(chain, seq)
+    header = decode_header((yield from get_patiently(key, 0, 4096)))
+    return (yield from get_patiently(key, header.body_at + position, length))
+
+
+def _read_written_ms(chain: int, seq: int) -> Steps[int]:
+    try:
+        front = yield from get_patiently(segment_key(chain, seq), 0, HEADER_BYTES)
+    except NotFound as error:
+        raise SegmentGone(chain, seq) from error
+    return decode_header(front).created_ms

@@ -1,0 +1,206 @@
+"""Cut wanted offsets into Spark tasks: few, balanced by the bytes of the objects they fetch.
+
+A segment holds batches of many partitions, so a task is not a partition: it is a range of seqs of a
+chain, with every wanted piece that lies there. A segment is fetched by one task and once. Large
+ranges are split, small ones of several chains share a task, since a Python task costs 11 to 60 ms
+before it reads anything.
+
+    pieces  → runs: neighbouring seqs of one chain that any piece needs
+            → weights: object bytes, and what a request costs
+            → tasks of about equal weight, in the order of chain and seq
+            → each task's own part of every piece, by offsets
+
+The last step is for a task that comes when its segments are gone: what it was to read is then known
+exactly, and every offset is read by one task, wherever it lies by then (safety rule 12).
+
+What lies in tables comes before, weighed by the bytes of its files (`history`).
+
+Inside a task the rows of a log partition come in offset order; where several chains would break
+that, the task is cut. Pure.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
+
+from logstore.formats.pieces import Cut, Piece
+from logstore.reading.sequence import seq_ranges
+from logstore.reading.table_ranges import Grain, TableRange, grains, joined, table_bytes
+from logstore.reading.tasks import Places, ReadTask, Run
+
+MiB = 1024 * 1024
+TASK_BYTES = 256 * MiB
+"""About a quarter of a second of work; larger tasks balance badly at the end."""
+
+TASK_BYTES_MIN = 8 * MiB
+"""Below this a task's fixed cost is not worth another core."""
+
+REQUEST_BYTES = 64 * 1024
+"""What one more segment weighs beside its bytes: opening a file, or a GET's time to first byte."""
+
+SegmentSizes = Callable[[int, int, int], Sequence[int]]
+"""(chain, first seq, last seq) → object size of each of these segments, in bytes."""
+
+OffsetsAt = Callable[[Sequence[Cut]], Sequence[int]]
+"""Per cut, the first offset of its piece in segment `seq` or a later one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """One segment, or one grain of history, with the task that it goes to."""
+
+    item: Grain | tuple[int, int]
+    task: int
+
+
+def plan_tasks(
+    places: Places,
+    sizes: SegmentSizes,
+    offsets_at: OffsetsAt,
+    *,
+    parallelism: int,
+    tasks_min: int | None = None,
+    task_bytes: int = TASK_BYTES,
+    task_bytes_min: int = TASK_BYTES_MIN,
+) -> list[ReadTask]:
+    """Tasks that together read every offset of `places` once.
+
+    `parallelism` is how many tasks can run at once; `tasks_min` asks for more, as far as there are
+    segments and grains for them. Tasks weigh `task_bytes` where there is enough for all cores, and
+    none is cut below `task_bytes_min` to keep a core busy. `sizes` and `offsets_at` may raise as
+    the log does; the latter is asked once, for all places where tasks divide a piece.
+    """
+    by_chain = _by_chain(places.pieces)
+    weights: list[tuple[Grain | tuple[int, int], int]] = [
+        (grain, grain.size_bytes + 1) for grain in grains(places.history)
+    ]
+    weights += [
+        ((chain, seq), size_bytes + REQUEST_BYTES)
+        for chain, seq, size_bytes in _segments(by_chain, sizes)
+    ]
+    total = sum(weight for _, weight in weights)
+    count = task_count(total, len(weights), parallelism, tasks_min, task_bytes, task_bytes_min)
+    shares: list[tuple[list[TableRange], list[Run]]] = []
+    for _, slices in groupby(_share_out(weights, total, count), attrgetter("task")):
+        items = [one.item for one in slices]
+        history = joined(item.part for item in items if isinstance(item, Grain))
+        seqs = [item for item in items if not isinstance(item, Grain)]
+        shares.append((history, _runs(seqs, by_chain)))
+    cuts = [cut for _, runs in shares for run in runs for cut in _cuts_before(run)]
+    offsets = dict(zip(cuts, offsets_at(cuts), strict=True)) if cuts else {}
+    return [
+        task
+        for history, runs in shares
+        for task in _tasks_of(history, list(_own_parts(runs, offsets)))
+    ]
+
+
+def object_bytes(places: Places, sizes: SegmentSizes) -> int:
+    """Bytes of the segments that hold them, each counted once and whole, and of tables' files."""
+    segments = _segments(_by_chain(places.pieces), sizes)
+    return sum(size_bytes for _, _, size_bytes in segments) + table_bytes(places.history)
+
+
+def task_count(
+    total_weight: int,
+    segment_count: int,
+    parallelism: int,
+    tasks_min: int | None,
+    task_bytes: int = TASK_BYTES,
+    task_bytes_min: int = TASK_BYTES_MIN,
+) -> int:
+    by_size = -(-total_weight // task_bytes)
+    for_all_cores = min(parallelism, -(-total_weight // task_bytes_min))
+    wanted = max(by_size, for_all_cores, tasks_min or 1, 1)
+    return max(1, min(wanted, segment_count))
+
+
+def _by_chain(pieces: Iterable[Piece]) -> dict[int, list[Piece]]:
+    by_chain: dict[int, list[Piece]] = {}
+    for piece in sorted(pieces, key=attrgetter("chain", "first_seq", "topic_id", "partition")):
+        by_chain.setdefault(piece.chain, []).append(piece)
+    return by_chain
+
+
+def _segments(
+    by_chain: Mapping[int, Sequence[Piece]], sizes: SegmentSizes
+) -> Iterator[tuple[int, int, int]]:
+    """(chain, seq, object size) of every segment needed, by chain and seq."""
+    for chain, pieces in by_chain.items():
+        for first, last in seq_ranges(pieces):
+            for seq, size_bytes in zip(
+                range(first, last + 1), sizes(chain, first, last), strict=True
+            ):
+                yield chain, seq, size_bytes
+
+
+def _share_out(
+    weights: Sequence[tuple[Grain | tuple[int, int], int]], total: int, count: int
+) -> Iterator[_Slice]:
+    """Each item goes where its middle lies when the scale is cut into `count` equal parts."""
+    before = 0
+    for item, weight in weights:
+        yield _Slice(item, (2 * before + weight) * count // (2 * total))
+        before += weight
+
+
+def _runs(seqs: Iterable[tuple[int, int]], by_chain: Mapping[int, Sequence[Piece]]) -> list[Run]:
+    ranges: list[tuple[int, int, int]] = []
+    for chain, seq in seqs:
+        if ranges and ranges[-1][0] == chain and ranges[-1][2] == seq - 1:
+            ranges[-1] = (chain, ranges[-1][1], seq)
+        else:
+            ranges.append((chain, seq, seq))
+    return [
+        Run(chain, first, last, tuple(_within(by_chain[chain], first, last)))
+        for chain, first, last in ranges
+    ]
+
+
+def _within(pieces: Sequence[Piece], first: int, last: int) -> Iterator[Piece]:
+    for piece in pieces:
+        if piece.first_seq <= last and piece.last_seq >= first:
+            yield piece
+
+
+def _cuts_before(run: Run) -> Iterator[Cut]:
+    """Where pieces come in from the run before: neighbours in seqs, of another task."""
+    for piece in run.pieces:
+        if piece.first_seq < run.first_seq:
+            yield Cut(piece, run.first_seq)
+
+
+def _own_parts(runs: Iterable[Run], offsets: Mapping[Cut, int]) -> Iterator[Run]:
+    """The same runs with what of their pieces lies in them, by offsets; none for nothing."""
+    for run in runs:
+        parts = [part for piece in run.pieces if (part := _part(piece, run, offsets)) is not None]
+        if parts:
+            yield replace(run, pieces=tuple(parts))
+
+
+def _part(piece: Piece, run: Run, offsets: Mapping[Cut, int]) -> Piece | None:
+    first, last, start, end = piece.first_seq, piece.last_seq, piece.start, piece.end
+    if first < run.first_seq:
+        first, start = run.first_seq, offsets[Cut(piece, run.first_seq)]
+    if last > run.last_seq:
+        last, end = run.last_seq, offsets[Cut(piece, run.last_seq + 1)]
+    if start >= end:
+        return None
+    return replace(piece, first_seq=first, last_seq=last, start=start, end=end)
+
+
+def _tasks_of(history: Sequence[TableRange], runs: Sequence[Run]) -> Iterator[ReadTask]:
+    """One task, or more where a partition went from a younger chain to an older one."""
+    mine: list[Run] = []
+    reached: dict[tuple[bytes, int], int] = {}
+    before = tuple(history)
+    for run in runs:
+        if any(reached.get((p.topic_id, p.partition), -1) > p.leader_epoch for p in run.pieces):
+            yield ReadTask(tuple(mine), before)
+            mine, reached, before = [], {}, ()
+        mine.append(run)
+        for piece in run.pieces:
+            reached[piece.topic_id, piece.partition] = piece.leader_epoch
+    if mine or before:
+        yield ReadTask(tuple(mine), before)

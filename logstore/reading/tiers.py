@@ -1,0 +1,193 @@
+"""One partition wherever it lies: in segments, and below their trim points in its topic's table.
+
+    log start                       table end
+    │◀───────────── table ─────────────▶│
+                 │◀──────────── segments ──────────────▶│ high watermark
+              begin of segments
+
+Below the table end the table is the truth (docs/decisions/0017-the-table-is-the-truth.md). Segments
+say the same until its owner changes rows; the partition's row tells below which offset that has
+happened (`edited_end`), and no segment is asked there. Above it, segments are asked while they are
+there. Where they are gone, or their stretch is no longer listed, that means: read the rows again,
+then the table; never "tail", "end" or "empty" (safety rule 6). A partition's rows are read once for
+each place where its segments begin, not for each fetch.
+
+Records may be missing inside the table for good reasons, so a fetch there goes on at the next batch
+with a higher offset. What neither tier reaches is an error that names it.
+"""
+
+from collections.abc import Awaitable
+
+from logstore.errors import LogstoreError, NotFound, Retryable
+from logstore.protocol.lookup import Trimmed
+from logstore.protocol.metadata import read_partition_row
+from logstore.protocol.records_deletion import OffsetOutOfRange
+from logstore.reading.history import History
+from logstore.reading.read import Chunk, FoundRecord, Readable, Reader
+from logstore.reading.table_batches import Compression
+from logstore.runners.perform import Performer
+
+BEGINS_KEPT_MAX = 100_000
+LOOKS_MAX = 5
+"""A row drops stretches at most once a minute."""
+
+
+class Tiers:
+    def __init__(self, performer: Performer, segments: Reader, history: History) -> None:
+        self._performer = performer
+        self._segments = segments
+        self._history = history
+        self._begins: dict[tuple[bytes, int], int] = {}
+        """Per partition, where segments begin, as far as somebody had to know. Only goes up."""
+
+    async def read(
+        self,
+        partition: Readable,
+        offset: int,
+        up_to: int,
+        bytes_max: int,
+        compression: Compression = "producer",
+    ) -> Chunk:
+        """Batches from the one that holds `offset`, or the next, below `up_to`.
+
+        `compression` is for batches that are made from the table. Raises `OffsetOutOfRange` where
+        log start has gone up, `NotFound` where neither tier has what it should, or as the store.
+        """
+        gone: LogstoreError | None = None
+        begin = self._begins.get((partition.topic_id, partition.partition), 0)
+        if offset >= max(begin, partition.edited_end):
+            try:
+                return await self._segments.read(partition, offset, up_to, bytes_max)
+            except (Trimmed, NotFound) as error:
+                gone = error
+            await self._look_again(partition, offset)
+        chunk = await self._history.read(partition, offset, up_to, bytes_max, compression)
+        if chunk.buffers or chunk.end_offset >= up_to:
+            return chunk
+        if chunk.end_offset == offset:
+            if gone is None:
+                await self._look_again(partition, offset)
+            raise self._in_neither(partition, offset, gone) from gone
+        # No records there up to the table's end: what follows is in segments, or was.
+        return await self.read(partition, chunk.end_offset, up_to, bytes_max, compression)
+
+    async def begin_of_segments(self, partition: Readable) -> int:
+        """The first offset that is read from segments, or log start; what is below: the table."""
+        begin = await self._segments.begin(partition)
+        if len(self._begins) >= BEGINS_KEPT_MAX:
+            self._begins.clear()
+        if begin > 0:
+            key = (partition.topic_id, partition.partition)
+            self._begins[key] = max(begin, self._begins.get(key, 0))
+        return max(begin, partition.edited_end, partition.log_start)
+
+    async def table_end(self, partition: Readable) -> int | None:
+        """Up to where the topic's table is known to hold the partition; None: it has none."""
+        return await self._history.table_end(partition)
+
+    async def record_at_time(
+        self, partition: Readable, timestamp: int, up_to: int
+    ) -> FoundRecord | None:
+        """The first record at or after `timestamp` (ms) from log start on and below `up_to`.
+
+        Raises `Retryable` while segments keep moving to the table.
+        """
+        for _ in range(LOOKS_MAX):
+            begin = await self.begin_of_segments(partition)
+            found = await self._record_at_time(partition, timestamp, up_to, begin)
+            if _is_listed_from(partition, begin):
+                return found
+        raise self._keeps_moving(partition)
+
+    async def _record_at_time(
+        self, partition: Readable, timestamp: int, up_to: int, begin: int
+    ) -> FoundRecord | None:
+        log_start = partition.log_start
+        old_end = min(begin, up_to)
+        if log_start < old_end:
+            ask = self._history.first_at_or_after
+            found = await self._if_not_deleted(
+                partition, old_end, ask(partition, timestamp, log_start, old_end)
+            )
+            if found is not None:
+                return found
+        return await self._segments.record_at_time(partition, timestamp, up_to, begin)
+
+    async def record_with_max_timestamp(
+        self, partition: Readable, up_to: int
+    ) -> FoundRecord | None:
+        """The record with the largest timestamp, the first of several, below `up_to`.
+
+        Raises `Retryable` while segments keep moving to the table.
+        """
+        for _ in range(LOOKS_MAX):
+            begin = await self.begin_of_segments(partition)
+            found = await self._record_with_max_timestamp(partition, up_to, begin)
+            if _is_listed_from(partition, begin):
+                return found
+        raise self._keeps_moving(partition)
+
+    async def _record_with_max_timestamp(
+        self, partition: Readable, up_to: int, begin: int
+    ) -> FoundRecord | None:
+        log_start = partition.log_start
+        old_end = min(begin, up_to)
+        if log_start >= old_end:
+            return await self._segments.record_with_max_timestamp(partition, up_to, log_start)
+        old = await self._if_not_deleted(
+            partition, old_end, self._history.latest(partition, log_start, old_end)
+        )
+        new = await self._segments.record_with_max_timestamp(partition, up_to, begin)
+        if old is None or new is None:
+            return old or new
+        return old if old.timestamp >= new.timestamp else new
+
+    async def _if_not_deleted(
+        self, partition: Readable, end: int, asked: Awaitable[FoundRecord | None]
+    ) -> FoundRecord | None:
+        """What the table has below `end`; None if log start has gone up to there since.
+
+        Segments are given up as soon as the row says so, a moment before its leader knows.
+        """
+        try:
+            return await asked
+        except NotFound:
+            row = await self._performer.run(
+                read_partition_row(partition.topic_id, partition.partition)
+            )
+            if row is None or row.log_start < end:
+                raise
+            return None
+
+    async def _look_again(self, partition: Readable, offset: int) -> None:
+        """Read the rows: where the log starts, and where segments begin."""
+        key = (partition.topic_id, partition.partition)
+        row = await self._performer.run(read_partition_row(*key))
+        if row is None:
+            raise Retryable(f"the partition is gone: {_name(partition)}")
+        if offset < row.log_start:
+            raise OffsetOutOfRange(f"below log start: {_name(partition)} offset={offset}")
+        await self.begin_of_segments(partition)
+
+    def _keeps_moving(self, partition: Readable) -> Retryable:
+        return Retryable(f"segments move to the table while they are looked at: {_name(partition)}")
+
+    def _in_neither(self, partition: Readable, offset: int, gone: LogstoreError | None) -> NotFound:
+        begin = self._begins.get((partition.topic_id, partition.partition), 0)
+        cause = f" cause={gone}" if gone is not None else ""
+        return NotFound(
+            f"neither segments nor the topic's table hold an offset: {_name(partition)} "
+            f"offset={offset} segments_begin={begin}{cause}"
+        )
+
+
+def _is_listed_from(partition: Readable, begin: int) -> bool:
+    """Whether the row still lists the stretches that were looked at from `begin` on.
+
+    It may drop some of them in the midst of a look-up; those offsets were then in neither tier.
+    """
+    return partition.stretches[0].start <= max(begin, partition.log_start)
+
+
+def _name(partition: Readable) -> str:
+    return f"topic={partition.topic_id.hex()} partition={partition.partition}"

@@ -1,0 +1,87 @@
+"""A log's store for tables: what fails for a moment is tried again.
+
+A created object is never guessed about: the same bytes go under the same key until the outcome is
+known (docs/decisions/0005-obstore-and-own-retries.md).
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, TypeVar
+
+from logstore.errors import Denied, OutcomeUnknown, Retryable
+from logstore.ports.clock import blocking_sleep_s
+from logstore.ports.objects import BlockingObjectStore, Buffer, ObjectInfo
+from logstore.protocol.put import create_equal
+from logstore.protocol.steps import Create, Request
+from logstore.runners.perform import BlockingPerformer, back_off_seconds
+
+ATTEMPTS_MAX = 8
+
+_Answer = TypeVar("_Answer")
+
+
+class PatientStore:
+    """Calls on `store`, each tried up to 8 times, over some seconds; `Denied` is told at once."""
+
+    def __init__(
+        self,
+        store: BlockingObjectStore,
+        chance: random.Random | None = None,
+        sleep_s: Callable[[float], None] = blocking_sleep_s,
+    ) -> None:
+        self._store = store
+        self._chance = chance or random.Random()
+        self._sleep_s = sleep_s
+
+    @classmethod
+    def of(cls, store: BlockingObjectStore) -> "PatientStore":
+        """`store` itself, if it is patient already."""
+        return store if isinstance(store, cls) else cls(store)
+
+    def create(self, key: str, parts: Sequence[Buffer]) -> None:
+        """One attempt: what its failure means, the caller knows."""
+        self._store.create(key, parts)
+
+    def get(self, key: str) -> bytes:
+        return self._patiently(lambda: self._store.get(key))
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self._patiently(lambda: self._store.get_range(key, start, length))
+
+    def delete(self, key: str) -> None:
+        self._patiently(lambda: self._store.delete(key))
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        return iter(self._patiently(lambda: list(self._store.list(prefix))))
+
+    def create_equal(self, key: str, data: Buffer) -> bool:
+        """Whether the object under `key` has these bytes now. Raises as stores do."""
+        performer = _Performer(self._store, None, self._chance, None, self._sleep_s)
+        return performer.run(create_equal(key, data, attempts_max=ATTEMPTS_MAX))  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        self._store.close()
+
+    def _patiently(self, call: Callable[[], _Answer]) -> _Answer:
+        for attempt in count(1):
+            try:
+                return call()
+            except Denied:
+                raise
+            except (Retryable, OutcomeUnknown):
+                if attempt == ATTEMPTS_MAX:
+                    raise
+            self._sleep_s(back_off_seconds(attempt, self._chance))
+        raise AssertionError("a count that ended")
+
+
+@dataclass(frozen=True, slots=True)
+class _Performer(BlockingPerformer):
+    """A reader's, that creates as well."""
+
+    def _perform(self, request: Request) -> Any:
+        if isinstance(request, Create):
+            return self.store.create(request.key, request.parts)
+        return BlockingPerformer._perform(self, request)

@@ -1,0 +1,231 @@
+"""Drives the generators of `protocol.steps` against real ports: on an event loop, or blocking.
+
+Each holds no rule of its own: a request is one call of a port.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+from logstore.errors import LogstoreError, NotFound
+from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
+from logstore.ports.objects import BlockingObjectStore, ObjectStore
+from logstore.ports.registry import Registry, Row
+from logstore.protocol.believed_time import BelievedTime, believed_now, store_now
+from logstore.protocol.steps import (
+    BackOff,
+    BelievedMs,
+    Create,
+    Delete,
+    DeleteRow,
+    DrawNonce,
+    Get,
+    GetRange,
+    GetRow,
+    ListKeys,
+    ModifiedMs,
+    MonotonicS,
+    NowMs,
+    PutRow,
+    QueryRows,
+    Request,
+    Steps,
+    StoreMs,
+    Together,
+    UpdateRow,
+    Wait,
+)
+
+T = TypeVar("T")
+
+BACK_OFF_FIRST_S = 0.05
+BACK_OFF_MAX_S = 2.0
+TOGETHER_MAX = 100
+
+
+def back_off_seconds(attempt: int, chance: random.Random) -> float:
+    """Between half and all of 50 ms x 2^(attempt - 1), capped at 2 s."""
+    longest = min(BACK_OFF_MAX_S, BACK_OFF_FIRST_S * 2.0 ** min(attempt - 1, 16))
+    return longest * (0.5 + chance.random() / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Performer:
+    """Drives steps on an event loop."""
+
+    store: ObjectStore
+    registry: Registry
+    clock: Clock
+    chance: random.Random
+    draw_nonce: Callable[[], bytes]
+    believed: BelievedTime = field(default_factory=BelievedTime)
+    """What is known of the time, by all that this process asks."""
+
+    async def run(self, steps: Steps[T]) -> T:
+        answer: Any = None
+        error: LogstoreError | None = None
+        while True:
+            try:
+                request = steps.send(answer) if error is None else steps.throw(error)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            answer, error = None, None
+            try:
+                answer = await self._perform(request)
+            except LogstoreError as failed:
+                error = failed
+
+    async def _perform(self, request: Request) -> Any:
+        match request:
+            case Create() | Get() | GetRange() | Delete() | ListKeys() | ModifiedMs():
+                return await self._perform_object(request)
+            case BackOff(attempt):
+                return await self.clock.sleep_s(back_off_seconds(attempt, self.chance))
+            case Wait(seconds):
+                return await self.clock.sleep_s(seconds)
+            case NowMs():
+                return self.clock.now_ms()
+            case MonotonicS():
+                return self.clock.monotonic_s()
+            case BelievedMs():
+                return await self.run(believed_now(self.believed))
+            case StoreMs():
+                return await self.run(store_now(self.believed))
+            case DrawNonce():
+                return self.draw_nonce()
+            case Together(steps):
+                return await self._together(steps)
+            case _:
+                return await self._perform_row(request)
+
+    async def _perform_object(
+        self, request: Create | Get | GetRange | Delete | ListKeys | ModifiedMs
+    ) -> Any:
+        match request:
+            case Create(key, parts):
+                await self.store.create(key, parts)
+            case Get(key):
+                return await self.store.get(key)
+            case GetRange(key, start, length):
+                return await self.store.get_range(key, start, length)
+            case Delete(key):
+                await self.store.delete(key)
+            case ListKeys(prefix):
+                return sorted([info.key async for info in self.store.list(prefix)])
+            case ModifiedMs(key):
+                async for info in self.store.list(key):
+                    if info.key == key:
+                        return info.modified_ms
+                raise NotFound(f"no object key={key}")
+        return None
+
+    async def _perform_row(self, request: Request) -> Any:
+        match request:
+            case GetRow(pk, sk):
+                return await self.registry.get(pk, sk)
+            case QueryRows(pk, prefix):
+                return await self.registry.query(pk, prefix)
+            case PutRow(pk, sk, row, terms):
+                return await self.registry.put_if(pk, sk, row, *terms)
+            case UpdateRow(pk, sk, sets, terms):
+                return await self.registry.update_if(pk, sk, sets, *terms)
+            case DeleteRow(pk, sk, terms):
+                return await self.registry.delete_if(pk, sk, *terms)
+            case _:
+                raise AssertionError(f"unknown request {request}")
+
+    async def _together(self, steps: Sequence[Steps[Any]]) -> list[Any]:
+        results: list[Any] = []
+        for first in range(0, len(steps), TOGETHER_MAX):
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self._outcome(one))
+                    for one in steps[first : first + TOGETHER_MAX]
+                ]
+            results += [task.result() for task in tasks]
+        return results
+
+    async def _outcome(self, steps: Steps[T]) -> T | LogstoreError:
+        return await outcome_of(self.run(steps))
+
+
+async def outcome_of(call: Coroutine[Any, Any, T]) -> T | LogstoreError:
+    """The result of `call`, or the `LogstoreError` that ended it."""
+    try:
+        return await call
+    except LogstoreError as error:
+        return error
+
+
+class RegistryReads(Protocol):
+    """What a blocking reader needs of a registry."""
+
+    def get(self, pk: str, sk: str) -> Row | None: ...
+
+    def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingPerformer:
+    """Drives reading steps in this thread: Spark and tools. It changes nothing anywhere."""
+
+    store: BlockingObjectStore
+    registry: RegistryReads | None
+    chance: random.Random
+    threads: ThreadPoolExecutor | None = None
+    sleep_s: Callable[[float], None] = blocking_sleep_s
+    monotonic_s: Callable[[], float] = SystemClock().monotonic_s
+
+    def run(self, steps: Steps[T]) -> T:
+        answer: Any = None
+        error: LogstoreError | None = None
+        while True:
+            try:
+                request = steps.send(answer) if error is None else steps.throw(error)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            answer, error = None, None
+            try:
+                answer = self._perform(request)
+            except LogstoreError as failed:
+                error = failed
+
+    def _perform(self, request: Request) -> Any:
+        match request:
+            case Get(key):
+                return self.store.get(key)
+            case GetRange(key, start, length):
+                return self.store.get_range(key, start, length)
+            case ListKeys(prefix):
+                return sorted(info.key for info in self.store.list(prefix))
+            case GetRow(pk, sk):
+                assert self.registry is not None, "this performer has no registry"
+                return self.registry.get(pk, sk)
+            case QueryRows(pk, prefix):
+                assert self.registry is not None, "this performer has no registry"
+                return self.registry.query(pk, prefix)
+            case BackOff(attempt):
+                return self.sleep_s(back_off_seconds(attempt, self.chance))
+            case Wait(seconds):
+                return self.sleep_s(seconds)
+            case MonotonicS():
+                return self.monotonic_s()
+            case Together(steps):
+                # In the pool's threads nothing waits for the pool, or all of them might.
+                inner = replace(self, threads=None)
+                run_all = map if self.threads is None else self.threads.map
+                return list(run_all(inner.outcome, steps))
+            case _:
+                raise AssertionError(f"a reader does not {type(request).__name__}")
+
+    def outcome(self, steps: Steps[T]) -> T | LogstoreError:
+        """The result of `steps`, or the `LogstoreError` that ended them."""
+        try:
+            return self.run(steps)
+        except LogstoreError as error:
+            return error

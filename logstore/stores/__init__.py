@@ -1,0 +1,1 @@
+"""Stores and registries by the URL that names them."""

@@ -1,0 +1,1 @@
+"""Requests and responses as frames: their headers, and a small blocking client."""

@@ -1,0 +1,1 @@
+"""From a URL to the ports of a log; a log made; the lock of a living process."""

@@ -1,0 +1,236 @@
+"""A log's URL → its ports: for brokers, for readers, for executors that read objects alone.
+
+A directory becomes a log when a broker first opens it. A bucket is made one by `logstore init`; its
+cluster.json says where the registry is, so a reader needs only the URL.
+"""
+
+import asyncio
+import random
+import secrets
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from logstore.errors import Refused
+from logstore.formats.keys import CLUSTER_KEY
+from logstore.objects.hedge_policy import HedgePolicy, HedgeSettings
+from logstore.objects.hedging import HedgingStore
+from logstore.objects.metered import MeteredBlockingStore, MeteredStore, StoreCounts
+from logstore.ports.clock import Clock
+from logstore.ports.objects import BlockingObjectStore, ObjectStore
+from logstore.ports.registry import BlockingRowStore, Registry, RowStore
+from logstore.protocol.believed_time import BelievedTime
+from logstore.protocol.identity import Identity, ensure_identity, read_identity
+from logstore.registry.memory import MemoryRows
+from logstore.registry.reads import PatientReads
+from logstore.registry.retrying import RetryingRegistry
+from logstore.runners.perform import BlockingPerformer, Performer
+from logstore.stores.backends import EMBEDDED_REGISTRY, Backends, state_directory
+from logstore.stores.location import (
+    DirectoryLocation,
+    Location,
+    parse_any_location,
+    parse_location,
+)
+from logstore.wiring.host_lock import boot_id
+
+if TYPE_CHECKING:
+    from logstore.history.delta import Tables
+
+READ_THREADS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLog:
+    """Ports of one log, for a broker. `counts` tells what its store was asked."""
+
+    location: Location
+    performer: Performer
+    identity: Identity
+    counts: StoreCounts
+    state_directory: Path | None = None
+    """For what belongs to this machine, when the log is in a bucket; None: the user's own."""
+    tables: "Callable[[BlockingObjectStore], Tables] | None" = None
+    """Reads the topics' tables through a store; loads libraries then. None: there are no tables."""
+
+    @property
+    def is_in_directory(self) -> bool:
+        return isinstance(self.location, DirectoryLocation)
+
+    @property
+    def lock_directory(self) -> Path:
+        """Where the brokers of this log that run on this machine keep their locks."""
+        if isinstance(self.location, DirectoryLocation):
+            return self.location.directory / "locks"
+        return (self.state_directory or state_directory()) / self.identity.cluster_id.hex()
+
+    async def close(self) -> None:
+        await self.performer.registry.close()
+        await self.performer.store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableLog:
+    """Ports of one log, for a reader without a broker: blocking, changes nothing."""
+
+    location: Location
+    performer: BlockingPerformer
+    identity: Identity
+    counts: StoreCounts
+    rows: BlockingRowStore
+
+    def close(self) -> None:
+        if self.performer.threads is not None:
+            self.performer.threads.shutdown()
+        self.rows.close()
+        self.performer.store.close()
+
+
+async def open_log(
+    url: str,
+    *,
+    clock: Clock,
+    chance: random.Random,
+    storage: Mapping[str, str] | None = None,
+    state_directory: Path | None = None,
+) -> OpenLog:
+    """For a broker. Creates cluster.json and the registry in an empty or new directory.
+
+    `storage` are `storage.*` settings (`objects.s3_options`). Raises `Refused` where it is not safe
+    to go on: a bucket without cluster.json, a registry of another cluster or older than the log.
+    """
+    location = parse_location(url)
+    backends = Backends(location, storage)
+    registry_url = await asyncio.to_thread(_registry_of, backends)
+    counts = StoreCounts()
+    store: ObjectStore = MeteredStore(backends.store(clock), counts)
+    if not isinstance(location, DirectoryLocation):
+        # Outside the meter, so that second requests are counted and paid for like the others.
+        store = HedgingStore(store, HedgePolicy(HedgeSettings()), clock)
+    try:
+        rows = backends.rows(registry_url, "create")
+        registry = RetryingRegistry(rows, lambda: secrets.token_hex(8), clock, chance)
+        performer = _performer(location, store, registry, clock, chance)
+        try:
+            identity = await performer.run(ensure_identity(registry_url))
+        except BaseException:
+            await registry.close()
+            raise
+    except BaseException:
+        await store.close()
+        raise
+    tables = partial(open_tables, location.url, dict(storage or {}))
+    return OpenLog(location, performer, identity, counts, state_directory, tables)
+
+
+async def open_existing(
+    url: str,
+    *,
+    clock: Clock,
+    chance: random.Random,
+    storage: Mapping[str, str] | None = None,
+    lost_registry: Literal["refuse", "create", "imagine"] = "refuse",
+) -> OpenLog:
+    """For tools that change a log. It must be there; nothing is created.
+
+    `lost_registry` says what to do where the registry's file is gone; to imagine one is to go on
+    with an empty one in memory.
+
+    Raises `Refused` where there is no log, `Retryable` and the like as its stores do.
+    """
+    location = parse_location(url)
+    backends = Backends(location, storage)
+    identity = await asyncio.to_thread(_identity_of, backends)
+    if identity is None:
+        raise Refused(f"no log here: url={url} has no {CLUSTER_KEY}; check the URL")
+    counts = StoreCounts()
+    rows: RowStore = backends.rows(
+        identity.registry, "create" if lost_registry == "create" else "write"
+    )
+    if lost_registry == "imagine" and backends.is_lost(identity.registry):
+        rows = MemoryRows()
+    registry = RetryingRegistry(rows, lambda: secrets.token_hex(8), clock, chance)
+    store = MeteredStore(backends.store(clock), counts)
+    performer = _performer(location, store, registry, clock, chance)
+    return OpenLog(location, performer, identity, counts)
+
+
+def _performer(
+    location: Location, store: ObjectStore, registry: Registry, clock: Clock, chance: random.Random
+) -> Performer:
+    # The files of a directory bear the time of this host, so they are no second witness of it.
+    boot = boot_id() if isinstance(location, DirectoryLocation) else None
+    believed = BelievedTime(boot)
+    return Performer(store, registry, clock, chance, lambda: secrets.token_bytes(16), believed)
+
+
+def _identity_of(backends: Backends) -> Identity | None:
+    store = backends.blocking_store()
+    try:
+        return identity_in(store)
+    finally:
+        store.close()
+
+
+def open_readable(
+    url: str, storage: Mapping[str, str] | None = None, *, through_fsspec: bool = False
+) -> ReadableLog:
+    """For Spark and tools. Raises `Refused` where there is no log.
+
+    `through_fsspec` reads the objects by fsspec (s3fs, …) instead of by our own stores, and takes
+    any URL that it opens.
+    """
+    location = parse_any_location(url) if through_fsspec else parse_location(url)
+    backends = Backends(location, storage)
+    counts = StoreCounts()
+    opened = backends.fsspec_store() if through_fsspec else backends.blocking_store()
+    store = MeteredBlockingStore(opened, counts)
+    identity = identity_in(store)
+    if identity is None:
+        raise Refused(f"no log here: url={url} has no {CLUSTER_KEY}; check the URL")
+    rows = backends.rows(identity.registry, "read").blocking()
+    threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="logstore-read")
+    chance = random.Random()
+    performer = BlockingPerformer(store, PatientReads(rows, chance), chance, threads)
+    return ReadableLog(location, performer, identity, counts, rows)
+
+
+def open_tables(
+    url: str, storage: Mapping[str, str] | None, store: BlockingObjectStore
+) -> "Tables":
+    """The topics' tables of the log at `url`, whose open store is `store`."""
+    from logstore.history.delta import Tables
+
+    return Tables(url, storage, store=store)
+
+
+def open_objects(url: str, storage: Mapping[str, str] | None = None) -> BlockingObjectStore:
+    """Only the store of a log: executors that were told what to read."""
+    return Backends(parse_location(url), storage).blocking_store()
+
+
+def identity_in(store: BlockingObjectStore) -> Identity | None:
+    """What cluster.json says; None where there is none."""
+    return BlockingPerformer(store, None, random.Random()).run(read_identity())
+
+
+def _registry_of(backends: Backends) -> str:
+    """The registry that cluster.json names. A directory without one is to become a log."""
+    location = backends.location
+    backends.make_directory()
+    store = backends.blocking_store()
+    try:
+        identity = identity_in(store)
+    finally:
+        store.close()
+    if identity is not None:
+        return identity.registry
+    if isinstance(location, DirectoryLocation):
+        return EMBEDDED_REGISTRY
+    raise Refused(
+        f"no log here: url={location.url} has no {CLUSTER_KEY}; "
+        f"run: logstore init --url {location.url} --registry dynamodb://TABLE"
+    )

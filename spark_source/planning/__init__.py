@@ -1,0 +1,1 @@
+"""What a query's positions and batches are: decided without Spark. Pure."""

@@ -1,0 +1,69 @@
+"""Cleaning: what nobody was promised goes, after it was watched for long enough; nothing else."""
+
+from broker.cluster.decisions.cleaning import (
+    DELETION_GRACE_S,
+    LACKING_GRACE_S,
+    ORPHAN_GRACE_S,
+    Inventory,
+    clean,
+)
+from broker.cluster.decisions.memory import Sightings
+from broker.cluster.decisions.view import DeleteTopic, RemoveOrphan
+from logstore.formats.rows import PartitionRow, TopicRow, TopicStatus
+
+ID, OTHER = b"1" * 16, b"2" * 16
+ROW = PartitionRow.new(1, 10)
+
+
+def topic(topic_id: bytes = ID, status: TopicStatus = TopicStatus.LIVE) -> TopicRow:
+    return TopicRow(topic_id, status, 2, {})
+
+
+def test_a_whole_topic_is_left_alone() -> None:
+    inventory = Inventory({"orders": topic()}, {(ID, 0): ROW, (ID, 1): ROW})
+    sightings = Sightings()
+
+    assert [clean(inventory, sightings, 60.0 * look) for look in range(60)] == [[]] * 60
+
+
+def test_a_deletion_that_died_is_finished() -> None:
+    inventory = Inventory({"orders": topic(status=TopicStatus.DELETING)}, {(ID, 1): ROW})
+    sightings = Sightings()
+
+    assert clean(inventory, sightings, 0.0) == []
+    assert clean(inventory, sightings, DELETION_GRACE_S) == [
+        DeleteTopic("orders", ID, "its deletion was left half done")
+    ]
+
+
+def test_a_topic_without_any_partition_is_dropped() -> None:
+    inventory, sightings = Inventory({"orders": topic()}, {}), Sightings()
+
+    assert clean(inventory, sightings, 0.0) == []
+    assert clean(inventory, sightings, LACKING_GRACE_S) == [
+        DeleteTopic("orders", ID, "it has no partition", lacks_rows=True)
+    ]
+
+
+def test_a_topic_that_lacks_only_some_partitions_is_left_to_a_person() -> None:
+    inventory, sightings = Inventory({"orders": topic()}, {(ID, 1): ROW}), Sightings()
+
+    assert [clean(inventory, sightings, 60.0 * look) for look in range(60)] == [[]] * 60
+
+
+def test_partitions_whose_topic_never_came_are_removed() -> None:
+    inventory = Inventory({"orders": topic()}, {(ID, 0): ROW, (ID, 1): ROW, (OTHER, 0): ROW})
+    sightings = Sightings()
+
+    assert clean(inventory, sightings, 0.0) == []
+    assert clean(inventory, sightings, ORPHAN_GRACE_S - 1) == []
+    assert clean(inventory, sightings, ORPHAN_GRACE_S) == [RemoveOrphan(OTHER, 0, ROW)]
+
+
+def test_a_topic_that_came_after_all_keeps_its_partitions() -> None:
+    orphan, sightings = Inventory({}, {(ID, 0): ROW, (ID, 1): ROW}), Sightings()
+    clean(orphan, sightings, 0.0)
+    whole = Inventory({"orders": topic()}, orphan.rows)
+
+    assert clean(whole, sightings, ORPHAN_GRACE_S) == []
+    assert clean(orphan, sightings, ORPHAN_GRACE_S + 60) == []

@@ -1,0 +1,132 @@
+"""The controller's changes of rows: only on the terms of the row that was seen."""
+
+import random
+from dataclasses import replace
+
+from broker.cluster.decisions.row_steps import (
+    read_broker,
+    read_chains,
+    read_inventory,
+    reassign,
+    remove_orphan,
+)
+from broker.cluster.decisions.view import Place, RemoveOrphan
+from logstore.formats.rows import (
+    BROKER,
+    CHAIN,
+    TOPIC,
+    ChainRow,
+    ChainStatus,
+    PartitionRow,
+    TopicRow,
+    TopicStatus,
+    chain_sk,
+    partition_pk,
+    partition_sk,
+)
+from logstore.objects.memory import MemoryObjects, MemoryStore
+from logstore.registry.memory import MemoryRows
+from logstore.registry.retrying import RetryingRegistry
+from logstore.runners.perform import Performer
+from logstore.testing.virtual_loop import VirtualClock, run
+from tests.broker.cluster.cluster_model import TOPIC_ID, broker_row, led_by
+
+SEEN = led_by(1, 11, (1, 2))
+PLACE = Place("orders", TOPIC_ID, 0, 2, SEEN)
+WANTED = replace(SEEN, target=2, reassigning=(2, 1))
+
+
+class Registry:
+    def __init__(self) -> None:
+        self.rows, clock, chance = MemoryRows(), VirtualClock(), random.Random(0)
+        registry = RetryingRegistry(self.rows, lambda: str(chance.random()), clock, chance)
+        store = MemoryStore(MemoryObjects(clock))
+        self.performer = Performer(store, registry, clock, chance, lambda: b"")
+
+    async def put(self, row: PartitionRow) -> None:
+        await self.rows.put_if(*key(), row.row(), [], "w")
+
+    async def row(self) -> PartitionRow | None:
+        row = await self.rows.get(*key())
+        return None if row is None else PartitionRow.of(row)
+
+
+def key() -> tuple[str, str]:
+    return partition_pk(TOPIC_ID, 0), partition_sk(TOPIC_ID, 0)
+
+
+def test_a_row_that_is_as_it_was_seen_changes() -> None:
+    async def story() -> None:
+        registry = Registry()
+        await registry.put(SEEN)
+
+        assert await registry.performer.run(reassign(PLACE, WANTED))
+        assert await registry.row() == WANTED
+
+    run(story())
+
+
+def test_a_controller_that_decides_from_an_old_row_changes_nothing() -> None:
+    async def story() -> None:
+        registry = Registry()
+        for now in (
+            SEEN.taken_by(broker=2, chain=12, start=5),
+            replace(SEEN, target=2),
+            replace(SEEN, replicas=(1, 3)),
+            replace(SEEN, reassigning=(3,)),
+        ):
+            await registry.put(now)
+
+            assert not await registry.performer.run(reassign(PLACE, WANTED))
+            assert await registry.row() == now
+
+    run(story())
+
+
+def test_a_row_that_is_gone_is_not_made_anew() -> None:
+    async def story() -> None:
+        registry = Registry()
+
+        assert not await registry.performer.run(reassign(PLACE, WANTED))
+        assert await registry.row() is None
+
+    run(story())
+
+
+def test_an_orphan_is_removed_only_as_it_was_seen() -> None:
+    async def story() -> None:
+        registry = Registry()
+        orphan = RemoveOrphan(TOPIC_ID, 0, SEEN)
+        await registry.put(SEEN.taken_by(broker=2, chain=12, start=0))
+        await registry.performer.run(remove_orphan(orphan))
+        assert await registry.row() is not None
+        await registry.put(SEEN)
+        await registry.performer.run(remove_orphan(orphan))
+        assert await registry.row() is None
+        await registry.performer.run(remove_orphan(orphan))
+
+    run(story())
+
+
+def test_rows_are_read_as_they_are() -> None:
+    async def story() -> None:
+        registry = Registry()
+        chain = ChainRow(broker=1, status=ChainStatus.OPEN)
+        topics = {
+            "new": TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {}),
+            "old": TopicRow(b"o" * 16, TopicStatus.DELETED, 1, {}),
+        }
+        await registry.put(SEEN)
+        await registry.rows.put_if(CHAIN, chain_sk(11), chain.row(), [], "w")
+        await registry.rows.put_if(BROKER, "1", broker_row(11).row(), [], "w")
+        for name, topic in topics.items():
+            await registry.rows.put_if(TOPIC, name, topic.row(), [], "w")
+
+        assert await registry.performer.run(read_chains()) == {11: chain}
+        assert await registry.performer.run(read_broker(1)) == broker_row(11)
+        assert await registry.performer.run(read_broker(2)) is None
+        inventory = await registry.performer.run(read_inventory())
+        assert inventory.topics == {"new": topics["new"]}
+        assert inventory.rows == {(TOPIC_ID, 0): SEEN}
+
+    run(story())

@@ -1,0 +1,47 @@
+"""ApiVersions tells what is served, in a form that every client can read."""
+
+import pytest
+
+from broker.handlers.table import HANDLERS
+from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.apis import decode_response_header, encode_request_frame
+from logstore.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tests.broker.running import API_VERSIONS, PRODUCE
+from tools.full_wire import APIS, Connection
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_tells_the_table(client: Connection, version: int) -> None:
+    request = ApiVersionsRequest("some-client", "1.2.3")
+    response: ApiVersionsResponse = client.call(API_VERSIONS, request, version)
+    told = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
+
+    assert response.error_code == 0
+    assert set(told) == set(HANDLERS)
+    assert told[PRODUCE] == (0, 13)  # 0 to 2 are refused when used
+    assert all(told[key] == (h.version_min, h.version_max) for key, h in HANDLERS.items() if key)
+    assert not response.supported_features and not response.finalized_features
+
+
+def test_an_unknown_version_is_answered_with_a_version_0_body(client: Connection) -> None:
+    frame = bytearray(
+        b"".join(encode_request_frame(9, APIS[18], 4, "me", ApiVersionsRequest("a", "1")))
+    )
+    frame[6:8] = (77).to_bytes(2, "big")
+    client.send_raw(bytes(frame))
+    answer = client.read_frame()
+
+    correlation_id, at = decode_response_header(answer, APIS[18], 0)
+    response: ApiVersionsResponse = APIS[18].decode_response(0, answer, at)
+    assert (correlation_id, response.error_code) == (9, ErrorCode.UNSUPPORTED_VERSION)
+    assert [(one.api_key, one.min_version, one.max_version) for one in response.api_keys] == [
+        (API_VERSIONS, 0, 4)
+    ]
+    assert client.negotiate(), "the connection goes on"
+
+
+@pytest.mark.parametrize(("name", "version"), [("", "1"), ("a b", "1"), ("a", "1\n"), ("-a", "1")])
+def test_a_client_that_misnames_itself_is_told(client: Connection, name: str, version: str) -> None:
+    response = client.call(API_VERSIONS, ApiVersionsRequest(name, version), 3)
+
+    assert response.error_code == ErrorCode.INVALID_REQUEST

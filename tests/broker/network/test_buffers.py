@@ -1,0 +1,138 @@
+"""Frames come out as they went in, however the bytes arrive, and memory is bounded before it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.network.buffers import (
+    FIRST_BYTES,
+    SCRATCH_BYTES,
+    SMALL_FRAME_BYTES,
+    BadFrame,
+    BufferPool,
+    Inbox,
+)
+
+PRODUCE = bytes(2)
+FETCH = b"\x00\x01"
+MiB = 1024 * 1024
+
+
+def inbox(pool: BufferPool | None = None) -> Inbox:
+    return Inbox(pool or BufferPool(), produce_bytes_max=100 * MiB, frame_bytes_max=MiB)
+
+
+def framed(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+def feed(box: Inbox, data: bytes) -> list[bytes]:
+    """Receive `data` as a socket would, and take every frame that became whole."""
+    frames = []
+    while data:
+        room = box.buffer()
+        count = min(len(room), len(data))
+        room[:count] = data[:count]
+        data = data[count:]
+        box.received(count)
+        while (frame := box.next()) is not None:
+            frames.append(bytes(frame))
+    return frames
+
+
+sizes = st.one_of(
+    st.integers(0, 200),
+    st.sampled_from([SMALL_FRAME_BYTES - 1, SMALL_FRAME_BYTES, SMALL_FRAME_BYTES + 1]),
+    st.integers(SCRATCH_BYTES - 10, SCRATCH_BYTES + 10),
+)
+
+
+@given(st.lists(sizes, max_size=8), st.lists(st.integers(1, 100_000), max_size=20))
+def test_any_split_of_a_stream_gives_the_same_frames(lengths: list[int], cuts: list[int]) -> None:
+    bodies = [(PRODUCE + bytes([i]) * length)[:length] for i, length in enumerate(lengths)]
+    stream = b"".join(map(framed, bodies))
+    box, frames = inbox(), []
+    for cut in cuts:
+        frames += feed(box, stream[:cut])
+        stream = stream[cut:]
+    frames += feed(box, stream)
+
+    assert frames == bodies
+    assert box.is_empty
+
+
+def test_a_frame_that_was_put_back_comes_again() -> None:
+    for size in (10, SMALL_FRAME_BYTES + 1):
+        box, body = inbox(), bytes(size)
+        stream = framed(body)
+        room = box.buffer()
+        room[: len(stream[:100])] = stream[:100]
+        box.received(len(stream[:100]))
+        frame = box.next()
+        rest = stream[100:]
+        while frame is None:
+            room = box.buffer()
+            count = min(len(room), len(rest))
+            room[:count], rest = rest[:count], rest[count:]
+            box.received(count)
+            frame = box.next()
+        box.put_back(frame)
+        assert not box.is_empty
+
+        again = box.next()
+
+        assert again is not None and bytes(again) == body
+        assert box.next() is None
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 100 * MiB + 1, 2**31 - 1])
+def test_a_size_out_of_range_is_refused_by_its_four_bytes(size: int) -> None:
+    with pytest.raises(BadFrame, match=f"size={size}"):
+        feed(inbox(), size.to_bytes(4, "big", signed=True))
+
+
+def test_only_produce_may_be_larger_than_other_requests() -> None:
+    size = (MiB + 1).to_bytes(4, "big")
+
+    with pytest.raises(BadFrame, match="api_key=1"):
+        feed(inbox(), size + FETCH)
+    assert feed(inbox(), size + PRODUCE) == []
+
+
+def test_a_large_size_costs_no_memory_before_bytes_come() -> None:
+    pool, box = BufferPool(), inbox()
+    box = inbox(pool)
+    feed(box, (100 * MiB).to_bytes(4, "big") + PRODUCE)
+
+    assert len(box.buffer()) <= FIRST_BYTES
+    box.close()
+    assert pool.kept_bytes <= FIRST_BYTES + SCRATCH_BYTES
+
+
+def test_a_large_frame_grows_as_it_arrives_and_gives_back_what_it_used() -> None:
+    pool = BufferPool()
+    box = inbox(pool)
+    body = bytes(range(256)) * (5 * 4096)
+
+    assert feed(box, framed(PRODUCE + body)) == [PRODUCE + body]
+    assert box.next() is None
+    assert pool.kept_bytes == 2 * MiB + 4 * MiB + 8 * MiB + SCRATCH_BYTES
+
+
+def test_an_idle_connection_holds_no_buffer() -> None:
+    pool = BufferPool()
+    box = inbox(pool)
+    box.buffer()
+    assert feed(box, framed(b"abc")) == [b"abc"]
+
+    assert pool.kept_bytes == SCRATCH_BYTES
+
+
+def test_a_pool_keeps_no_more_than_it_may() -> None:
+    pool = BufferPool(kept_bytes_max=SCRATCH_BYTES)
+    first, second = pool.take(SCRATCH_BYTES), pool.take(SCRATCH_BYTES)
+    pool.give_back(first)
+    pool.give_back(second)
+
+    assert pool.kept_bytes == SCRATCH_BYTES
+    assert pool.take(SCRATCH_BYTES - 5) is first

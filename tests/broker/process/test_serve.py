@@ -1,0 +1,82 @@
+"""A broker process: what it says, how it ends, and that it takes arguments from anywhere."""
+
+import asyncio
+import random
+import signal
+from pathlib import Path
+
+import pytest
+
+from logstore.formats.rows import BROKER
+from logstore.ports.clock import SystemClock
+from logstore.ports.registry import RowExists
+from logstore.wire.framing.client import Connection
+from logstore.wire.messages.metadata import MetadataRequest, MetadataResponse
+from logstore.wiring.open import open_log
+from tests.scenarios.harness.process import Process
+
+pytestmark = pytest.mark.slow
+
+LISTENING = (
+    r"^logstore: broker (\d+) epoch (\d+) listening on 127\.0\.0\.1:(\d+) "
+    r"\(log (.*), cluster ([\w-]{22})\)$"
+)
+
+
+def serve(log: Path, *more: str) -> Process:
+    return Process(("broker", "--url", str(log), "--listen", "127.0.0.1:0", *more))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_one_line_when_it_accepts_and_one_when_it_stopped(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with serve(tmp_path / "log") as broker:
+        said = broker.wait_for(LISTENING)
+        assert said.group(1, 2, 4) == ("1", "1", str(tmp_path / "log"))
+        broker.send(number)
+
+        assert broker.wait() == 0
+        said_aloud = [line for line in broker.lines if line.startswith("logstore:")]
+        assert said_aloud == [said.string, "logstore: broker 1 epoch 1 stopped"]
+
+
+def test_settings_come_from_a_file_and_the_command_line(tmp_path: Path) -> None:
+    config = tmp_path / "broker.toml"
+    config.write_text('num.partitions = 3\n"auto.create.topics.enable" = true\n')
+    named = ("--broker", "7", "--advertise", "example.org:1234", "--rack", "r1")
+    more = ("--config", str(config), "--set", "num.partitions=5", *named)
+    with serve(tmp_path / "log", *more) as broker:
+        port = int(broker.wait_for(LISTENING)[3])
+        with Connection.open("127.0.0.1", port) as client:
+            response: MetadataResponse = client.call(3, MetadataRequest([]))
+        (told,) = response.brokers
+
+        assert (told.node_id, told.host, told.port, told.rack) == (7, "example.org", 1234, "r1")
+
+
+def test_a_second_process_of_the_same_broker_is_refused(tmp_path: Path) -> None:
+    with serve(tmp_path / "log") as first:
+        first.wait_for(LISTENING)
+        with serve(tmp_path / "log") as second:
+            assert second.wait() == 1
+            (line,) = second.lines
+
+        assert f"pid={first.pid}" in line
+        assert "stop it, or choose another --broker" in line
+
+
+def test_a_broker_whose_place_was_taken_says_so_and_starts_again(tmp_path: Path) -> None:
+    async def take_its_place() -> None:
+        opened = await open_log(str(tmp_path / "log"), clock=SystemClock(), chance=random.Random(1))
+        await opened.performer.registry.update_if(BROKER, "1", {"epoch": 99}, RowExists())
+        await opened.close()
+
+    with serve(tmp_path / "log") as broker:
+        broker.wait_for(LISTENING)
+        asyncio.run(take_its_place())
+
+        broker.wait_for("epoch 1 ended: another broker took over its partitions")
+        broker.wait_for("epoch 2 listening on")
+        broker.send(signal.SIGTERM)
+        assert broker.wait() == 0

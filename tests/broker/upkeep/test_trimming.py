@@ -1,0 +1,119 @@
+"""A broker trims its own chain; the controller trims sealed ones; trouble is told once."""
+
+import logging
+from collections.abc import Mapping
+
+import pytest
+
+from broker.upkeep.trimming import Trimming
+from logstore.config.broker import BrokerSettings
+from logstore.epoch.asked_tables import InTables
+from logstore.formats.pieces import TopicPartition
+from logstore.formats.rows import (
+    CHAIN,
+    CLUSTER,
+    TABLE,
+    ChainRow,
+    TableRow,
+    partition_pk,
+    partition_sk,
+)
+from logstore.history.snapshot import Snapshot
+from logstore.protocol.metadata import read_partition_row
+from logstore.testing.simulated_rows import at_once
+from logstore.testing.virtual_loop import EPOCH_MS, run
+from tests.logstore.raised import raised_to
+from tests.logstore.written import NoTables, WrittenLog
+
+SETTINGS = BrokerSettings({"logstore.delete.grace.ms": "60000"})
+
+
+async def two_chains(written: WrittenLog) -> None:
+    """Twelve records in each of two chains, none of which anybody wants any more."""
+    async with written.life() as log:
+        topic = await log.create_topic("orders", 1, {})
+        for _ in range(12):
+            await written.write(log, topic.leaders[0], [EPOCH_MS])
+
+
+async def drop_records(written: WrittenLog, end: int) -> None:
+    (key,) = written.records
+    row = await written.performer.run(read_partition_row(*key))
+    assert row is not None
+    changed = {**row.row(), **raised_to(end)}
+    await written.performer.registry.update_if(partition_pk(*key), partition_sk(*key), changed)
+
+
+def trims(written: WrittenLog) -> dict[int, int]:
+    rows = at_once(written.rows.query(CHAIN))
+    return {int(sk): ChainRow.of(row).trim for sk, row in rows}
+
+
+@pytest.mark.parametrize("is_controller", [False, True])
+def test_a_broker_trims_its_own_chain_and_the_controller_sealed_ones_too(
+    is_controller: bool,
+) -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=3)
+        await two_chains(written)
+        async with written.life() as log:
+            for _ in range(12):
+                await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
+            await drop_records(written, 24)
+            await Trimming(log, SETTINGS, lambda: is_controller, NoTables()).trim_once()
+            found = trims(written)
+            assert found[2] > 0
+            assert (found[1] > 0) == is_controller
+
+    run(scenario())
+
+
+def test_trouble_is_told_once_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=3)
+        await two_chains(written)
+        async with written.life() as log:
+            trimming = Trimming(log, SETTINGS, lambda: True, NoTables())
+            await written.performer.registry.update_if(CLUSTER, CLUSTER, {"next_epoch": 2})
+            for _ in range(3):
+                await trimming.trim_once()
+
+    with caplog.at_level(logging.INFO):
+        run(scenario())
+    told = [record for record in caplog.records if record.name == "broker.upkeep.trimming"]
+    assert [record.levelname for record in told] == ["ERROR"]
+    assert "logstore restore" in told[0].getMessage()
+
+
+class TablesHold:
+    """Of every table that is asked for, the same ends are held for sure."""
+
+    def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
+        self._ends = ends
+
+    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> InTables:
+        return InTables(self._ends, (), dict.fromkeys(marks, 0))
+
+    async def snapshot(self, topic_id: bytes) -> Snapshot | None:
+        return None
+
+
+@pytest.mark.parametrize("held_end", [0, 11, 12, 20])
+def test_a_row_drops_the_stretches_that_its_table_held_a_grace_ago(held_end: int) -> None:
+    """The copy row says more, and decides nothing."""
+
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=3)
+        await two_chains(written)
+        (key,) = written.records
+        async with written.life() as log:
+            await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS] * 12)
+            copy = TableRow(version=1, ends={0: 24}).row()
+            await written.performer.registry.put_if(TABLE, key.topic_id.hex(), copy)
+            tables = TablesHold({key: held_end})
+            await Trimming(log, SETTINGS, lambda: False, tables).trim_once()
+            row = await written.performer.run(read_partition_row(*key))
+            assert row is not None
+            assert [ref.start for ref in row.stretches] == ([12] if held_end >= 12 else [0, 12])
+
+    run(scenario())

@@ -1,0 +1,63 @@
+"""A segment that is gone while a task reads: what is below log start is left out, no more."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from logstore.compaction.gone import rest_of
+from logstore.errors import Corrupt
+from logstore.formats.pieces import Piece, TopicPartition
+from logstore.formats.rows import PartitionRow, StretchRef
+from logstore.reading.reader import SegmentGone
+from logstore.reading.tasks import Run
+
+ID = bytes(16)
+PIECE = Piece(ID, 0, 0, 1, 1, 10, 0, 1000)  # a hundred offsets a segment
+RUN = Run(1, 1, 10, (PIECE,))
+
+
+@dataclass
+class Rows:
+    log_start: int | None
+
+    def partition_row(self, key: TopicPartition) -> PartitionRow | None:
+        if self.log_start is None:
+            return None
+        return PartitionRow(
+            broker=1,
+            chain=1,
+            leader_epoch=0,
+            log_start=self.log_start,
+            stretches=(StretchRef(0, 1, 0),),
+        )
+
+    def pieces(self, key: TopicPartition, row: PartitionRow, start: int, end: int) -> list[Piece]:
+        return [Piece(*key, 0, 1, 1 + start // 100, (end - 1) // 100 + 1, start, end)]
+
+
+def test_what_is_below_log_start_now_is_left_out() -> None:
+    rest = rest_of(RUN, SegmentGone(1, 3), {PIECE: 200}, Rows(350))
+
+    assert rest is not None
+    assert (rest.first_seq, rest.last_seq) == (4, 10)
+    assert [piece.start for piece in rest.pieces] == [350]
+
+
+@pytest.mark.parametrize("rows", [Rows(None), Rows(1000)])
+def test_nothing_is_left_of_a_topic_that_is_gone_or_all_below_log_start(rows: Rows) -> None:
+    assert rest_of(RUN, SegmentGone(1, 3), {PIECE: 200}, rows) is None
+
+
+def test_a_segment_that_is_wanted_from_there_is_missing() -> None:
+    with pytest.raises(Corrupt, match="missing"):
+        rest_of(RUN, SegmentGone(1, 3), {PIECE: 200}, Rows(0))
+
+
+def test_a_segment_that_held_nothing_more_of_it_is_passed_over() -> None:
+    other = Piece(ID, 1, 0, 1, 1, 2, 0, 200)
+    run = Run(1, 1, 10, (PIECE, other))
+
+    rest = rest_of(run, SegmentGone(1, 3), {PIECE: 300, other: 200}, Rows(0))
+
+    assert rest is not None
+    assert [piece.partition for piece in rest.pieces] == [0]

@@ -1,0 +1,104 @@
+"""Tasks and results travel as text and come back as they were."""
+
+from collections.abc import Sequence
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logstore.compaction.plan import (
+    MergeTask,
+    MoveTask,
+    TaskResult,
+    plan_moves,
+    result_of,
+    task_of,
+)
+from logstore.errors import Corrupt
+from logstore.formats.pieces import Cut, Piece
+from logstore.history.snapshot import DataFile
+from logstore.objects.prices import Requests
+
+MiB = 1 << 20
+ORDERS, CLICKS = bytes(range(16)), bytes(16)
+NAMES = {ORDERS: "orders", CLICKS: "clicks"}
+FILE = DataFile("partition=1/a.parquet", 1, 10, 500, 20, 29, None, 1_700_000_000_000)
+
+
+def pieces() -> list[Piece]:
+    return [
+        Piece(topic_id, partition, 0, chain, 1, 100, 0, 1000)
+        for topic_id in NAMES
+        for partition in range(3)
+        for chain in (1, 2)
+    ]
+
+
+def planned(segment_bytes: int, parallelism: int = 4) -> list[MoveTask]:
+    def sizes(chain: int, first: int, last: int) -> list[int]:
+        return [segment_bytes] * (last - first + 1)
+
+    def offsets_at(cuts: Sequence[Cut]) -> list[int]:
+        return [10 * (cut.seq - 1) for cut in cuts]
+
+    return plan_moves("run", pieces(), sizes, offsets_at, NAMES, count(1), parallelism=parallelism)
+
+
+def test_each_segment_is_in_one_task() -> None:
+    tasks = planned(8 * MiB)
+
+    seqs = [
+        (run.chain, seq)
+        for task in tasks
+        for run in task.runs
+        for seq in range(run.first_seq, run.last_seq + 1)
+    ]
+    assert sorted(seqs) == [(chain, seq) for chain in (1, 2) for seq in range(1, 101)]
+    assert 6 <= len(tasks) <= 8  # of about 256 MiB
+    assert len({task.number for task in tasks}) == len(tasks)
+    for task in tasks:
+        for run in task.runs:
+            offsets = (10 * (run.first_seq - 1), 10 * run.last_seq)
+            assert {(piece.start, piece.end) for piece in run.pieces} == {offsets}
+
+
+def test_little_is_one_task_however_many_cores_there_are() -> None:
+    assert len(planned(64 * 1024)) == 1
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        *planned(8 * MiB)[:2],
+        MergeTask("run", 4, ORDERS, "orders", (FILE, FILE)),
+    ],
+    ids=["first", "second", "merge"],
+)
+def test_a_task_comes_back(task: MoveTask | MergeTask) -> None:
+    assert task_of(task.text()) == task
+
+
+@given(st.integers(0, 2**40), st.text(), st.floats(0, 1e6))
+def test_a_result_comes_back(rows: int, error: str, cpu_s: float) -> None:
+    result = TaskResult(
+        number=3,
+        files=((ORDERS, FILE),),
+        rows=rows,
+        bytes_in={ORDERS: 7},
+        undecodable={(ORDERS, 2): 1},
+        requests=Requests(1, 2, 3, 4),
+        cpu_s=cpu_s,
+        error=error,
+        error_kind="Corrupt",
+    )
+
+    assert result_of(result.text()) == result
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"kind": "move"}', "[1]", '{"kind":"merge","run":1}'])
+def test_other_text_is_corrupt(text: str) -> None:
+    with pytest.raises(Corrupt):
+        task_of(text)
+    with pytest.raises(Corrupt):
+        result_of(text)

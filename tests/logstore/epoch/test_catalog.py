@@ -1,0 +1,57 @@
+"""Rows as they come in: what was read, or made, before what is known takes nothing back."""
+
+from dataclasses import replace
+
+from logstore.epoch.catalog import Catalog
+from logstore.formats.rows import PartitionRow, TopicRow, TopicStatus
+from logstore.protocol.view import News
+
+ID, OTHER_ID = b"i" * 16, b"o" * 16
+TOPIC = TopicRow(ID, TopicStatus.LIVE, 1, {"retention.ms": "1"}, 1, 2)
+
+
+def catalog_with(topic: TopicRow) -> Catalog:
+    catalog = Catalog(1, 7)
+    catalog.apply(news(topic))
+    return catalog
+
+
+def news(topic: TopicRow) -> News:
+    rows = {(topic.topic_id, number): PartitionRow.new(2, 5) for number in range(topic.partitions)}
+    return News(1, {"orders": topic}, rows)
+
+
+def test_a_topic_is_what_the_newest_version_of_its_row_says() -> None:
+    catalog = catalog_with(TOPIC)
+    newer = replace(TOPIC, partitions=2, configs={"retention.ms": "2"}, version=4)
+    found = catalog.apply(news(newer))
+    assert [topic.configs for topic in found.changed] == [newer.configs]
+
+    late = catalog.apply(news(replace(TOPIC, configs={"retention.ms": "3"}, version=3)))
+
+    assert not late.changed
+    assert catalog.topics["orders"].configs == newer.configs
+    assert catalog.topics["orders"].partition_count == 2
+
+
+def test_a_row_that_was_read_before_log_start_was_raised_takes_nothing_back() -> None:
+    catalog = catalog_with(TOPIC)
+    raised = replace(PartitionRow.new(2, 5), log_start=9)
+    catalog.apply(News(2, {}, {(ID, 0): raised}))
+    catalog.apply(news(TOPIC))
+
+    assert catalog.topics["orders"].rows == [raised]
+
+
+def test_another_life_of_a_topic_counts_its_versions_anew() -> None:
+    catalog = catalog_with(TOPIC)
+    catalog.apply(news(replace(TOPIC, topic_id=OTHER_ID, version=1)))
+    assert catalog.topics["orders"].topic_id == OTHER_ID
+
+
+def test_a_topic_that_is_gone_comes_back_with_a_row_that_is_read_later() -> None:
+    catalog = catalog_with(TOPIC)
+    catalog.apply(News(2, {"orders": None}, {(ID, 0): None}))
+    assert "orders" not in catalog.topics
+    catalog.apply(news(replace(TOPIC, topic_id=OTHER_ID, version=1)))
+    assert catalog.topics["orders"].topic_id == OTHER_ID

@@ -1,0 +1,278 @@
+"""What a chain forgets is needed by nobody; what its checkpoints hold does not grow without end."""
+
+import pytest
+
+from logstore.epoch.forgetting import (
+    CHECKPOINTS_LISTED_MIN,
+    find_forgettable,
+    is_dropped,
+    shorten_rows,
+)
+from logstore.epoch.leader import NotLeading
+from logstore.epoch.log import Log
+from logstore.formats.chain_state import Stretch, StretchKey
+from logstore.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from logstore.formats.keys import CHECKPOINTS
+from logstore.formats.partition_state import PartitionState
+from logstore.formats.rows import CHAIN, PartitionRow, StretchRef, chain_sk
+from logstore.protocol.follow import Follower, copy_of
+from logstore.protocol.leadership import change_leader
+from logstore.protocol.metadata import read_partition_row
+from logstore.protocol.records_deletion import Raise, raise_log_start
+from logstore.protocol.walk import read_chain_at, read_on
+from logstore.testing.audit import audit
+from logstore.testing.virtual_loop import EPOCH_MS, run
+from tests.logstore.written import WrittenLog, committed
+
+ID = bytes(16)
+
+
+def check_stored(written: WrittenLog) -> None:
+    assert audit(written.objects, written.rows).violations == []
+
+
+def last_checkpoint(written: WrittenLog, epoch: int) -> Checkpoint:
+    key = max(info.key for info in written.objects.list(f"{CHECKPOINTS}{epoch:020d}/"))
+    return decode_checkpoint(written.objects.get(key))
+
+
+async def forget(log: Log) -> int:
+    count = await log.forget_ended()
+    log.writer.flush()
+    await committed(log, log.writer.appended_seq)
+    return count
+
+
+def test_checkpoints_do_not_grow_with_topics_that_come_and_go() -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=4)
+        async with written.life() as log:
+            kept = (await log.create_topic("kept", 1, {})).leaders[0]
+            for number in range(40):
+                name = f"topic {number}".replace(" ", "-")
+                leader = (await log.create_topic(name, 2, {})).leaders[0]
+                await written.write(log, leader, [EPOCH_MS], producer_id=number, producer_epoch=0,
+                                    base_sequence=0)  # fmt: skip
+                assert await forget(log) == (2 if number else 0)
+                await log.delete_topic(name)
+                assert len(log.writer.chain.stretches) == len(log.writer.appenders) == 3
+            await forget(log)
+            for _ in range(8):
+                await written.write(log, kept, [EPOCH_MS])
+            assert list(last_checkpoint(written, log.epoch).stretches) == [kept.key]
+            epoch = log.epoch
+        assert list(last_checkpoint(written, epoch).stretches) == [kept.key]
+        check_stored(written)
+        async with written.life() as log:  # taken over as ever
+            assert log.topics["kept"].leaders[0].log_end == 8
+        check_stored(written)
+
+    run(scenario())
+
+
+def test_a_topic_that_no_record_calls_deleted_is_not_forgotten() -> None:
+    """The registry may be an older copy, put back, which does not know the topic."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            leader = (await log.create_topic("orders", 1, {})).leaders[0]
+            await written.write(log, leader, [EPOCH_MS])
+            ended = {leader.key: leader.stretch}
+            assert await log.performer.run(find_forgettable(ended, frozenset())) == []
+            await log.delete_topic("orders")
+            assert await log.performer.run(find_forgettable(ended, frozenset())) == [leader.key]
+
+    run(scenario())
+
+
+async def hand_over_to_itself(log: Log) -> None:
+    """Release, and take back under the next leader epoch, as a move to another and back does."""
+    leader = log.topics["orders"].leaders[0]
+    leader.release()
+    log.writer.flush()
+    await committed(log, log.writer.appended_seq)
+    key = (leader.topic_id, 0)
+    await log.performer.run(
+        change_leader(
+            key,
+            leader.row,
+            broker=log.me.broker,
+            chain=log.epoch,
+            start=leader.log_end,
+            known_from=leader.leader_epoch,
+        )
+    )
+    log.look_again()
+    while log.topics["orders"].leaders.get(0) in (None, leader):
+        await log.performer.clock.sleep_s(0.1)
+
+
+def test_stretches_that_a_row_drops_are_forgotten_and_no_others() -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=4)
+        async with written.life() as log:
+            await log.create_topic("orders", 1, {})
+            known: set[int] = set()
+            for number in range(20):
+                leader = log.topics["orders"].leaders[0]
+                await written.write(log, leader, [EPOCH_MS], producer_id=7, producer_epoch=0,
+                                    base_sequence=number)  # fmt: skip
+                if number > 10:
+                    raised = Raise(
+                        leader.topic_id, 0, log.epoch, leader.leader_epoch, leader.log_end - 1
+                    )
+                    await log.performer.run(raise_log_start(raised))
+                    leader.follow_row(await row_of(log, leader.topic_id))
+                await hand_over_to_itself(log)
+                await forget(log)
+                row = await row_of(log, leader.topic_id)
+                known = {key.leader_epoch for key in log.writer.chain.stretches}
+                assert known == {ref.leader_epoch for ref in row.stretches}
+            assert len(known) <= 3
+            assert list(log.topics["orders"].leaders[0].stretch.state.producers) == [7]
+            check_stored(written)
+        async with written.life() as log:
+            leader = log.topics["orders"].leaders[0]
+            assert (leader.log_end, list(leader.stretch.state.producers)) == (20, [7])
+        check_stored(written)
+
+    run(scenario())
+
+
+def test_a_row_drops_stretches_below_log_start_without_a_change_of_leader() -> None:
+    """Where a partition stays with its leader for months, the one before could never forget it."""
+
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=4)
+        async with written.life() as log:
+            await log.create_topic("orders", 1, {})
+            for _ in range(5):
+                await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
+                await hand_over_to_itself(log)
+            leader = log.topics["orders"].leaders[0]
+            assert len((await row_of(log, leader.topic_id)).stretches) == 6
+            raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, 3)
+            await log.performer.run(raise_log_start(raised))
+            leader.follow_row(await row_of(log, leader.topic_id))
+            assert await forget(log) == 3
+            row = await row_of(log, leader.topic_id)
+            assert [ref.start for ref in row.stretches] == [3, 4, 5]
+            assert (row.log_start, leader.stretches) == (3, row.stretches)
+            assert await forget(log) == 0
+            await hand_over_to_itself(log)
+            assert len((await row_of(log, leader.topic_id)).stretches) == 4
+        check_stored(written)
+        async with written.life() as log:
+            assert log.topics["orders"].leaders[0].log_end == 5
+        check_stored(written)
+
+    run(scenario())
+
+
+def test_a_leader_whose_take_is_not_committed_drops_nothing() -> None:
+    """The state it inherited is in an earlier stretch alone."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            await log.create_topic("orders", 1, {})
+            await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
+            await hand_over_to_itself(log)
+            leader = log.topics["orders"].leaders[0]
+            raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, 1)
+            await log.performer.run(raise_log_start(raised))
+            leader.follow_row(await row_of(log, leader.topic_id))
+            leader.is_taken = False
+            assert await shorten_rows(log.performer, [leader]) == 0
+            leader.is_taken = True
+            assert await shorten_rows(log.performer, [leader]) == 1
+
+    run(scenario())
+
+
+async def row_of(log: Log, topic_id: bytes) -> PartitionRow:
+    row = await log.performer.run(read_partition_row(topic_id, 0))
+    assert row is not None
+    return row
+
+
+def test_a_list_of_checkpoints_is_cut_where_they_are_deleted() -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=2)
+        async with written.life() as log:
+            leader = (await log.create_topic("orders", 1, {})).leaders[0]
+            early = Follower(log.cluster_id, log.epoch)
+            await log.performer.run(early.advance())
+            for _ in range(2 * CHECKPOINTS_LISTED_MIN + 10):
+                await written.write(log, leader, [EPOCH_MS])
+            checkpoints = log.writer.durable_checkpoints
+            assert len(checkpoints) > CHECKPOINTS_LISTED_MIN
+            trim = checkpoints[-3]
+            await written.performer.registry.update_if(
+                CHAIN, chain_sk(log.epoch), {"trim": trim, "deleted": trim}
+            )
+            await forget(log)
+            for _ in range(4):
+                await written.write(log, leader, [EPOCH_MS])
+            chain = log.writer.chain
+            front = last_checkpoint(written, log.epoch)
+            assert front.earlier[0] == chain.checkpoints[0] == trim
+            cold = await log.performer.run(read_chain_at(log.cluster_id, log.epoch, front.seq))
+            await log.performer.run(read_on(cold))
+            await log.performer.run(early.advance())
+            await log.performer.run(early.look_at_row())
+            assert early.checkpoints == cold.checkpoints
+            assert encode_checkpoint(copy_of(early.state)) == encode_checkpoint(cold)
+
+    run(scenario())
+
+
+def row_with(*leader_epochs: int, log_start: int = 30, reason: str = "") -> PartitionRow:
+    refs = tuple(StretchRef(number, 1, 10 * number) for number in leader_epochs)
+    return PartitionRow(
+        broker=1,
+        chain=1,
+        leader_epoch=leader_epochs[-1],
+        log_start=log_start,
+        stretches=refs,
+        start_reason=reason or f"retention: {log_start}",
+    )
+
+
+@pytest.mark.parametrize(
+    "is_released, row, expected",
+    [
+        (True, row_with(3), True),
+        (True, row_with(3, log_start=25), True),
+        (True, row_with(3, log_start=24), False),  # the topic's table holds it, trimming asks
+        (True, row_with(3, reason="somebody"), False),
+        (True, row_with(2, 3), False),
+        (True, row_with(2), False),
+        (True, row_with(1), False),
+        (True, None, False),
+        (False, row_with(3), False),
+    ],
+)
+def test_a_row_drops_what_it_lists_no_more(
+    is_released: bool, row: PartitionRow | None, expected: bool
+) -> None:
+    stretch = Stretch(20, 25, PartitionState(), released=is_released)
+    assert is_dropped(StretchKey(ID, 0, 2), stretch, row) is expected
+
+
+def test_nothing_is_appended_to_a_stretch_that_was_forgotten() -> None:
+    """Its leader may still be known to somebody; an entry outside any stretch ends a chain."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            leader = (await log.create_topic("orders", 1, {})).leaders[0]
+            await written.write(log, leader, [EPOCH_MS])
+            await log.delete_topic("orders")
+            assert await forget(log) == 1
+            with pytest.raises(NotLeading):
+                written.append(leader, [EPOCH_MS])
+        check_stored(written)
+
+    run(scenario())

@@ -1,0 +1,296 @@
+"""Chains are trimmed by what tables hold for sure, and by nothing that is only said of them."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+import pytest
+
+from broker.upkeep.trimming import Trimming
+from logstore.config.broker import BrokerSettings
+from logstore.epoch.asked_tables import InTables, held_in
+from logstore.epoch.held_by_tables import MARK_EVERY, HeldByTables
+from logstore.epoch.log import Log
+from logstore.formats.keys import CHAINS
+from logstore.formats.pieces import TopicPartition
+from logstore.formats.rows import TABLE, TableRow
+from logstore.history import names
+from logstore.history.delta import Tables
+from logstore.history.entries import encode_commit
+from logstore.history.snapshot import Snapshot, TableCommit
+from logstore.protocol.table_marks import change_marks, drop_mark, read_marks
+from logstore.testing.virtual_loop import EPOCH_MS, run
+from tests.logstore.history.tables import move
+from tests.logstore.protocol.test_trimming import GRACE_MS, TrimmedLog
+
+SETTINGS = BrokerSettings({"logstore.delete.grace.ms": str(GRACE_MS)})
+RECORDS = 20
+
+
+class TablesHere:
+    """Tables of a log in memory, asked at once and counted."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.look_count = 0
+
+    async def snapshot(self, topic_id: bytes) -> Snapshot | None:
+        return self.tables.snapshot(topic_id)
+
+    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> InTables:
+        self.look_count += 1
+        return held_in(self.tables, marks, grace_ms, now_ms)
+
+
+class Moved:
+    """A log of one partition with twenty records, and the topic's table."""
+
+    def __init__(self, written: TrimmedLog, log: Log) -> None:
+        self.written = written
+        self.log = log
+        self.clock = written.performer.clock
+        tables = Tables("/memory", store=written.objects, clock=self.clock)
+        self.here = TablesHere(tables)
+        self.trimming = Trimming(log, SETTINGS, lambda: True, self.here)
+        self.topic_id = log.topics["orders"].topic_id
+        self.snapshot = tables.create(self.topic_id, "orders")
+
+    async def move(self, start: int, end: int) -> None:
+        """A run: the table, then the copy row."""
+        self.snapshot = self.here.tables.commit(self.snapshot, move((0, start, end)))
+        await self.tell(end)
+
+    def move_nothing(self, commits: int) -> None:
+        for _ in range(commits):
+            self.snapshot = self.here.tables.commit(self.snapshot, TableCommit({}, {}, run="idle"))
+
+    async def tell(self, end: int) -> None:
+        """The copy row alone."""
+        row = TableRow(version=self.snapshot.version, ends={0: end}).row()
+        await self.written.performer.registry.put_if(TABLE, self.topic_id.hex(), row)
+
+    def overwrite(self, start: int, end: int) -> None:
+        """Somebody who does not create conditionally puts another entry in the newest's place."""
+        key = names.entry_key(self.topic_id, self.snapshot.version)
+        other = move((0, start, end), run="unsafe")
+        self.written.objects.delete(key)
+        now_ms = self.clock.now_ms()
+        entry = encode_commit(self.topic_id, self.snapshot.version - 1, other, now_ms)
+        self.written.objects.create(key, [entry])
+
+    async def trim(self, passes: int = 1) -> None:
+        """Graces pass before each."""
+        for _ in range(passes):
+            await self.clock.sleep_s(GRACE_MS / 1000)
+            await self.trimming.trim_once()
+
+    @property
+    def trim_point(self) -> int:
+        return self.written.chain_row(1).trim
+
+    @property
+    def segment_count(self) -> int:
+        return len(self.written.keys(CHAINS))
+
+
+Story = Callable[[Moved], Awaitable[None]]
+
+
+def play(story: Story) -> None:
+    """The first chain is sealed and holds all records."""
+
+    async def scenario() -> None:
+        written = TrimmedLog()
+        written.check_deletion = lambda key: None  # type: ignore[method-assign]
+        async with written.life() as log:
+            topic = await log.create_topic("orders", 1, {})
+            for number in range(RECORDS):
+                await written.write(log, topic.leaders[0], [EPOCH_MS + number])
+        async with written.life() as log:
+            await story(Moved(written, log))
+
+    run(scenario())
+
+
+def test_what_the_table_held_a_grace_ago_is_trimmed_and_deleted_a_grace_later() -> None:
+    async def story(moved: Moved) -> None:
+        await moved.move(0, RECORDS)
+        before = moved.segment_count
+        await moved.trim()
+        assert moved.trim_point == moved.written.chain_row(1).seal
+        assert moved.segment_count == before
+        await moved.trim()
+        assert moved.written.chain_row(1).deleted == moved.trim_point
+        assert moved.segment_count < before
+
+    play(story)
+
+
+def test_what_the_table_does_not_hold_stays() -> None:
+    async def story(moved: Moved) -> None:
+        await moved.move(0, 11)
+        await moved.trim(passes=3)
+        assert 0 < moved.trim_point < RECORDS
+        moved.written.log_starts[TopicPartition(moved.topic_id, 0)] = 11
+        await moved.written.check_readable()
+
+    play(story)
+
+
+def test_what_the_table_holds_since_just_now_stays_for_a_grace() -> None:
+    """Whoever planned by the version before reads it from segments."""
+
+    async def story(moved: Moved) -> None:
+        await moved.clock.sleep_s(GRACE_MS / 1000)
+        await moved.move(0, RECORDS)
+        await moved.trimming.trim_once()
+        assert moved.trim_point == 0
+
+    play(story)
+
+
+def test_the_copy_row_decides_nothing() -> None:
+    async def story(moved: Moved) -> None:
+        await moved.move(0, 5)
+        await moved.tell(RECORDS)
+        await moved.trim(passes=3)
+        moved.written.log_starts[TopicPartition(moved.topic_id, 0)] = 5
+        await moved.written.check_readable()
+
+    play(story)
+
+
+def test_without_a_copy_row_no_table_is_looked_for() -> None:
+    async def story(moved: Moved) -> None:
+        await moved.trim(passes=3)
+        assert moved.here.look_count == 0
+        assert moved.trim_point == 0
+
+    play(story)
+
+
+def test_tables_are_looked_at_ten_times_a_grace_until_all_of_them_is_held() -> None:
+    async def story(moved: Moved) -> None:
+        held = HeldByTables(moved.here, GRACE_MS)
+        await moved.move(0, 5)
+        performer = moved.written.performer
+        for expected in (10, 11, 11):
+            for _ in range(20):
+                await held.look(performer)
+                await moved.clock.sleep_s(GRACE_MS / 20 / 1000)
+            assert moved.here.look_count == expected
+        assert (await held.look(performer)).ends == {(moved.topic_id, 0): 5}
+        await held.look(performer, fresh=[moved.topic_id])
+        assert moved.here.look_count == 12
+        await moved.move(5, 6)
+        await moved.clock.sleep_s(GRACE_MS / 1000)
+        assert (await held.look(performer)).ends == {(moved.topic_id, 0): 6}
+
+    play(story)
+
+
+def test_an_overwritten_commit_stops_trimming_and_alarms(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(moved: Moved) -> None:
+        await moved.move(0, 10)
+        moved.overwrite(0, 8)
+        await moved.move(10, RECORDS)  # whose start is where the lost commit ended
+        await moved.trim(passes=3)
+        assert moved.trim_point == 0
+        assert moved.trimming.failed_count == 3
+
+        # However long ago it was, and whoever looks.
+        moved.move_nothing(40)
+        await moved.tell(RECORDS)
+        moved.trimming = Trimming(moved.log, SETTINGS, lambda: True, moved.here)
+        await moved.trim(passes=3)
+        assert moved.trim_point == 0
+
+    with caplog.at_level(logging.INFO):
+        play(story)
+    assert alarms(caplog)[0].startswith("a table is not trimmed by: ")
+
+
+def test_a_mark_says_how_far_commits_were_looked_at() -> None:
+    async def story(moved: Moved) -> None:
+        await moved.move(0, 5)
+        await moved.trim()
+        performer = moved.written.performer
+        assert await performer.run(read_marks()) == {}, "too few to be worth a write"
+        moved.move_nothing(MARK_EVERY)
+        await moved.move(5, RECORDS)
+        await moved.trim()
+        assert await performer.run(read_marks()) == {moved.topic_id: MARK_EVERY + 2}
+        assert moved.trim_point > 0
+
+    play(story)
+
+
+def test_a_table_that_went_back_behind_its_mark_is_told_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(moved: Moved) -> None:
+        await moved.move(0, 5)
+        performer = moved.written.performer
+        await performer.run(change_marks({}, {moved.topic_id: 9}))
+        await moved.trim(passes=2)
+        assert moved.trim_point == 0
+        assert "a table went back" in alarms(caplog)[0]
+        await performer.run(change_marks({moved.topic_id: 9}, {moved.topic_id: 1}))
+        await moved.trim()
+        assert moved.trim_point > 0
+        await performer.run(drop_mark(moved.topic_id, 1))
+        assert await performer.run(read_marks()) == {}
+
+    with caplog.at_level(logging.INFO):
+        play(story)
+
+
+def test_what_keeps_one_table_from_being_read_is_no_trouble_of_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(moved: Moved) -> None:
+        await moved.move(0, RECORDS)
+        other = bytes.fromhex("ab" * 16)
+        moved.written.objects.create(names.entry_key(other, 0), [b"{]"])
+        found = held_in(moved.here.tables, {other: -1, moved.topic_id: -1}, 0, 2**50)
+        assert found.ends == {(moved.topic_id, 0): RECORDS}
+        assert len(found.troubles) == 1
+
+    play(story)
+
+
+def test_a_table_that_lost_what_it_held_stops_deletion_and_alarms(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(moved: Moved) -> None:
+        await moved.move(0, RECORDS)
+        await moved.trim()
+        assert moved.trim_point > 5
+        moved.overwrite(0, 5)
+        before = moved.segment_count
+        await moved.trim(passes=3)
+        assert moved.segment_count == before
+
+    with caplog.at_level(logging.INFO):
+        play(story)
+    assert any("trim point is too high, nothing is deleted" in line for line in alarms(caplog))
+
+
+def test_the_segments_of_a_deleted_topic_go_whatever_its_table_is() -> None:
+    async def story(moved: Moved) -> None:
+        await moved.move(0, 5)
+        await moved.log.delete_topic("orders")
+        moved.here.tables.delete_table(moved.topic_id)
+        await moved.trim(passes=2)
+        assert moved.written.chain_row(1).deleted == moved.written.chain_row(1).seal
+
+    play(story)
+
+
+def alarms(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.name == "broker.upkeep.trimming" and record.levelname == "ERROR"
+    ]

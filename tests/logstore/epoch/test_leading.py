@@ -1,0 +1,155 @@
+"""What begins and ends leaderships here: one partition's trouble holds up no other's."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from logstore.epoch.log import Log
+from logstore.formats.partition_state import PartitionState
+from logstore.formats.rows import (
+    TOPIC,
+    Change,
+    PartitionRow,
+    TopicRow,
+    TopicStatus,
+    partition_pk,
+    partition_sk,
+)
+from logstore.objects.memory import MemoryObjects, MemoryStore
+from logstore.ports.objects import Buffer
+from logstore.protocol.metadata import read_partition_row
+from logstore.protocol.takeover import Inheritance
+from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
+from tests.logstore.written import WrittenLog
+
+NO_SUCH_CHAIN = 99
+LONG_S = 60.0
+SOON_S = 1.0
+
+
+async def until(condition: Callable[[], bool], within_s: float) -> None:
+    clock = VirtualClock()
+    deadline_s = clock.monotonic_s() + within_s
+    while not condition():
+        assert clock.monotonic_s() < deadline_s, "the condition never held"
+        await clock.sleep_s(0.01)
+
+
+async def put_topic(written: WrittenLog, log: Log, name: str, row: PartitionRow) -> bytes:
+    """As another broker would make it, with one partition that names this broker's chain."""
+    topic_id = name.encode().ljust(16, b"-")
+    topic = TopicRow(topic_id, TopicStatus.LIVE, 1, {}, 1)
+    await written.rows.put_if(
+        partition_pk(topic_id, 0), partition_sk(topic_id, 0), row.row(), [], name
+    )
+    await written.rows.put_if(TOPIC, name, topic.row(), [], name)
+    await log.publish([Change(name, topic_id)])
+    return topic_id
+
+
+def is_led(log: Log, name: str) -> bool:
+    return name in log.topics and bool(log.topics[name].leaders)
+
+
+def led_before_by_a_chain_that_is_lost(log: Log) -> PartitionRow:
+    return PartitionRow.new(1, NO_SUCH_CHAIN).taken_by(broker=1, chain=log.epoch, start=5)
+
+
+def test_a_partition_that_cannot_be_led_yet_delays_no_other() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        clock = written.performer.clock
+        async with written.life() as log:
+            await put_topic(written, log, "stuck", led_before_by_a_chain_that_is_lost(log))
+            await clock.sleep_s(LONG_S)  # by now it is tried seldom
+            for number in range(10):
+                name = f"sound-{number}"
+                await put_topic(written, log, name, PartitionRow.new(1, log.epoch))
+                await until(partial(is_led, log, name), SOON_S)
+                await clock.sleep_s(1.7)
+            assert not log.topics["stuck"].leaders
+
+    run(scenario())
+
+
+def test_a_takeover_that_is_over_late_begins_no_leadership_that_has_ended() -> None:
+    """Its row has been another's since, and is ours again, with a state that is yet to be read."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            late = led_before_by_a_chain_that_is_lost(log)
+            now = late.taken_by(broker=2, chain=NO_SUCH_CHAIN, start=6)
+            now = now.taken_by(broker=1, chain=log.epoch, start=7)
+            topic_id = await put_topic(written, log, "orders", now)
+            await until(lambda: "orders" in log.topics, SOON_S)
+            log.inherit([Inheritance(topic_id, 0, late, PartitionState())])
+            assert not log.topics["orders"].leaders
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("broker", [1, 2])
+def test_a_new_partition_whose_row_is_there_is_led_by_the_chain_that_the_row_names(
+    broker: int,
+) -> None:
+    """A creation died before it raised the topic's row, and its rows were taken over since."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            topic = await log.create_topic("orders", 1, {})
+            chain = log.epoch if broker == 1 else NO_SUCH_CHAIN
+            row = PartitionRow.new(2, NO_SUCH_CHAIN).taken_by(broker=broker, chain=chain, start=0)
+            pk, sk = partition_pk(topic.topic_id, 1), partition_sk(topic.topic_id, 1)
+            await written.rows.put_if(pk, sk, row.row(), [], "left")
+            await log.create_partitions("orders", 3)
+
+            assert topic.rows[1] == row
+            assert 1 not in topic.leaders
+            await until(lambda: 2 in topic.leaders, SOON_S)
+
+    run(scenario())
+
+
+class HeldStore(MemoryStore):
+    """Answers no put while it is held."""
+
+    def __init__(self, objects: MemoryObjects) -> None:
+        super().__init__(objects)
+        self.lets_go = asyncio.Event()
+        self.lets_go.set()
+
+    async def create(self, key: str, parts: Sequence[Buffer]) -> None:
+        await self.lets_go.wait()
+        await super().create(key, parts)
+
+
+def test_nobody_else_is_named_before_the_release_is_committed() -> None:
+    """What was appended until then may be committed, and its next leader must know it."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        store = HeldStore(written.objects)
+        async with (
+            written.life(broker=2) as two,
+            written.life(broker=1, performer=replace(written.performer, store=store)) as one,
+        ):
+            topic = await one.create_topic("orders", 1, {})
+            await until(lambda: len(one.live_brokers()) == 2, SOON_S)
+            store.lets_go.clear()
+            written.append(topic.leaders[0], [EPOCH_MS])
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(one.drain(LONG_S, lambda topic, number: 2))
+                await written.performer.clock.sleep_s(SOON_S)
+                row = await written.performer.run(read_partition_row(topic.topic_id, 0))
+                assert row is not None
+                assert row.chain == one.epoch
+                store.lets_go.set()
+            await until(partial(is_led, two, "orders"), SOON_S)
+            assert two.topics["orders"].leaders[0].log_end == 1
+
+    run(scenario())

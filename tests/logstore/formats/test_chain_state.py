@@ -1,0 +1,23 @@
+"""A chain read into memory: what is frozen of it stays as it was."""
+
+from logstore.formats.checkpoint import encode_checkpoint
+from logstore.formats.index_rows import row_count
+from logstore.protocol.walk import read_on
+from logstore.testing.virtual_loop import run
+from tests.logstore.protocol.built import BuiltChain, open_chain_row
+
+
+def test_a_frozen_window_takes_no_row_that_comes_after_it() -> None:
+    """Also of a stretch that had none: a checkpoint is encoded while its chain goes on."""
+    chain = BuiltChain()
+    chain.register(open_chain_row())
+    chain.add_opening()
+    chain.add_take()
+    state = chain.replay()
+    frozen, expected = state.frozen_window(), encode_checkpoint(chain.replay())
+    chain.add_batches(3)
+    run(chain.performer.run(read_on(state)))
+    (stretch,) = state.stretches.values()
+    assert row_count(stretch.rows) == 1
+
+    assert encode_checkpoint(frozen) == expected

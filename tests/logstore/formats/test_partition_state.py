@@ -1,0 +1,168 @@
+"""Bytes of states and takes: what is encoded is decoded, damage is noticed, old bytes stay."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logstore.errors import Corrupt, Refused
+from logstore.formats.partition_state import (
+    BATCHES_KEPT,
+    PRODUCER_EXPIRATION_MS,
+    SLICE_PRODUCERS,
+    AbortedTransaction,
+    EncodedState,
+    Expired,
+    PartitionState,
+    ProducedBatch,
+    Producer,
+    decode_state,
+    decode_state_in_slices,
+    encode_state,
+    encode_state_in_slices,
+    pack_producer,
+)
+from logstore.formats.take import (
+    Piece,
+    decode_payload,
+    encode_inline,
+    encode_pieces,
+    join_pieces,
+)
+from logstore.records.crc32c import crc32c
+from logstore.slices import Slices
+from tests.golden.samples import SAMPLES, golden, pieces, state
+
+I64 = st.integers(-(2**63), 2**63 - 1)
+I32 = st.integers(-(2**31), 2**31 - 1)
+
+batches = st.builds(ProducedBatch, I32, I32, I64, I64, I64)
+producers = st.builds(
+    Producer, st.integers(-(2**15), 2**15 - 1), I64, st.lists(batches, max_size=BATCHES_KEPT)
+)
+states = st.builds(
+    PartitionState,
+    producers=st.dictionaries(I64, producers, max_size=4).map(
+        lambda found: {one: pack_producer(one, producer) for one, producer in found.items()}
+    ),
+    sinks=st.dictionaries(st.binary(min_size=16, max_size=16), I64, max_size=3),
+    open_transactions=st.dictionaries(I64, I64, max_size=3),
+    aborted=st.lists(st.builds(AbortedTransaction, I64, I64, I64), max_size=3),
+)
+
+
+@given(states)
+def test_a_state_that_is_encoded_is_decoded(found: PartitionState) -> None:
+    assert decode_state(encode_state(found)) == found
+
+
+@given(states)
+def test_equal_states_give_equal_bytes_in_whatever_order_they_grew(found: PartitionState) -> None:
+    turned = PartitionState(
+        dict(reversed(found.producers.items())),
+        dict(reversed(found.sinks.items())),
+        dict(reversed(found.open_transactions.items())),
+        found.aborted,
+    )
+
+    assert encode_state(turned) == encode_state(found)
+
+
+@given(states, st.lists(st.tuples(st.booleans(), I64.filter(lambda one: one >= 0)), max_size=8))
+def test_a_snapshot_and_its_state_go_ways_of_their_own(
+    found: PartitionState, changes: list[tuple[bool, int]]
+) -> None:
+    apart = [decode_state(encode_state(found)), decode_state(encode_state(found))]
+    shared = [found, found.snapshot()]
+    for of_snapshot, producer_id in changes:
+        for one in (apart[of_snapshot], shared[of_snapshot]):
+            one.apply_batch(producer_id, 0, 0, 0, 0, 0, 0)
+            one.drop([Expired(*min(one.producers.items()))])
+
+    assert shared == apart
+
+
+MANY = 3 * SLICE_PRODUCERS + 5
+
+
+def many_producers() -> PartitionState:
+    found = PartitionState()
+    for number in range(MANY):
+        found.apply_batch(number * 7 % MANY, 0, 0, number, number, 0, number)
+    return found
+
+
+def test_work_on_many_producers_is_done_in_slices() -> None:
+    found = many_producers()
+    now_ms = MANY // 2 + PRODUCER_EXPIRATION_MS
+    results: list[EncodedState] = []
+
+    def encode() -> Slices[None]:
+        results.append((yield from encode_state_in_slices(found.snapshot(), now_ms)))
+
+    count = 0
+    for count, _ in enumerate(encode(), 1):
+        found.apply_batch(MANY + count, 0, 0, 0, 0, 0, 0)  # what comes meanwhile is not in it
+    ((parts, expired),) = results
+    assert count >= 3
+    assert len(expired) == MANY // 2 + 1
+    late = many_producers()
+    late.expire(now_ms)
+    assert decode_state(b"".join(parts)) == late
+    assert (
+        len([*decode_state_in_slices(b"".join(parts))]) == (MANY - len(expired)) // SLICE_PRODUCERS
+    )
+    assert len([*late.expire_in_slices(0)]) == len(late.producers) // SLICE_PRODUCERS
+
+
+@pytest.mark.parametrize("name", ["state-1", "take-1-pieces"])
+def test_states_are_written_as_ever(name: str) -> None:
+    assert SAMPLES[name]() == golden(name)
+
+
+def test_golden_states_read_as_ever() -> None:
+    assert decode_state(golden("state-1")) == state()
+    assert decode_payload(golden("take-1-pieces")) == pieces()
+
+
+@given(st.integers(0, len(golden("state-1")) - 1))
+def test_a_state_cut_short_is_noticed(length: int) -> None:
+    with pytest.raises(Corrupt):
+        decode_state(golden("state-1")[:length])
+
+
+def test_a_state_with_something_behind_it_is_noticed() -> None:
+    with pytest.raises(Corrupt, match="left over"):
+        decode_state(golden("state-1") + b"\0")
+
+
+def test_a_newer_state_is_refused() -> None:
+    with pytest.raises(Refused, match="version=2"):
+        decode_state(b"\0\2" + golden("state-1")[2:])
+
+
+@given(st.binary(max_size=100))
+def test_no_bytes_from_outside_break_the_decoders(data: bytes) -> None:
+    for decode in (decode_state, decode_payload):
+        try:
+            decode(data)
+        except (Corrupt, Refused):
+            continue
+
+
+@given(st.binary(max_size=1_000))
+def test_a_small_state_lies_in_its_entry(data: bytes) -> None:
+    assert decode_payload(encode_inline(data)) == data
+
+
+@given(st.binary(min_size=1, max_size=1_000), st.integers(1, 300))
+def test_a_large_state_is_joined_from_its_pieces(data: bytes, size: int) -> None:
+    parts = [data[at : at + size] for at in range(0, len(data), size)]
+    named = [Piece(seq, 208, len(part), crc32c(part)) for seq, part in enumerate(parts)]
+    found = decode_payload(encode_pieces(named))
+
+    assert not isinstance(found, bytes)
+    assert join_pieces(found, parts) == data
+    with pytest.raises(Corrupt, match="checksum"):
+        join_pieces(found, [*parts[:-1], parts[-1][:-1]])
+    with pytest.raises(Corrupt, match="checksum"):
+        join_pieces(found, [*parts[:-1], bytes([parts[-1][0] ^ 1]) + parts[-1][1:]])

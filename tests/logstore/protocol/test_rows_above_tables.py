@@ -1,0 +1,167 @@
+"""A row lists no stretch that the topic's table holds; nothing is taken for lost because of it."""
+
+import pytest
+
+from logstore.epoch.log import Log
+from logstore.errors import Corrupt
+from logstore.formats.pieces import TopicPartition
+from logstore.formats.rows import PartitionRow
+from logstore.history.names import TABLES
+from logstore.protocol.leadership import shortened
+from logstore.protocol.lookup import Trimmed
+from logstore.protocol.metadata import read_partition_row
+from logstore.protocol.trimming import Trimmer
+from logstore.testing.audit import audit
+from logstore.testing.virtual_loop import EPOCH_MS, run
+from tests.logstore.epoch.test_forgetting import hand_over_to_itself
+from tests.logstore.moved import MovedLog
+from tests.logstore.reading.test_history import key_of, moved_log, play, read, write
+from tests.logstore.restore.test_restore import cluster_id
+from tests.logstore.restore.test_tables import rebuild
+from tests.logstore.written import WrittenLog
+from tests.simulation.tiers.fsck import check_stored, shown
+
+
+async def row_of(log: Log, key: TopicPartition) -> PartitionRow:
+    row = await log.performer.run(read_partition_row(*key))
+    assert row is not None
+    return row
+
+
+def problems(written: MovedLog) -> list[str]:
+    return [shown(problem) for problem in check_stored(written.objects, written.rows)]
+
+
+def test_a_row_lists_no_stretch_that_the_table_holds_and_all_is_read_as_before() -> None:
+    async def scenario() -> None:
+        async with moved_log(lives=4, moved=80) as (written, log, leader, rows, moved):
+            key = key_of(leader)
+            starts = [ref.start for ref in (await row_of(log, key)).stretches]
+            assert starts == [0, 30, 60, 90]
+            assert await log.forget_ended({key: moved}) == 0
+
+            starts = [ref.start for ref in (await row_of(log, key)).stretches]
+            assert starts == [60, 90]
+            assert leader.stretches == (await row_of(log, key)).stretches
+            assert await read(log, leader) == rows
+            latest = max(rows, key=lambda row: (row.timestamp, -row.offset))
+            found = await log.offset_of_max_timestamp(leader, leader.high_watermark)
+            assert found is not None and found.offset == latest.offset
+            for row in rows[::7]:
+                first = next(one for one in rows if one.timestamp >= row.timestamp)
+                found = await log.offset_for_time(leader, row.timestamp, leader.high_watermark)
+                assert found is not None and found.offset == first.offset
+            assert problems(written) == []
+            assert audit(written.objects, written.rows, {key: moved}).violations == []
+        async with written.life() as log:
+            assert await read(log, log.topics["orders"].leaders[0]) == rows
+        assert problems(written) == []
+
+    play(scenario())
+
+
+def test_a_chain_keeps_a_stretch_that_its_row_drops_because_a_table_holds_it() -> None:
+    """Trimming asks the table about it once more before it deletes: it may have gone back."""
+
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=3)
+        async with written.life() as log:
+            await log.create_topic("orders", 1, {})
+            for _ in range(6):
+                await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS] * 5)
+                await hand_over_to_itself(log)
+            leader = log.topics["orders"].leaders[0]
+            key = key_of(leader)
+            assert await log.forget_ended({key: 20}) == 0
+            assert [ref.start for ref in (await row_of(log, key)).stretches] == [20, 25, 30]
+            assert len(log.writer.chain.stretches) == 7
+            for _ in range(12):
+                await written.write(log, leader, [EPOCH_MS])
+
+            trimmer = Trimmer(log.cluster_id, grace_ms=0)
+            done = await log.performer.run(trimmer.steps(held={key: 3}))
+            assert done.published == {}
+            done = await log.performer.run(trimmer.steps(held={key: 20}))
+            assert done.published
+            with pytest.raises(Corrupt, match="trim point is too high"):
+                await log.performer.run(trimmer.steps(held={key: 3}))
+        assert audit(written.objects, written.rows, {key: 20}).violations == []
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("table_end", [0, 30, 59])
+def test_a_stretch_that_neither_row_nor_table_accounts_for_is_told(table_end: int) -> None:
+    async def scenario() -> None:
+        written = MovedLog()
+        for life in range(3):
+            async with written.life() as log:
+                topic = log.topics.get("orders") or await log.create_topic("orders", 1, {})
+                await write(log, topic.leaders[0], range(6))
+                if life == 2:
+                    if table_end:
+                        await written.move(log, topic.leaders[0], 0, table_end)
+                    assert problems(written) == []
+                    await log.forget_ended({key_of(topic.leaders[0]): 60})
+        found = problems(written)
+        assert any("take entry without its row" in one for one in found)
+        assert any("in no stretch" in one for one in found)
+
+    play(scenario())
+
+
+def test_restore_lists_what_chains_hold_whatever_the_row_lists() -> None:
+    async def scenario() -> None:
+        async with moved_log(lives=4, moved=80) as (written, log, leader, rows, moved):
+            await log.forget_ended({key_of(leader): moved})
+        await rebuild(written, cluster_id(written))
+        starts = [ref.start for ref in (await row_of(log, key_of(leader))).stretches]
+        assert starts == [0, 30, 60, 90]
+        assert problems(written) == []
+        async with written.life() as log:
+            assert await read(log, log.topics["orders"].leaders[0]) == rows
+
+    play(scenario())
+
+
+def test_a_reader_without_a_broker_takes_unlisted_offsets_for_moved() -> None:
+    async def scenario() -> None:
+        async with moved_log(lives=4, moved=80) as (written, log, leader, rows, moved):
+            await log.forget_ended({key_of(leader): moved})
+            reader = await written.reader()
+            (view,) = [v for k, v in reader.partitions(reader.topics()).items() if not k.partition]
+            key = key_of(leader)
+            with pytest.raises(Trimmed, match="no longer listed"):
+                reader.offset_for_time(key, view, rows[0].timestamp)
+            with pytest.raises(Corrupt, match="is it in the table"):
+                reader.pieces(key, view.row, 0, view.end)
+            assert reader.pieces(key, view.row, moved, view.end)[0].start == moved
+
+    play(scenario())
+
+
+def test_a_look_up_by_time_sees_every_offset_though_the_row_shrinks_meanwhile() -> None:
+    """While the table is asked for what is below the segments."""
+
+    async def scenario() -> None:
+        async with moved_log(lives=4, moved=40) as (written, log, leader, rows, moved):
+            await written.move(log, leader, moved, 90)
+            begin = await log.begin_of_segments(leader)
+            assert 0 < begin < 60
+            get_range = written.objects.get_range
+
+            def shrinking(key: str, start: int, length: int) -> bytes:
+                if key.startswith(f"{TABLES}/"):
+                    leader.follow_row(shortened(leader.row, 90))
+                return get_range(key, start, length)
+
+            written.objects.get_range = shrinking  # type: ignore[method-assign]
+            assert leader.stretches[0].start == 0
+            time_ms = max(row.timestamp for row in rows[:begin]) + 1
+            wanted = next(row for row in rows if row.timestamp >= time_ms)
+            found = await log.offset_for_time(leader, time_ms, leader.high_watermark)
+            assert begin <= wanted.offset < 90
+            assert leader.stretches[0].start == 90
+            assert found is not None and found.offset == wanted.offset
+
+    play(scenario())

@@ -1,0 +1,217 @@
+"""Cutting a log into Spark tasks: everything once, in order, in few tasks of about equal weight."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logstore.formats.pieces import Cut, Piece
+from logstore.reading.task_plan import (
+    REQUEST_BYTES,
+    TASK_BYTES,
+    TASK_BYTES_MIN,
+    MiB,
+    object_bytes,
+    plan_tasks,
+    task_count,
+)
+from logstore.reading.tasks import Places, ReadTask
+
+TOPIC = bytes(16)
+
+Sizes = dict[tuple[int, int], int]
+
+
+def piece(partition: int, epoch: int, chain: int, first: int, last: int) -> Piece:
+    """Ten offsets in each segment: those of segment 7 are 1000 x epoch + 70 to 79."""
+    start, end = 1000 * epoch + 10 * first, 1000 * epoch + 10 * (last + 1)
+    return Piece(TOPIC, partition, epoch, chain, first, last, start, end)
+
+
+def offsets_at(cuts: Sequence[Cut]) -> list[int]:
+    assert all(cut.piece.first_seq < cut.seq <= cut.piece.last_seq for cut in cuts)
+    assert len(set(cuts)) == len(cuts)
+    return [1000 * cut.piece.leader_epoch + 10 * cut.seq for cut in cuts]
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> tuple[list[Piece], Sizes]:
+    """Pieces of a few partitions, each in one chain after the other, and sizes of all segments.
+
+    Chains come in any order, as when a partition moves to a broker that has been up for longer.
+    """
+    chains = draw(st.permutations(range(1, 5)))
+    pieces = []
+    for partition in range(draw(st.integers(1, 4))):
+        for epoch, chain in enumerate(chains):
+            if draw(st.booleans()):
+                first = draw(st.integers(1, 30))
+                last = first + draw(st.integers(0, 30))
+                pieces.append(piece(partition, epoch, chain, first, last))
+    size = st.sampled_from([200, 64 * 1024, MiB, 8 * MiB, 40 * MiB])
+    sizes = {(chain, seq): draw(size) for chain in chains for seq in range(1, 64)}
+    return pieces, sizes
+
+
+def planned(
+    pieces: Sequence[Piece], sizes: Sizes, *, parallelism: int = 2, tasks_min: int | None = None
+) -> list[ReadTask]:
+    return plan_tasks(
+        Places((), pieces),
+        lambda chain, first, last: [sizes[chain, seq] for seq in range(first, last + 1)],
+        offsets_at,
+        parallelism=parallelism,
+        tasks_min=tasks_min,
+    )
+
+
+@pytest.mark.slow
+@given(logs(), st.integers(1, 8), st.none() | st.integers(1, 40))
+def test_every_wanted_batch_is_in_exactly_one_task(
+    log: tuple[list[Piece], Sizes], parallelism: int, tasks_min: int | None
+) -> None:
+    pieces, sizes = log
+
+    def places(each: Piece) -> list[tuple[int, int, int, int]]:
+        seqs = range(each.first_seq, each.last_seq + 1)
+        offsets = range(each.start, each.end)
+        assert [offset % 1000 // 10 for offset in offsets] == [
+            seq for seq in seqs for _ in range(10)
+        ]
+        return [(each.partition, each.leader_epoch, at % 1000 // 10, at) for at in offsets]
+
+    wanted = Counter(place for each in pieces for place in places(each))
+    found: Counter[tuple[int, int, int, int]] = Counter()
+    for task in planned(pieces, sizes, parallelism=parallelism, tasks_min=tasks_min):
+        for run in task.runs:
+            for each in run.pieces:
+                assert run.first_seq <= each.first_seq <= each.last_seq <= run.last_seq
+                found.update(places(each))
+
+    assert found == wanted
+
+
+@pytest.mark.slow
+@given(logs(), st.none() | st.integers(1, 40))
+def test_a_segment_is_fetched_once_and_only_if_it_is_needed(
+    log: tuple[list[Piece], Sizes], tasks_min: int | None
+) -> None:
+    pieces, sizes = log
+    tasks = planned(pieces, sizes, tasks_min=tasks_min)
+    fetched = Counter(
+        (run.chain, seq)
+        for task in tasks
+        for run in task.runs
+        for seq in range(run.first_seq, run.last_seq + 1)
+    )
+    needed = {
+        (each.chain, seq) for each in pieces for seq in range(each.first_seq, each.last_seq + 1)
+    }
+
+    assert set(fetched) == needed
+    assert set(fetched.values()) <= {1}
+    assert object_bytes(
+        Places((), pieces),
+        lambda chain, first, last: [sizes[chain, seq] for seq in range(first, last + 1)],
+    ) == sum(sizes[place] for place in needed)
+
+
+@pytest.mark.slow
+@given(logs(), st.none() | st.integers(1, 40))
+def test_a_task_holds_each_partition_in_offset_order(
+    log: tuple[list[Piece], Sizes], tasks_min: int | None
+) -> None:
+    for task in planned(*log, tasks_min=tasks_min):
+        assert task.runs
+        read: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for run in task.runs:
+            assert run.first_seq <= run.last_seq
+            for each in run.pieces:
+                read[each.partition].append((each.leader_epoch, run.first_seq))
+        for places in read.values():
+            assert places == sorted(places)
+
+
+@pytest.mark.slow
+@given(logs(), st.integers(1, 40))
+def test_tasks_weigh_about_the_same(log: tuple[list[Piece], Sizes], tasks_min: int) -> None:
+    pieces, sizes = log
+    tasks = planned(pieces, sizes, tasks_min=tasks_min)
+    weights = [
+        [
+            sizes[run.chain, seq] + REQUEST_BYTES
+            for run in task.runs
+            for seq in range(run.first_seq, run.last_seq + 1)
+        ]
+        for task in tasks
+    ]
+    total = sum(map(sum, weights))
+    largest = max((max(of) for of in weights), default=0)
+    count = task_count(total, sum(map(len, weights)), 2, tasks_min)
+
+    for weight in weights:
+        assert sum(weight) <= total / count + largest
+
+
+def test_nothing_to_read_is_no_task() -> None:
+    assert planned([], {}) == []
+
+
+def test_many_partitions_of_the_same_segments_are_one_task() -> None:
+    pieces = [piece(number, 0, 1, 1, 4) for number in range(500)]
+    sizes = {(1, seq): 100_000 for seq in range(1, 5)}
+
+    (task,) = planned(pieces, sizes)
+
+    (run,) = task.runs
+    assert (run.first_seq, run.last_seq, len(run.pieces)) == (1, 4, 500)
+
+
+def test_small_rests_of_many_chains_share_a_task() -> None:
+    pieces = [piece(0, chain, chain, 1, 2) for chain in range(1, 50)]
+    sizes = {(chain, seq): 5_000 for chain in range(1, 50) for seq in (1, 2)}
+
+    (task,) = planned(pieces, sizes)
+
+    assert [run.chain for run in task.runs] == list(range(1, 50))
+
+
+def test_segments_that_nothing_wanted_lies_in_are_passed_over() -> None:
+    pieces = [piece(0, 0, 1, 1, 2), piece(1, 0, 1, 900, 901)]
+    sizes = {(1, seq): 1000 for seq in (1, 2, 900, 901)}
+
+    (task,) = planned(pieces, sizes)
+
+    assert [(run.first_seq, run.last_seq, len(run.pieces)) for run in task.runs] == [
+        (1, 2, 1),
+        (900, 901, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("total", "segments", "parallelism", "tasks_min", "expected"),
+    [
+        (1000, 1, 8, None, 1),
+        (TASK_BYTES_MIN, 100, 8, None, 1),
+        (4 * TASK_BYTES_MIN, 100, 8, None, 4),
+        (20 * TASK_BYTES_MIN, 100, 8, None, 8),
+        (10 * TASK_BYTES, 1000, 2, None, 10),
+        (1000, 50, 2, 7, 7),
+        (1000, 5, 2, 7, 5),
+    ],
+    ids=[
+        "tiny",
+        "one share",
+        "a share a core",
+        "all cores",
+        "by size",
+        "asked",
+        "too few segments",
+    ],
+)
+def test_how_many_tasks(
+    total: int, segments: int, parallelism: int, tasks_min: int | None, expected: int
+) -> None:
+    assert task_count(total, segments, parallelism, tasks_min) == expected

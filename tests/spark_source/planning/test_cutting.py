@@ -1,0 +1,56 @@
+"""Cutting by count: nothing lost, nothing twice, no group too large."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logstore.reading.extents import Range
+from spark_source.planning.cutting import cut_ranges, records_per_task
+
+A = b"a" * 16
+
+
+def ranges(*sizes: int) -> list[Range]:
+    return [Range("orders", A, number, 7, 7 + size) for number, size in enumerate(sizes) if size]
+
+
+RANGES = st.lists(st.integers(0, 200), max_size=8).map(lambda sizes: ranges(*sizes))
+
+
+@given(RANGES, st.integers(1, 60))
+def test_groups_hold_every_offset_once_and_no_more_than_allowed(
+    wanted: list[Range], records_max: int
+) -> None:
+    groups = cut_ranges(wanted, records_max)
+
+    cut = [(one.partition, n) for group in groups for one in group for n in range(*one[3:])]
+    assert cut == [(one.partition, n) for one in wanted for n in range(*one[3:])]
+    for group in groups:
+        assert sum(one.end - one.start for one in group) <= records_max
+        assert len({one.partition for one in group}) == len(group)
+
+
+def test_a_range_is_cut_evenly_and_small_ones_share_a_group() -> None:
+    groups = cut_ranges(ranges(10, 2, 2, 2), 6)
+
+    assert [[one.end - one.start for one in group] for group in groups] == [[5], [5], [2, 2, 2]]
+
+
+@given(RANGES, st.integers(1, 60))
+def test_at_least_as_many_tasks_as_asked_for_while_there_are_records(
+    wanted: list[Range], tasks_min: int
+) -> None:
+    limit = records_per_task(wanted, 0, tasks_min, None)
+    total = sum(one.end - one.start for one in wanted)
+
+    if limit is None:
+        assert total == 0
+    else:
+        assert len(cut_ranges(wanted, limit)) >= min(tasks_min, total)
+
+
+def test_tasks_are_cut_only_when_segments_do_not_give_enough() -> None:
+    assert records_per_task(ranges(100), 4, 4, None) is None
+    assert records_per_task(ranges(100), 1, None, None) is None
+    assert records_per_task(ranges(100), 1, 4, None) == 25
+    assert records_per_task(ranges(100), 4, 4, 30) == 30
+    assert records_per_task(ranges(100), 1, 10, 30) == 10
