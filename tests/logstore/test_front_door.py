@@ -241,7 +241,7 @@ def test_nothing_stays_open(written: Written) -> None:
     half.close()
     del half
     gc.collect()
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before  # others may end of themselves
 
 
 def test_the_front_door_is_light_and_lazy() -> None:
