@@ -6,14 +6,13 @@ requests, so a call that waits holds back those behind it (Kafka's clients rely 
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from broker.network.listeners import Listener
+from broker.network.referrals import Referrals
 from logstore.errors import LogstoreError
 from logstore.wire.framing.apis import Api, encode_frame
 from logstore.wire.primitives import Buffer
-
-if TYPE_CHECKING:
-    from broker.network.connection import Connection
 
 NO_ANSWER: Sequence[Buffer] = ()
 
@@ -32,6 +31,25 @@ class Held(Protocol):
         ...
 
 
+class Requester(Protocol):
+    """The connection that a request came on (`connection.Connection`)."""
+
+    listener: Listener
+    principal: str
+    peer: str
+    local_host: str
+    active_s: float
+    unsent_bytes: int
+    referrals: Referrals
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    def answered(self, call: "Call", /) -> None: ...
+
+    def refuse(self, why: str, /) -> None: ...
+
+
 class Call:
     __slots__ = (
         "api",
@@ -46,7 +64,7 @@ class Call:
 
     def __init__(
         self,
-        connection: "Connection",
+        connection: Requester,
         api: Api,
         version: int,
         correlation_id: int,

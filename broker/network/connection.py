@@ -17,18 +17,17 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from broker.network.authorizer import ANONYMOUS
 from broker.network.buffers import PRODUCE_KEY, Inbox
 from broker.network.call import Call
+from broker.network.latencies import Latencies
+from broker.network.listeners import Listener
 from broker.network.referrals import Referrals
+from broker.network.slow_readers import SlowReaders
 from logstore.errors import Invalid
 from logstore.wire.primitives import Buffer
-
-if TYPE_CHECKING:
-    from broker.network.clients import Clients
-    from broker.network.listeners import Listener
 
 JOINED_BYTES_MAX = 64 * 1024
 PIECE_BYTES_MAX = 512 * 1024
@@ -47,8 +46,36 @@ class Pause(IntEnum):
     STOPPING = 8
 
 
+class SharedByConnections(Protocol):
+    """State and limits that all connections of a broker share (`clients.Clients`)."""
+
+    loop: asyncio.AbstractEventLoop
+    latencies: Latencies
+    slow_readers: SlowReaders
+    requests_max: int
+    refused_count: int
+    is_log_full: bool
+
+    @property
+    def is_fenced(self) -> bool: ...
+
+    def new_inbox(self) -> Inbox: ...
+
+    def admit(self, connection: "Connection", /) -> str | None: ...
+
+    def left(self, connection: "Connection", /) -> None: ...
+
+    def dispatch(self, connection: "Connection", frame: memoryview, /) -> None: ...
+
+    def look_for_room(self) -> None: ...
+
+    def hold(self, connection: "Connection", /) -> None: ...
+
+    def cork(self, connection: "Connection", /) -> None: ...
+
+
 class Connection(asyncio.BufferedProtocol):
-    def __init__(self, clients: "Clients", listener: "Listener") -> None:
+    def __init__(self, clients: SharedByConnections, listener: Listener) -> None:
         self.listener = listener
         self.principal = ANONYMOUS
         self.peer = "?"
@@ -251,8 +278,8 @@ class Connection(asyncio.BufferedProtocol):
         return copied
 
     @property
-    def clients(self) -> "Clients":
-        """Everybody who is connected to the same epoch of this broker."""
+    def clients(self) -> SharedByConnections:
+        """All connections to the same epoch of this broker."""
         return self._clients
 
     @property

@@ -10,19 +10,24 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from contextvars import Context, ContextVar, copy_context
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
+from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
 
 from logstore.testing.blocking import BlockingCall
 from logstore.testing.cpu import Cpu
 from logstore.testing.virtual_loop import LIMIT_S, VirtualLoop
 
-if TYPE_CHECKING:
-    from logstore.testing.simulated_network import SimulatedNetwork
-
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 PROCESS: ContextVar["Process"] = ContextVar("process")
+
+
+class Network(Protocol):
+    """Carries connections between simulated processes (`simulated_network.SimulatedNetwork`)."""
+
+    async def connect(self, factory: Any, address: tuple[str, int], /) -> Any: ...
+
+    def addresses_of(self, host: str, port: int, /) -> list[tuple[Any, ...]]: ...
 
 
 class _Step:
@@ -43,7 +48,7 @@ class ProcessLoop(VirtualLoop):
     def __init__(self, limit_s: float = LIMIT_S) -> None:
         super().__init__(limit_s)
         self.is_over = False
-        self.network: SimulatedNetwork | None = None
+        self.network: Network | None = None
         """Where `create_server` and `create_connection` lead; None: they fail."""
         self._processes: list[Process] = []
         self._calls: list[BlockingCall[Any]] = []
