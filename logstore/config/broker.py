@@ -1,7 +1,7 @@
 """Settings of a broker process, from `--set name=value` and a TOML file.
 
 A name is Kafka's where Kafka has one. In TOML a name may be spelt with its dots, quoted, or as
-nested tables: `[logstore.flush.interval] ms = 50`. Whatever is given on the command line prevails.
+nested tables: `[logstore.flush.interval] ms = 50`. The command line overrides the file.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,38 +18,38 @@ _MINUTE_MS = 60_000
 RETENTION_MS = "log.retention.ms"
 
 BY_STORE = ""
-"""Default that depends on where the log lies."""
+"""Default that depends on the kind of store."""
 NOT_SET = ""
-"""Default of a setting that has none."""
+"""No default."""
 
 _OWN = (
     Setting(
         name="auto.create.topics.enable",
         kind=Kind.BOOLEAN,
         default="true",
-        documentation="Whether asking for a topic that does not exist creates it.",
+        documentation="Whether a request for a topic that does not exist creates it.",
     ),
     Setting(
         name="auto.leader.rebalance.enable",
         kind=Kind.BOOLEAN,
         default="true",
-        documentation="Whether the controller moves partitions: back to their preferred leaders, "
-        "and to brokers that lead fewer, such as one that has joined. A partition that moves waits "
-        "for a flush or two; no data is copied.",
+        documentation="Whether the controller moves leadership: back to preferred leaders, and to "
+        "brokers that lead fewer partitions, such as one that has joined. A partition that moves "
+        "is unavailable for one or two flushes; no data is copied.",
     ),
     Setting(
         name="leader.imbalance.check.interval.seconds",
         kind=Kind.LONG,
         default="30",
-        documentation="How often the controller looks whether leadership is in balance. Kafka "
-        "waits 300 s; here a move costs little.",
+        documentation="Interval at which the controller checks the balance of leadership. Kafka's "
+        "default is 300 s; a move costs less here.",
         at_least=1,
     ),
     Setting(
         name="leader.imbalance.per.broker.percentage",
         kind=Kind.INT,
         default="10",
-        documentation="Imbalance of one broker that is left alone, in percent of its partitions.",
+        documentation="Imbalance that is tolerated on one broker, in percent of its partitions.",
         at_least=0,
         at_most=100,
     ),
@@ -57,36 +57,38 @@ _OWN = (
         name="controlled.shutdown.enable",
         kind=Kind.BOOLEAN,
         default="true",
-        documentation="Whether a broker that is stopped hands its partitions to others first.",
+        documentation="Whether a broker hands its partitions to other brokers before it stops.",
     ),
     Setting(
         name="logstore.broker.gone.ms",
         kind=Kind.LONG,
         default="600000",
-        documentation="A broker that is dead for so long gives up its place among the replicas of "
-        "partitions to others. Shorter: restarts of machines move replicas to and fro.",
+        documentation="Time after which a dead broker is replaced in the replica lists of its "
+        "partitions. Lower: a machine that restarts more often causes replicas to move away and "
+        "back.",
         at_least=10_000,
     ),
     Setting(
         name="logstore.put.age.max.ms",
         kind=Kind.INT,
         default="10000",
-        documentation="A broker whose oldest segment waits longer than this for the store's "
-        "answer, while other brokers' are answered, is fenced: its partitions go to others.",
+        documentation="A broker whose oldest PUT has had no answer for this long, while PUTs of "
+        "other brokers are answered, is fenced and its partitions move to other brokers.",
         at_least=1000,
     ),
     Setting(
         name="connections.max.idle.ms",
         kind=Kind.LONG,
         default="600000",
-        documentation="A connection on which nothing came for so long is closed.",
+        documentation="Time without a request after which a connection is closed.",
         at_least=1000,
     ),
     Setting(
         name="default.replication.factor",
         kind=Kind.INT,
         default="1",
-        documentation="Replicas of a topic whose creator does not say; records live in the store.",
+        documentation="Replicas of a topic that is created without a replication factor. Records "
+        "live in the store, whatever the factor.",
         at_least=1,
         at_most=32_767,
     ),
@@ -94,15 +96,16 @@ _OWN = (
         name="fetch.max.bytes",
         kind=Kind.INT,
         default="57671680",
-        documentation="Most bytes of records in one answer, whatever the consumer asks for.",
+        documentation="Maximum bytes of records in one fetch response, whatever the consumer "
+        "requests.",
         at_least=1024,
     ),
     Setting(
         name="group.initial.rebalance.delay.ms",
         kind=Kind.INT,
         default="3000",
-        documentation="How long the first rebalance of an empty group waits for more members: "
-        "longer, fewer rebalances at start; shorter, records sooner.",
+        documentation="How long the first rebalance of an empty group waits for more members. "
+        "Higher: fewer initial rebalances. Lower: consumption starts sooner.",
         at_least=0,
         at_most=3_600_000,
     ),
@@ -110,58 +113,59 @@ _OWN = (
         name="group.max.session.timeout.ms",
         kind=Kind.INT,
         default="1800000",
-        documentation="Longest session timeout that a member may ask for.",
+        documentation="Maximum session timeout that a member may request.",
         at_least=1,
     ),
     Setting(
         name="group.max.size",
         kind=Kind.INT,
         default="10000",
-        documentation="Most members of a group; others are refused. Kafka has no limit.",
+        documentation="Maximum members of a group; further members are refused. Kafka has no "
+        "limit.",
         at_least=1,
     ),
     Setting(
         name="group.min.session.timeout.ms",
         kind=Kind.INT,
         default="6000",
-        documentation="Shortest session timeout that a member may ask for.",
+        documentation="Minimum session timeout that a member may request.",
         at_least=1,
     ),
     Setting(
         name="log.retention.check.interval.ms",
         kind=Kind.LONG,
         default="300000",
-        documentation="How often a leader looks for records that are too old or too many. A look "
-        "that finds none costs no request; one that does, a write to the registry for each "
-        "partition.",
+        documentation="Interval at which a leader checks retention. A check that finds nothing to "
+        "delete costs no request, another one a registry write per partition.",
         at_least=1,
     ),
     Setting(
         name="log.retention.hours",
         kind=Kind.INT,
         default="168",
-        documentation="log.retention.ms in hours, where neither that nor minutes are given; below "
-        "0: for ever.",
+        documentation="log.retention.ms in hours; used if neither log.retention.ms nor "
+        "log.retention.minutes is set. Negative: no limit.",
     ),
     Setting(
         name="log.retention.minutes",
         kind=Kind.INT,
         default=NOT_SET,
-        documentation="log.retention.ms in minutes, where that is not given; below 0: for ever.",
+        documentation="log.retention.ms in minutes; used if log.retention.ms is not set. "
+        "Negative: no limit.",
     ),
     Setting(
         name="max.connections",
         kind=Kind.INT,
         default="4096",
-        documentation="Connections beyond this are closed at once. Each costs a few KiB when idle, "
-        "128 KiB and what its frames need when busy.",
+        documentation="Maximum connections; further ones are closed at once. An idle connection "
+        "costs a few KiB, a busy one 128 KiB plus its frames.",
         at_least=1,
     ),
     Setting(
         name="num.partitions",
         kind=Kind.INT,
         default="1",
-        documentation="Partitions of a topic whose creator does not say.",
+        documentation="Partitions of a topic that is created without a number of partitions.",
         at_least=1,
         at_most=10_000,
     ),
@@ -169,7 +173,7 @@ _OWN = (
         name="offset.metadata.max.bytes",
         kind=Kind.INT,
         default="4096",
-        documentation="Longest text that may be committed beside an offset.",
+        documentation="Maximum size of the metadata text committed with an offset.",
         at_least=0,
         at_most=32_767,
     ),
@@ -177,30 +181,31 @@ _OWN = (
         name="offsets.commit.timeout.ms",
         kind=Kind.INT,
         default="5000",
-        documentation="How long a group's request waits for its commit; then the client is sent "
-        "to look for the coordinator again.",
+        documentation="How long a group request waits for its commit. After that the client gets "
+        "a retriable error and looks up the coordinator again.",
         at_least=1,
     ),
     Setting(
         name="offsets.retention.check.interval.ms",
         kind=Kind.LONG,
         default="600000",
-        documentation="How often committed offsets that are too old are looked for.",
+        documentation="Interval at which expired committed offsets are removed.",
         at_least=1000,
     ),
     Setting(
         name="offsets.retention.minutes",
         kind=Kind.INT,
         default="10080",
-        documentation="How long offsets are kept after the last member of their group left.",
+        documentation="How long committed offsets are kept after the last member has left their "
+        "group.",
         at_least=1,
     ),
     Setting(
         name="offsets.topic.num.partitions",
         kind=Kind.INT,
         default="50",
-        documentation="Partitions of __consumer_offsets, over which groups are spread. Counts when "
-        "the topic is created; afterwards the topic says it.",
+        documentation="Partitions of __consumer_offsets, over which groups are distributed. Has "
+        "an effect only until that topic is created.",
         at_least=1,
         at_most=10_000,
     ),
@@ -208,7 +213,8 @@ _OWN = (
         name="offsets.topic.replication.factor",
         kind=Kind.INT,
         default="3",
-        documentation="Replicas of __consumer_offsets: brokers that take it over warm.",
+        documentation="Replicas of __consumer_offsets, that is, brokers that follow it and take "
+        "over without a cold start.",
         at_least=1,
         at_most=32_767,
     ),
@@ -216,24 +222,24 @@ _OWN = (
         name="socket.request.max.bytes",
         kind=Kind.INT,
         default="104857600",
-        documentation="Largest Produce request; memory is taken as its bytes arrive.",
+        documentation="Maximum size of a Produce request. Memory is allocated as its bytes arrive.",
         at_least=64 * _KiB,
     ),
     Setting(
         name="logstore.request.max.bytes",
         kind=Kind.INT,
         default=str(_MiB),
-        documentation="Largest request of any other kind. Small frames can decode to many objects: "
-        "1 MiB may hold the event loop for a quarter of a second.",
+        documentation="Maximum size of any request other than Produce. Higher: a small frame can "
+        "decode to many objects, and 1 MiB may block the event loop for a quarter of a second.",
         at_least=64 * _KiB,
     ),
     Setting(
         name="logstore.connection.requests.max",
         kind=Kind.INT,
         default="5000",
-        documentation="Requests of one connection that may wait for an answer; then it is not read "
-        "until one is answered. Bounds what a connection can send per flush: 256 would be 2,560 "
-        "requests a second at a flush of 100 ms. A waiting request costs about 1 KB.",
+        documentation="Maximum requests in flight on one connection; at the limit it is not read "
+        "until one is answered. Bounds the produce rate of a connection: 256 would allow 2,560 "
+        "requests a second with a flush interval of 100 ms. A waiting request costs about 1 KB.",
         at_least=1,
         at_most=100_000,
     ),
@@ -241,8 +247,8 @@ _OWN = (
         name="logstore.cold.reads.max",
         kind=Kind.INT,
         default="16",
-        documentation="Fetches that may read from the store at once; others wait. Each holds up to "
-        "fetch.max.bytes.",
+        documentation="Maximum concurrent fetches that read from the store; others wait. Each "
+        "holds up to fetch.max.bytes.",
         at_least=1,
         at_most=1024,
     ),
@@ -250,8 +256,9 @@ _OWN = (
         name="logstore.flush.interval.ms",
         kind=Kind.INT,
         default=BY_STORE,
-        documentation="Time between two segments while anything is written: the floor of produce "
-        "latency and the bill for requests. Default 100, on a directory 10.",
+        documentation="Interval between segments while records arrive. Lower: less produce "
+        "latency. Higher: fewer PUT requests to pay for. Default: 100 in a bucket, 10 in a "
+        "directory.",
         at_least=0,
         at_most=60_000,
     ),
@@ -259,8 +266,8 @@ _OWN = (
         name="logstore.group.bytes.max",
         kind=Kind.INT,
         default=str(8 * _MiB),
-        documentation="Most bytes of what the members of one group bring along: it is kept in "
-        "memory and written as one record. A group that is full takes no more members.",
+        documentation="Maximum bytes of member metadata and assignments in one group, which are "
+        "kept in memory and written as one record. A group at the limit refuses new members.",
         at_least=64 * _KiB,
         at_most=64 * _MiB,
     ),
@@ -268,17 +275,18 @@ _OWN = (
         name="logstore.groups.bytes.max",
         kind=Kind.LONG,
         default=str(256 * _MiB),
-        documentation="Most bytes of memory, about, for all groups that one broker coordinates. "
-        "When that is full new members and offsets of new partitions are refused; members that "
-        "are in, and offsets that are there, may take a quarter more.",
+        documentation="Approximate maximum memory of all groups that one broker coordinates. At "
+        "the limit new members and offsets of new partitions are refused; existing members and "
+        "offsets may use a quarter more.",
         at_least=_MiB,
     ),
     Setting(
         name="logstore.metrics.names.max",
         kind=Kind.INT,
         default="200",
-        documentation="Topics, and groups, that metrics name. What is beyond is summed up as "
-        "`other`: clients make up names, and each costs the monitoring system a series.",
+        documentation="Maximum topics, and maximum groups, that metrics show by name; the rest is "
+        "aggregated as `other`. Clients choose names, and each name costs the monitoring system a "
+        "series.",
         at_least=0,
         at_most=100_000,
     ),
@@ -286,8 +294,8 @@ _OWN = (
         name="logstore.metrics.series.max",
         kind=Kind.INT,
         default="5000",
-        documentation="Partitions that metrics show one by one, and the same of a group's "
-        "partitions. A thousand cost a scrape about 13 ms of CPU.",
+        documentation="Maximum partitions, and maximum partitions of groups, that metrics show "
+        "individually. A thousand cost about 13 ms of CPU per scrape.",
         at_least=0,
         at_most=1_000_000,
     ),
@@ -295,8 +303,8 @@ _OWN = (
         name="logstore.segment.bytes",
         kind=Kind.INT,
         default=str(8 * _MiB),
-        documentation="Size at which a segment leaves before its time. Larger: fewer, better "
-        "packed objects.",
+        documentation="Size at which a segment is flushed before its interval ends. Higher: "
+        "fewer, larger objects.",
         at_least=64 * _KiB,
         at_most=256 * _MiB,
     ),
@@ -304,41 +312,43 @@ _OWN = (
         name="logstore.backlog.bytes",
         kind=Kind.LONG,
         default=str(64 * _MiB),
-        documentation="Bytes appended and not yet stored above which producers are not read. "
-        "Bounds memory while the store is slow.",
+        documentation="Bytes appended but not yet stored above which the broker stops reading "
+        "from producers. Bounds memory while the store is slow.",
         at_least=_MiB,
     ),
     Setting(
         name="logstore.delete.grace.ms",
         kind=Kind.LONG,
         default="3600000",
-        documentation="Time between saying that segments may go and deleting them. Readers that "
-        "planned to read them have so long to do it; shorter saves little storage.",
+        documentation="Time between publishing a trim point and deleting the segments below it. "
+        "Readers that planned to read these segments must finish within it; a lower value saves "
+        "little storage.",
         at_least=60_000,
     ),
     Setting(
         name="logstore.cache.bytes",
         kind=Kind.LONG,
         default=str(128 * _MiB),
-        documentation="Segments kept in memory for consumers; what is not there is fetched anew.",
+        documentation="Size of the segment cache for consumers. Segments that are not in it are "
+        "fetched from the store again.",
         at_least=_MiB,
     ),
     Setting(
         name="logstore.history.cache.bytes",
         kind=Kind.LONG,
         default=str(64 * _MiB),
-        documentation="Batches made from topics' tables kept in memory for consumers further back "
-        "than segments go: 8 MiB for each partition that is read at a time, or the same are made "
-        "again. Files that are being read take about as much beside it, and libraries 70 MB; "
-        "nothing is taken until somebody reads so far back.",
+        documentation="Size of the cache of batches built from topics' tables, for consumers "
+        "behind the first segment. 8 MiB per partition read concurrently avoids building batches "
+        "twice. Open files take about as much in addition, and libraries 70 MB; nothing is "
+        "allocated until a consumer reads from a table.",
         at_least=_MiB,
     ),
     Setting(
         name="logstore.history.threads",
         kind=Kind.INT,
         default="4",
-        documentation="Threads that read topics' tables for consumers, begun when first needed. "
-        "More of them wait for the store at once; fewer leave more of the machine to the rest.",
+        documentation="Threads that read topics' tables for consumers, started on first use. "
+        "Higher: more concurrent store reads. Lower: more CPU left for other work.",
         at_least=1,
         at_most=64,
     ),
@@ -368,7 +378,7 @@ BROKER_SETTINGS: Mapping[str, Setting] = by_name(
 
 
 class BrokerSettings:
-    """The settings in force: what was given, else the default."""
+    """Effective settings: given values over defaults."""
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
         """Raises `InvalidConfig` for a name or value that does not exist."""
@@ -386,14 +396,14 @@ class BrokerSettings:
         }
 
     def _take_retention(self, name: str, unit_ms: int) -> None:
-        """The finest unit that was given prevails, as in Kafka; it is shown as milliseconds."""
+        """The finest unit given wins, as in Kafka; it is shown as milliseconds."""
         if name in self.given and RETENTION_MS not in self.given:
             count = int(self.given[name])
             self.given[RETENTION_MS] = str(-1 if count < 0 else count * unit_ms)
 
     @property
     def storage(self) -> dict[str, str]:
-        """The `storage.*` settings that were given."""
+        """The given `storage.*` settings."""
         return {name: text for name, text in self.given.items() if name.startswith(STORAGE_PREFIX)}
 
     def text(self, name: str) -> str:

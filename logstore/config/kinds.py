@@ -1,6 +1,6 @@
-"""One named setting: its kind, default, limits, and what its text form means.
+"""One named setting: kind, default, limits, parsing of its text.
 
-Values are kept as the text a user gave, as Kafka does; `parse` says what a text means. Pure.
+Values are stored as the user's text, as in Kafka; `parse` converts it. Pure.
 """
 
 import difflib
@@ -46,7 +46,7 @@ class Setting:
     """Allowed texts, of a list allowed items; empty: any."""
 
     def parse(self, text: str) -> Value:
-        """What `text` means. Raises `InvalidConfig`, which names the setting."""
+        """The value of `text`. Raises `InvalidConfig`, which names the setting."""
         try:
             value = _parse(self.kind, text.strip())
         except ValueError:
@@ -75,7 +75,7 @@ def by_name(settings: Iterable[Setting]) -> dict[str, Setting]:
 
 
 def unknown_name(name: str, known: Iterable[str]) -> InvalidConfig:
-    """The error for a name that is none of `known`, with the nearest of them."""
+    """The error for a name that is not in `known`; suggests the nearest one."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     hint = f"; did you mean {near[0]}?" if near else ""
     return InvalidConfig(f"unknown configuration name: {name}{hint}")

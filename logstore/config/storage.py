@@ -1,7 +1,7 @@
 """Settings of the object store, spelt alike in `--set`, TOML files and Spark's options.
 
-What they mean is said in `logstore.objects.s3_options`, which reads them. Empty: the AWS
-environment decides. On a directory they have no meaning.
+`logstore.objects.s3_options` reads them and defines their meaning. Empty: the AWS environment
+decides. They have no effect on a directory.
 """
 
 from collections.abc import Mapping
@@ -28,28 +28,29 @@ STORAGE_SETTINGS: Mapping[str, Setting] = by_name(
             name="storage.profile",
             kind=Kind.STRING,
             default="",
-            documentation="Profile of the AWS configuration, for S3 and for the registry's table.",
+            documentation="Profile of the AWS configuration, for S3 and for the registry's "
+            "DynamoDB table.",
         ),
         Setting(
             name="storage.path.style",
             kind=Kind.BOOLEAN,
             default="",
-            documentation="Whether the bucket goes into the path. Default: with an endpoint of "
-            "one's own, and for names with dots.",
+            documentation="Whether the bucket name is part of the path. Default: true with "
+            "storage.endpoint, and for bucket names with dots.",
         ),
         Setting(
             name="storage.signed.payload",
             kind=Kind.BOOLEAN,
             default="",
-            documentation="Whether bodies are hashed into the signature, which costs 3-5 ms of CPU "
-            "per 8 MiB. Default: over plain http.",
+            documentation="Whether the signature covers a hash of the body, which costs 3-5 ms of "
+            "CPU per 8 MiB. Default: true over plain http.",
         ),
         Setting(
             name="storage.timeout.ms",
             kind=Kind.INT,
             default="20000",
-            documentation="Time for one attempt, answer included. Shorter finds a hanging request "
-            "sooner and repeats slow ones in vain.",
+            documentation="Timeout of one attempt, including its response. Lower: hanging "
+            "requests are detected sooner, and slow ones are retried needlessly.",
             at_least=100,
             at_most=600_000,
         ),

@@ -1,6 +1,6 @@
-"""Topic configurations: every name of Apache Kafka 4, so that tools and scripts made for it work.
+"""Topic configurations: every name of Apache Kafka 4, so that its tools and scripts work.
 
-What a broker without replicas and local files has no use for is accepted, kept and shown; its
+Settings about replicas and local files are accepted, stored and shown, and have no effect; their
 documentation says so. Names, types and defaults follow Kafka's `TopicConfig` and `LogConfig`.
 """
 
@@ -39,8 +39,8 @@ _SETTINGS = (
         Kind.LIST,
         "delete",
         "delete: records are deleted by age and size (retention.ms, retention.bytes). compact: "
-        "every record needs a key, and none is deleted by age or size; records of the same key "
-        "are all kept, as key compaction has no effect here yet. compact,delete: both.",
+        "every record must have a key, and no record is deleted by age or size; all records of a "
+        "key are kept, since key compaction is not implemented yet. compact,delete: both.",
         one_of=("compact", "delete"),
     ),
     _setting(
@@ -63,8 +63,8 @@ _SETTINGS = (
         "compression.type",
         Kind.STRING,
         "producer",
-        "Batches are stored as their producer compressed them, whatever this says; zstd refuses "
-        "consumers that are too old to read it.",
+        "Batches are stored as their producer compressed them, whatever the value. With zstd, "
+        "consumers that are too old to read it are refused.",
         one_of=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
     _setting(
@@ -79,14 +79,14 @@ _SETTINGS = (
         "delete.retention.ms",
         Kind.LONG,
         _DAY_MS,
-        "How long a compacted topic shows that a key was deleted." + NO_EFFECT,
+        "How long a compacted topic keeps tombstones." + NO_EFFECT,
         at_least=0,
     ),
     _setting(
         "file.delete.delay.ms",
         Kind.LONG,
         60_000,
-        "Wait before a file goes; see logstore.delete.grace.ms." + NO_EFFECT,
+        "Delay before a file is deleted; see logstore.delete.grace.ms." + NO_EFFECT,
         at_least=0,
     ),
     _setting(
@@ -107,99 +107,103 @@ _SETTINGS = (
         "follower.replication.throttled.replicas",
         Kind.LIST,
         "",
-        "Replicas whose catching up is slowed down." + NO_EFFECT,
+        "Replicas whose fetching is throttled." + NO_EFFECT,
     ),
     _setting(
         "index.interval.bytes",
         Kind.INT,
         4096,
-        "Distance of index entries; every batch has one." + NO_EFFECT,
+        "Distance between index entries; every batch has one." + NO_EFFECT,
         at_least=0,
     ),
     _setting(
         "leader.replication.throttled.replicas",
         Kind.LIST,
         "",
-        "Replicas whose leaders are slowed down." + NO_EFFECT,
+        "Replicas whose leaders are throttled." + NO_EFFECT,
     ),
     _setting(
         "local.retention.bytes",
         Kind.LONG,
         -2,
-        "Bytes kept on brokers' disks; there are none." + NO_EFFECT,
+        "Bytes kept on brokers' disks; brokers have no disks." + NO_EFFECT,
         at_least=-2,
     ),
     _setting(
         "local.retention.ms",
         Kind.LONG,
         -2,
-        "Time kept on brokers' disks; there are none." + NO_EFFECT,
+        "Time that records stay on brokers' disks; brokers have no disks." + NO_EFFECT,
         at_least=-2,
     ),
     _setting(
         "logstore.table.enable",
         Kind.BOOLEAN,
         "true",
-        "Whether compaction moves this topic's records into a Delta table, its history. Off, "
-        "what the table holds stays readable, and new records stay in segments until retention.",
+        "Whether compaction moves this topic's records into a Delta table. After false is set, "
+        "records in the table stay readable, and new records stay in segments until retention "
+        "deletes them.",
     ),
     _setting(
         "logstore.table.freshness.ms",
         Kind.LONG,
         60_000,
-        "Age at which a partition's records move into the table, if 1 MiB of them wait; fewer "
-        "wait ten times as long, 16 MiB move at once. Less means more and smaller files.",
+        "Age at which a partition's records move into the table, if at least 1 MiB of them wait. "
+        "Less than 1 MiB waits ten times as long; 16 MiB move at once. Lower: more and smaller "
+        "files.",
         at_least=0,
     ),
     _setting(
         "logstore.table.on.delete",
         Kind.STRING,
         "drop",
-        "What becomes of the table when the topic is deleted: drop, an hour later, or keep.",
+        "Fate of the table when the topic is deleted. drop: it is deleted an hour later. keep: it "
+        "stays.",
         one_of=("drop", "keep"),
     ),
     _setting(
         "max.compaction.lag.ms",
         Kind.LONG,
         LONG_MAX,
-        "Age at which a record of a compacted topic is compacted, however few there are."
-        + NO_EFFECT,
+        "Age at which a record of a compacted topic is compacted, however few records "
+        "wait." + NO_EFFECT,
         at_least=1,
     ),
     _setting(
         "max.message.bytes",
         Kind.INT,
         1_048_588,
-        "Largest batch taken, as its producer compressed it.",
+        "Maximum size of a batch, as compressed by its producer.",
         at_least=0,
     ),
     _setting(
         "message.timestamp.after.max.ms",
         Kind.LONG,
         3_600_000,
-        "How far ahead of the broker's clock a record's timestamp may be.",
+        "Maximum time by which a batch's maximum timestamp may be ahead of the broker's clock.",
         at_least=0,
     ),
     _setting(
         "message.timestamp.before.max.ms",
         Kind.LONG,
         LONG_MAX,
-        "How far behind the broker's clock a record's timestamp may be; the first and the latest "
-        "of a batch are looked at.",
+        "Maximum time by which a batch's first timestamp may be behind the broker's clock; the "
+        "timestamps of its other records are not checked.",
         at_least=0,
     ),
     _setting(
         "message.timestamp.type",
         Kind.STRING,
         "CreateTime",
-        "Whose clock stamps records: the producer's, or the broker's when it appends.",
+        "CreateTime: the producer's clock stamps records. LogAppendTime: the broker's clock does, "
+        "at append.",
         one_of=("CreateTime", "LogAppendTime"),
     ),
     _setting(
         "min.cleanable.dirty.ratio",
         Kind.DOUBLE,
         "0.5",
-        "Share of records not yet compacted that makes a compaction worth its cost." + NO_EFFECT,
+        "Minimum share of uncompacted records at which a log is compacted." + NO_EFFECT,
         at_least=0,
         at_most=1,
     ),
@@ -207,60 +211,63 @@ _SETTINGS = (
         "min.compaction.lag.ms",
         Kind.LONG,
         0,
-        "Age below which no record is compacted away." + NO_EFFECT,
+        "Minimum age of a record before it is compacted." + NO_EFFECT,
         at_least=0,
     ),
     _setting(
         "min.insync.replicas",
         Kind.INT,
         1,
-        "Replicas that acknowledge a write; the object store is all of them." + NO_EFFECT,
+        "Replicas that must acknowledge a write; the object store counts as all of "
+        "them." + NO_EFFECT,
         at_least=1,
     ),
     _setting(
         "preallocate",
         Kind.BOOLEAN,
         "false",
-        "Whether files are made at full size." + NO_EFFECT,
+        "Whether files are preallocated." + NO_EFFECT,
     ),
     _setting(
         "remote.log.copy.disable",
         Kind.BOOLEAN,
         "false",
-        "Whether copying to remote storage stops; all storage is remote." + NO_EFFECT,
+        "Whether copying to remote storage is disabled; all storage is remote." + NO_EFFECT,
     ),
     _setting(
         "remote.log.delete.on.disable",
         Kind.BOOLEAN,
         "false",
-        "Whether disabling remote storage deletes what is there." + NO_EFFECT,
+        "Whether disabling remote storage deletes its records." + NO_EFFECT,
     ),
     _setting(
         "remote.storage.enable",
         Kind.BOOLEAN,
         "false",
-        "Whether old records go to remote storage; all do at once." + NO_EFFECT,
+        "Whether old records move to remote storage; all records are written there." + NO_EFFECT,
     ),
     _setting(
         "retention.bytes",
         Kind.LONG,
         -1,
-        "Bytes of a partition that are kept, where cleanup.policy has delete; -1: any number.",
+        "Maximum bytes per partition, if cleanup.policy has delete; older records are deleted. "
+        "-1: no limit.",
         at_least=-1,
     ),
     _setting(
         "retention.ms",
         Kind.LONG,
         7 * _DAY_MS,
-        "How long records are kept, by their timestamps, where cleanup.policy has delete; what is "
-        "older is deleted. -1: for ever.",
+        "How long records are kept, by their timestamps, if cleanup.policy has delete. -1: no "
+        "limit.",
         at_least=-1,
     ),
     _setting(
         "segment.bytes",
         Kind.INT,
         1_073_741_824,
-        "Largest set of batches in one request; how objects are cut is logstore.segment.bytes.",
+        "Maximum size of the batches of one partition in a Produce request. For the size of "
+        "objects see logstore.segment.bytes.",
         at_least=14,
         at_most=INT_MAX,
     ),
@@ -275,21 +282,21 @@ _SETTINGS = (
         "segment.jitter.ms",
         Kind.LONG,
         0,
-        "Spread of the times at which files are cut." + NO_EFFECT,
+        "Random spread of segment.ms." + NO_EFFECT,
         at_least=0,
     ),
     _setting(
         "segment.ms",
         Kind.LONG,
         7 * _DAY_MS,
-        "Time after which a file is cut; see logstore.flush.interval.ms." + NO_EFFECT,
+        "Time after which a file is rolled; see logstore.flush.interval.ms." + NO_EFFECT,
         at_least=1,
     ),
     _setting(
         "unclean.leader.election.enable",
         Kind.BOOLEAN,
         "false",
-        "Whether a replica that misses records may lead; none can miss any." + NO_EFFECT,
+        "Whether a replica that lacks records may become leader; no replica lacks any." + NO_EFFECT,
     ),
 )
 
@@ -328,6 +335,6 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def topic_value(name: str, configs: Mapping[str, str], defaults: Mapping[str, str]) -> Value:
-    """What holds for a topic: its own config, else the broker's default."""
+    """Effective value of a topic config: the topic's own, else the broker's default."""
     text = configs.get(name)
     return TOPIC_SETTINGS[name].parse(defaults[name] if text is None else text)
