@@ -20,6 +20,7 @@ GENERATED = "logstore/wire/messages/"
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
 NOT_NAMES = {"utils", "helpers", "common", "managers", "base", "util", "helper", "manager", "misc"}
+DOCUMENT_LINE_MAX = 120
 HEAVY = ("pyarrow", "pyspark", "pandas", "boto3", "obstore", "deltalake", "asyncio")
 
 # Why a test may be skipped: the exact reason it gives, and when that is right.
@@ -133,6 +134,15 @@ def _skips(node: ast.AST) -> bool:
         and node.attr in ("skip", "skipif", "importorskip", "skipTest", "xfail")
         and "pytest" in ast.unparse(node)
     )
+
+
+def test_lines_of_documents_fit_a_screen() -> None:
+    assert not [
+        f"{document}:{number}: {len(line)} characters"
+        for document in documents()
+        for number, line in enumerate(text_of(document).splitlines(), 1)
+        if len(line) > DOCUMENT_LINE_MAX and not line.lstrip().startswith("|")  # a table's row
+    ]
 
 
 @pytest.mark.parametrize("document", documents(), ids=str)

@@ -12,6 +12,7 @@ from logstore.testing.virtual_loop import VirtualClock
 
 PROBES = "probe/"
 """Objects that ask the store for its time: left out."""
+LINE_MAX = 120
 
 
 class Transcript:
@@ -79,8 +80,19 @@ class _RecordedRows(MemoryRows):
             if before.get(name) != value and name != WRITE_ID
         }
         if set(changed) - {"heartbeat"}:  # counts up all the time
-            shown = "  ".join(f"{name}={_value(value)}" for name, value in changed.items())
-            self._lines.append(f"row     {pk}  {_short(sk)}  {shown}")
+            fields = [f"{name}={_value(value)}" for name, value in changed.items()]
+            self._lines += _wrapped(f"row     {pk}  {_short(sk)}", fields)
+
+
+def _wrapped(start: str, fields: Sequence[str]) -> list[str]:
+    """`start` and `fields` in lines of at most `LINE_MAX` characters, further ones indented."""
+    lines = [start]
+    for field in fields:
+        if len(lines[-1]) + 2 + len(field) > LINE_MAX:
+            lines.append(" " * 14 + field)
+        else:
+            lines[-1] += f"  {field}"
+    return lines
 
 
 def _value(value: object) -> str:
