@@ -1,6 +1,8 @@
 """Records what a story does to objects and rows, as lines of text for docs/internals."""
 
+import json
 import random
+import re
 from collections.abc import Mapping, Sequence
 
 from logstore.objects.memory import MemoryObjects, MemoryStore
@@ -12,6 +14,10 @@ from logstore.testing.virtual_loop import VirtualClock
 
 PROBES = "probe/"
 """Objects that ask the store for its time: left out."""
+ENTRIES, PARQUET = "/_delta_log/", ".parquet"
+HIDDEN = {"boot", "by"}
+"""Fields of rows that name the machine or the process."""
+NUMBER = re.compile(r"(?<![^/=-])\d{6,20}(?![^/.-])")
 LINE_MAX = 120
 
 
@@ -21,11 +27,10 @@ class Transcript:
     def __init__(self, objects: MemoryObjects, rows: MemoryRows) -> None:
         self.lines: list[str] = []
         clock, rng = VirtualClock(), random.Random(0)
-        registry = RetryingRegistry(
-            _RecordedRows(rows, self.lines), lambda: f"{rng.getrandbits(64)}", clock, rng
-        )
-        store = _RecordedStore(objects, self.lines)
-        self.performer = Performer(store, registry, clock, rng, lambda: rng.randbytes(16))
+        self.store = _RecordedStore(objects, self.lines)
+        self.registry = _RecordedRows(rows, self.lines)
+        registry = RetryingRegistry(self.registry, lambda: f"{rng.getrandbits(64)}", clock, rng)
+        self.performer = Performer(self.store, registry, clock, rng, lambda: rng.randbytes(16))
 
     def say(self, text: str) -> None:
         self.lines += ["", f"# {text}"]
@@ -38,7 +43,11 @@ class _RecordedStore(MemoryStore):
 
     async def create(self, key: str, parts: Sequence[bytes | bytearray | memoryview]) -> None:
         await super().create(key, parts)
-        if not key.startswith(PROBES):
+        if ENTRIES in key:
+            self._lines.append(f"create  {_short(key)}  {_entry(b''.join(parts))}")
+        elif key.endswith(PARQUET):  # how many bytes depends on the version of a library
+            self._lines.append(f"create  {_short(key)}")
+        elif not key.startswith(PROBES):
             self._lines.append(f"create  {_short(key)}  {sum(map(len, parts))} bytes")
 
     async def delete(self, key: str) -> None:
@@ -77,7 +86,7 @@ class _RecordedRows(MemoryRows):
         changed = {
             name: value
             for name, value in after.items()
-            if before.get(name) != value and name != WRITE_ID
+            if before.get(name) != value and name != WRITE_ID and name not in HIDDEN
         }
         if set(changed) - {"heartbeat"}:  # counts up all the time
             fields = [f"{name}={_value(value)}" for name, value in changed.items()]
@@ -95,11 +104,24 @@ def _wrapped(start: str, fields: Sequence[str]) -> list[str]:
     return lines
 
 
+def _entry(data: bytes) -> str:
+    """What an entry of a table's log does: its operation, and how far each partition goes."""
+    actions = [json.loads(line) for line in data.splitlines()]
+    operation = next(one["commitInfo"]["operation"] for one in actions if "commitInfo" in one)
+    ends = [
+        f"end of partition {one['txn']['appId'].rpartition('/')[2]}: {one['txn']['version']}"
+        for one in actions
+        if "txn" in one
+    ]
+    return "  ".join([operation, *ends])
+
+
 def _value(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.hex() or '""'
     return '""' if value == "" else str(value)
 
 
 def _short(key: str) -> str:
     """Without leading zeros of numbers."""
-    parts = (part.lstrip("0") or "0" if part.isdigit() else part for part in key.split("/"))
-    return "/".join(parts)
+    return NUMBER.sub(lambda number: str(int(number.group())), key)

@@ -1,14 +1,18 @@
 """The stories whose transcripts docs/internals shows: short, in memory and in virtual time."""
 
-import asyncio
 from collections.abc import Callable, Coroutine
 
 from logstore.formats.rows import Change, partition_pk, partition_sk
 from logstore.protocol.identity import ensure_identity
 from logstore.protocol.replica_changes import Placement, change_placement
 from logstore.protocol.trimming import Trimmer
-from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
+from logstore.testing.process_loop import simulate
+from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock
+from tests.internals.compaction_story import compaction
+from tests.internals.controller_story import controller
+from tests.internals.group_story import groups
 from tests.internals.recording import Transcript
+from tests.internals.waiting import until
 from tests.logstore.raised import raised_to
 from tests.logstore.written import WrittenLog
 
@@ -72,24 +76,20 @@ async def trimming(transcript: Transcript, written: WrittenLog) -> None:
         await VirtualClock().sleep_s(GRACE_MS / 2000)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    clock = VirtualClock()
-    async with asyncio.timeout(60):
-        while not condition():
-            await clock.sleep_s(0.01)
-
-
 STORIES: dict[str, Callable[[Transcript, WrittenLog], Coroutine[None, None, None]]] = {
     "takeover": takeover,
     "handover": handover,
     "trimming": trimming,
+    "controller": controller,
+    "groups": groups,
+    "compaction": compaction,
 }
 
 
 def transcript_of(name: str) -> str:
     written = WrittenLog()
     transcript = Transcript(written.objects, written.rows)
-    run(STORIES[name](transcript, written))
+    simulate(STORIES[name](transcript, written))
     return "\n".join(transcript.lines).strip() + "\n"
 
 
