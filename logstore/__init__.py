@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from logstore.errors import Refused as Refused
     from logstore.errors import Retryable as Retryable
     from logstore.errors import Throttled as Throttled
+    from logstore.errors import Unavailable as Unavailable
     from logstore.front import LogView as LogView
     from logstore.front import open_view as open
     from logstore.reading.extents import TopicExtent as TopicExtent
@@ -41,6 +42,7 @@ _MODULES = {
     "Refused": "logstore.errors",
     "Retryable": "logstore.errors",
     "Throttled": "logstore.errors",
+    "Unavailable": "logstore.errors",
     "LogView": "logstore.front",
     "TopicExtent": "logstore.reading.extents",
     "open": "logstore.front",
@@ -59,6 +61,7 @@ __all__ = [
     "Retryable",
     "Throttled",
     "TopicExtent",
+    "Unavailable",
     "__version__",
     "open",
 ]

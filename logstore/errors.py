@@ -1,10 +1,13 @@
 """Every error logstore raises, sorted by what the caller should do about it.
 
     LogstoreError
-    ├── Retryable            nothing happened; the same call may work later
-    │   ├── Throttled        the store asked for fewer requests
-    │   └── Denied           credentials or permissions: a person must act, brokers keep trying
-    ├── OutcomeUnknown       it may or may not have happened, or may happen yet: look first
+    ├── Unavailable          the store or the registry did not do it, or did not say so: a broker,
+    │   │                    which has to outlive this, catches all three
+    │   ├── Retryable        nothing happened; the same call may work later
+    │   │   └── Throttled    the store asked for fewer requests
+    │   ├── OutcomeUnknown   it may or may not have happened, or may happen yet: look first
+    │   └── Denied           credentials or permissions, nothing happened: a person must act, so a
+    │                        command that a person waits for ends with it
     ├── NotFound             no object has this key (now: an absent object settles nothing)
     ├── AlreadyExists        an object has this key already, or (a store's 409) may have: look
     ├── ConditionFailed      the row is not what the caller thought: decide again from `current`
@@ -24,16 +27,19 @@ class LogstoreError(Exception):
     """Base of every error raised on purpose."""
 
 
-class Retryable(LogstoreError): ...
+class Unavailable(LogstoreError): ...
+
+
+class Retryable(Unavailable): ...
 
 
 class Throttled(Retryable): ...
 
 
-class Denied(Retryable): ...
+class OutcomeUnknown(Unavailable): ...
 
 
-class OutcomeUnknown(LogstoreError): ...
+class Denied(Unavailable): ...
 
 
 class NotFound(LogstoreError): ...

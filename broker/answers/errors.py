@@ -25,7 +25,7 @@ class Refuse(errors.Invalid):
 
 CODES: dict[type[errors.LogstoreError], ErrorCode] = {
     errors.LogstoreError: ErrorCode.UNKNOWN_SERVER_ERROR,
-    errors.Retryable: ErrorCode.KAFKA_STORAGE_ERROR,
+    errors.Unavailable: ErrorCode.KAFKA_STORAGE_ERROR,
     # A repeat of an idempotent producer's batch is found by its sequence, so a retry is safe.
     errors.OutcomeUnknown: ErrorCode.REQUEST_TIMED_OUT,
     errors.NotFound: ErrorCode.KAFKA_STORAGE_ERROR,

@@ -29,7 +29,7 @@ from broker.upkeep.trimming import PERIOD_S, Trimming
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.asked_tables import AskedTables
 from logstore.epoch.log import Log, LogSettings, Self
-from logstore.errors import Fenced, LogstoreError, OutcomeUnknown, Retryable
+from logstore.errors import Fenced, LogstoreError, Unavailable
 from logstore.formats.rows import Address, BrokerStatus
 from logstore.ports.clock import Clock
 from logstore.wiring.open import OpenLog
@@ -91,7 +91,7 @@ async def live_until_stopped(host: Host) -> int:
         began_s = clock.monotonic_s()
         try:
             code = await _live(host)
-        except (Fenced, Retryable, OutcomeUnknown) as error:
+        except (Fenced, Unavailable) as error:
             if not (has_lived or isinstance(error, Fenced)):
                 raise  # a first start that fails is for a person to look at
             logger.warning("cannot start again yet: broker=%d %s", host.broker, error)

@@ -14,7 +14,7 @@ from logstore.config.broker import BrokerSettings
 from logstore.epoch.asked_tables import AskedTables
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Log, Topic
-from logstore.errors import LogstoreError, NotFound, Retryable
+from logstore.errors import Denied, LogstoreError, NotFound, Retryable
 from logstore.formats.rows import StartReason, TableRow
 from logstore.history.snapshot import Snapshot
 from logstore.protocol.metadata import read_table_rows
@@ -152,7 +152,7 @@ class _Pass:
                     continue
             try:
                 parts = await self._log.batches_from(leader, ledger.at, up_to)
-            except (NotFound, Retryable):
+            except (NotFound, Retryable, Denied):
                 # Trimmed, since a table holds it; or there is just trouble.
                 if not await self._read_table(ledger, leader, policy):
                     raise

@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from logstore.errors import AlreadyExists, OutcomeUnknown, Retryable
+from logstore.errors import AlreadyExists, Unavailable
 from logstore.ports.clock import Clock
 from logstore.ports.objects import Buffer, ObjectInfo, ObjectStore
 from logstore.wiring.open import OpenLog
@@ -34,7 +34,7 @@ class WatchedStore:
         except AlreadyExists:
             self._worked()
             raise
-        except (Retryable, OutcomeUnknown) as error:
+        except Unavailable as error:
             self._failed(error)
             raise
         self._worked()
@@ -54,7 +54,7 @@ class WatchedStore:
     async def close(self) -> None:
         await self._store.close()
 
-    def _failed(self, error: Retryable | OutcomeUnknown) -> None:
+    def _failed(self, error: Unavailable) -> None:
         now_s = self._clock.monotonic_s()
         if self._failing_since_s is None:
             self._failing_since_s = now_s

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from logstore.cli.command import Address
-from logstore.errors import Invalid, LogstoreError, OutcomeUnknown, Retryable
+from logstore.errors import Invalid, LogstoreError, Retryable, Unavailable
 from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
@@ -73,7 +73,7 @@ class Cluster:
         while True:
             try:
                 return ask()
-            except (Retryable, OutcomeUnknown):
+            except Unavailable:
                 if self._clock.monotonic_s() > deadline_s:
                     raise
                 self.forget()

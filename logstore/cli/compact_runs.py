@@ -15,7 +15,7 @@ from logstore.compaction.compactor import Compactor
 from logstore.compaction.leased_rows import Busy
 from logstore.compaction.session import Carrier, RunOptions, Watch
 from logstore.compaction.summary import Summary, line_of
-from logstore.errors import LogstoreError, OutcomeUnknown, Retryable
+from logstore.errors import LogstoreError, Unavailable
 from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
 
 RunOnce = Callable[[RunOptions, Watch], Summary]
@@ -58,7 +58,7 @@ def run_in_turn(
             began_s = clock.monotonic_s()
             try:
                 _tell(_watched(run, options), as_json)
-            except (Retryable, OutcomeUnknown, Busy) as error:
+            except (Unavailable, Busy) as error:
                 _complain(error)
             sleep_s(max(0.0, began_s + every_s - clock.monotonic_s()))
     finally:

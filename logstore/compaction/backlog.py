@@ -19,7 +19,7 @@ from logstore.compaction.cut import (
     seqs_needed,
     waiting_of,
 )
-from logstore.errors import Corrupt, Denied, LogstoreError, Refused, Retryable
+from logstore.errors import Corrupt, LogstoreError, Refused, Retryable
 from logstore.formats.pieces import Cut, Piece, TopicPartition
 from logstore.formats.rows import TopicRow
 from logstore.history.snapshot import Snapshot
@@ -145,8 +145,6 @@ class Backlog:
             row = state.views[one.key].row
             try:
                 found[one.key] = self._reader.pieces(one.key, row, one.start, one.end)
-            except Denied:
-                raise
             except Retryable:
                 continue  # log start went up meanwhile
             except Corrupt as error:
@@ -190,8 +188,6 @@ class Backlog:
             found = list(threads.map(look, topics))
         states = {}
         for topic, snapshot in zip(topics, found, strict=True):
-            if isinstance(snapshot, Denied):
-                raise snapshot
             if isinstance(snapshot, LogstoreError):
                 self._tell(topic, snapshot)
             else:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol
 
-from logstore.errors import Denied, OutcomeUnknown, Retryable
+from logstore.errors import OutcomeUnknown, Retryable
 from logstore.history.snapshot import (
     CommitFacts,
     DataFile,
@@ -70,8 +70,6 @@ def commit_once(
     for attempt in range(1, ATTEMPTS_MAX):
         try:
             return tables.commit(snapshot, commit)
-        except Denied:
-            raise
         except TableConflict:
             pass  # decided below, from what is there
         except (Retryable, OutcomeUnknown):

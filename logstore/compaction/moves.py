@@ -9,7 +9,7 @@ from logstore.compaction.plan import MoveTask, TaskResult, plan_moves
 from logstore.compaction.run_rows import store_cut
 from logstore.compaction.session import Session
 from logstore.compaction.worker import error_of
-from logstore.errors import Denied, LogstoreError, Retryable
+from logstore.errors import LogstoreError, Retryable
 from logstore.formats.pieces import Piece, TopicPartition
 from logstore.formats.table_rows import NO_TABLE, CutRange, TopicCut
 from logstore.history.snapshot import TableCommit
@@ -78,10 +78,7 @@ class Moves:
                 self._finish(state, mine, list(results.values()), failure)
             except Overtaken:
                 self._begin_again(state)
-            except Denied:
-                raise
             except LogstoreError as error:
-                self._session.ports.rows.check()  # without the lease, that is what there is to say
                 self._session.tell(state.topic, error)
 
     def _findable(self, cut: Sequence[Waiting]) -> dict[bytes, list[Waiting]]:

@@ -19,7 +19,7 @@ from logstore.compaction.plan import TASK_BYTES, Task, TaskResult, result_of
 from logstore.compaction.retention import HORIZON_HOURS, HOUR_MS
 from logstore.compaction.run_rows import RunId, raise_copy_row
 from logstore.compaction.summary import Summary
-from logstore.errors import LogstoreError, Retryable
+from logstore.errors import Denied, LogstoreError, Retryable
 from logstore.formats.rows import TableRow
 from logstore.history.snapshot import Snapshot, TableCommit
 from logstore.ports.clock import Clock, blocking_sleep_s
@@ -141,7 +141,13 @@ class Session:
         self.summary.topic(state.topic.name).version = state.snapshot.version
 
     def tell(self, topic: Topic, error: LogstoreError) -> None:
-        """A topic's part of the run has failed; the rest goes on."""
+        """A topic's part of the run has failed; the rest goes on.
+
+        Raises what fails every topic alike: `Denied`, and `Retryable` without the lease.
+        """
+        if isinstance(error, Denied):
+            raise error
+        self.ports.rows.check()
         self.summary.topic(topic.name).error = str(error)
 
     def has_failed(self, topic: Topic) -> bool:

@@ -14,7 +14,7 @@ from logstore.compaction.retention import expired, is_sweep_due
 from logstore.compaction.run_rows import note_on_copy_row, raise_copy_row, remove_copy_row
 from logstore.compaction.session import Session
 from logstore.compaction.worker import error_of
-from logstore.errors import Denied, LogstoreError
+from logstore.errors import LogstoreError
 from logstore.formats.rows import CompactionRow, TableRow
 from logstore.history.snapshot import DataFile, TableCommit
 from logstore.protocol.disposal import DROP, ON_DELETE, Fate, may_drop_table
@@ -113,10 +113,7 @@ class Upkeep:
             self._session.commit(state, commit)
         except Overtaken:
             return False
-        except Denied:
-            raise
         except LogstoreError as error:
-            self._session.ports.rows.check()
             self._session.tell(state.topic, error)
             return False
         return True
@@ -128,8 +125,6 @@ class Upkeep:
             count = self._session.ports.tables.vacuum(
                 state.topic.topic_id, hours, False, now_ms=now_ms
             )
-        except Denied:
-            raise
         except LogstoreError as error:
             self._session.tell(state.topic, error)
             return

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logstore.epoch.followed import Followed
-from logstore.errors import LogstoreError, OutcomeUnknown, Retryable
+from logstore.errors import LogstoreError, Unavailable
 from logstore.formats.chain_state import ChainState, Stretch, StretchKey
 from logstore.formats.rows import PartitionRow
 from logstore.formats.segment import Index
@@ -177,7 +177,7 @@ class Followers:
         try:
             while not chain.is_unwanted:
                 outcome = await outcome_of(self._read(chain, pace.width))
-                if isinstance(outcome, Retryable | OutcomeUnknown):
+                if isinstance(outcome, Unavailable):
                     await clock.sleep_s(pace.after(0).delay_s)
                 elif isinstance(outcome, LogstoreError):
                     await clock.sleep_s(TROUBLE_S)
@@ -268,7 +268,7 @@ class _Chain:
         async with self._lock:
             try:
                 count = await self._advance(width)
-            except (Retryable, OutcomeUnknown):
+            except Unavailable:
                 raise
             except LogstoreError as error:
                 # What was half applied is worth nothing; another try begins at the checkpoint.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from logstore.epoch.writer import ChainWriter
-from logstore.errors import ConditionFailed, Fenced, LogstoreError, OutcomeUnknown, Retryable
+from logstore.errors import ConditionFailed, Fenced, LogstoreError, Unavailable
 from logstore.formats.rows import BROKER, BrokerRow, BrokerStatus
 from logstore.ports.registry import Condition, Row
 from logstore.protocol.lookout import find_seal
@@ -74,7 +74,7 @@ class Heartbeats:
         with suppress(ConditionFailed):
             while True:
                 await self._performer.clock.sleep_s(HEARTBEAT_S)
-                with suppress(Retryable, OutcomeUnknown, TimeoutError):
+                with suppress(Unavailable, TimeoutError):
                     async with asyncio.timeout(HEARTBEAT_S):
                         await self.send(BrokerStatus.SERVING)
 

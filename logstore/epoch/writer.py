@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Protocol
 
-from logstore.errors import ConditionFailed, Fenced, LogstoreError, OutcomeUnknown, Retryable
+from logstore.errors import ConditionFailed, Fenced, LogstoreError, Unavailable
 from logstore.formats.chain_state import ChainState, SegmentSpan, Stretch, StretchKey
 from logstore.formats.checkpoint import encode_in_slices, forget_expired
 from logstore.formats.keys import checkpoint_key
@@ -481,7 +481,7 @@ def _note_checkpoint(epoch: int, newest: Callable[[], int]) -> Steps[int]:
         ]
         try:
             yield UpdateRow(CHAIN, chain_sk(epoch), {"checkpoint": seq}, terms)
-        except (Retryable, OutcomeUnknown):
+        except Unavailable:
             yield BackOff(attempt)  # the registry is away; producing goes on without it
         except ConditionFailed:
             return seq  # fenced meanwhile: the sealer sums up by itself

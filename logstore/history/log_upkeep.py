@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote
 
-from logstore.errors import AlreadyExists, Corrupt, NotFound, OutcomeUnknown, Retryable
+from logstore.errors import AlreadyExists, Corrupt, NotFound, Unavailable
 from logstore.history import names
 from logstore.history.actions import Reconciled
 from logstore.history.checkpoint_write import encode_checkpoint
@@ -123,7 +123,7 @@ class LogUpkeep:
         self._store.delete(key)
         # One attempt: another checkpoint may be named by now, and some stores with versions create
         # nothing where an object was deleted. Readers do without.
-        with suppress(AlreadyExists, OutcomeUnknown, Retryable):
+        with suppress(AlreadyExists, Unavailable):
             self._store.create(key, [hint])
 
     def _clean(self, configuration: Mapping[str, str], now_ms: int) -> None:

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from logstore.errors import (
     AlreadyExists,
+    Denied,
     LogstoreError,
     NotFound,
     OutcomeUnknown,
@@ -120,4 +121,4 @@ def _worse(one: T | LogstoreError, other: T | LogstoreError) -> T | LogstoreErro
     for error in (one, other):
         if isinstance(error, OutcomeUnknown):
             return error
-    return one if not isinstance(one, Retryable) else other
+    return one if not isinstance(one, Retryable | Denied) else other

@@ -103,8 +103,6 @@ class ObjectsProbe:
             except AlreadyExists:
                 # A throttled attempt may have been stored all the same.
                 return Outcome.LOST if attempt == 1 else Outcome.UNKNOWN
-            except Denied:
-                raise
             except Retryable:
                 self._track.back_off(attempt)
             except OutcomeUnknown:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 
-from logstore.errors import ConditionFailed, Denied, LogstoreError, OutcomeUnknown, Retryable
+from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Retryable
 from logstore.ports.registry import (
     WRITE_ID,
     BlockingRowStore,
@@ -120,8 +120,6 @@ class RowsProbe:
             except ConditionFailed as failed:
                 is_mine = (failed.current or {}).get(WRITE_ID) == write_id
                 return Outcome.WON if is_mine else Outcome.LOST
-            except Denied:
-                raise
             except (Retryable, OutcomeUnknown):
                 self._track.back_off(attempt)
         return Outcome.UNKNOWN

@@ -51,8 +51,6 @@ class Track:
         for attempt in range(1, ATTEMPTS_MAX):
             try:
                 return call()
-            except Denied:
-                raise
             except (Retryable, OutcomeUnknown):
                 self.back_off(attempt)
         return call()

@@ -6,7 +6,7 @@ and that may be repeated. It decides nothing.
 
 from collections.abc import Sequence
 
-from logstore.errors import ConditionFailed, OutcomeUnknown, Retryable
+from logstore.errors import ConditionFailed, Unavailable
 from logstore.formats.rows import CHANGE, FEED, Change, FeedRow
 from logstore.ports.registry import Condition, RowAbsent, Term
 from logstore.protocol.steps import BackOff, GetRow, PutRow, Steps
@@ -35,7 +35,7 @@ def publish(changes: Sequence[Change]) -> Steps[None]:
             yield PutRow(CHANGE, FEED, feed.with_changes(changes).row(), _as_it_was(feed))
         except ConditionFailed as failed:
             feed = FeedRow() if failed.current is None else FeedRow.of(failed.current)
-        except (Retryable, OutcomeUnknown):
+        except Unavailable:
             unanswered += 1
             if unanswered == UNANSWERED_MAX:
                 raise

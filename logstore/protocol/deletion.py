@@ -10,7 +10,7 @@ Readers that meet a 404 read the chain's row again and find the trim point above
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Retryable
+from logstore.errors import ConditionFailed, LogstoreError, Unavailable
 from logstore.formats.keys import checkpoint_key, segment_key
 from logstore.formats.rows import CHAIN, ChainRow, chain_sk
 from logstore.ports.registry import Condition
@@ -69,7 +69,7 @@ def _delete_one(key: str) -> Steps[None]:
         try:
             yield Delete(key)
             return
-        except (Retryable, OutcomeUnknown):
+        except Unavailable:
             if attempt == ATTEMPTS_MAX:
                 raise
         yield BackOff(attempt)

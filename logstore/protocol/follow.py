@@ -12,7 +12,7 @@ checkpoint. Entering ends with the same comparison, because it may take longer t
 
 from collections.abc import Sequence
 
-from logstore.errors import NotFound, OutcomeUnknown, Retryable
+from logstore.errors import NotFound, Retryable, Unavailable
 from logstore.formats.chain_state import ChainState, Stretch
 from logstore.formats.checkpoint import rebase
 from logstore.formats.keys import checkpoints_prefix, seq_of
@@ -110,7 +110,7 @@ class Follower:
         try:
             if not (is_row_due and (yield from self.look_at_row())):
                 self.is_sealed = is_seal
-        except (Retryable, OutcomeUnknown):
+        except Unavailable:
             if self._may_list:
                 yield from self._drop_without_the_row()
             raise

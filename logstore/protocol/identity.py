@@ -14,7 +14,6 @@ from logstore.errors import (
     AlreadyExists,
     ConditionFailed,
     Corrupt,
-    Denied,
     NotFound,
     OutcomeUnknown,
     Refused,
@@ -73,8 +72,8 @@ def read_identity() -> Steps[Identity | None]:
             data: bytes = yield Get(CLUSTER_KEY)
         except NotFound:
             return None
-        except (Retryable, OutcomeUnknown) as error:
-            if isinstance(error, Denied) or attempt == ATTEMPTS_MAX:
+        except (Retryable, OutcomeUnknown):
+            if attempt == ATTEMPTS_MAX:
                 raise
             yield BackOff(attempt)
         else:
@@ -106,13 +105,9 @@ def _create_identity(registry: str) -> Steps[Identity]:
     cluster_id: bytes = yield DrawNonce()
     mine = encode_identity(Identity(cluster_id, registry))
     for attempt in range(1, ATTEMPTS_MAX + 1):
-        try:
+        # There already: another's, mine if an answer was lost, or nothing at all: a 409.
+        with suppress(AlreadyExists, Retryable, OutcomeUnknown):
             yield Create(CLUSTER_KEY, [mine])
-        except AlreadyExists:
-            pass  # somebody's, mine if an answer was lost, or nothing at all: a 409
-        except (Retryable, OutcomeUnknown) as error:
-            if isinstance(error, Denied):
-                raise
         found = yield from read_identity()
         if found is not None:
             return found

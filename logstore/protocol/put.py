@@ -22,10 +22,12 @@ from dataclasses import dataclass
 from logstore.errors import (
     AlreadyExists,
     Corrupt,
+    Denied,
     NotFound,
     OutcomeUnknown,
     Refused,
     Retryable,
+    Unavailable,
 )
 from logstore.formats.keys import segment_key
 from logstore.formats.segment import HEADER_BYTES, IDENTITY_BYTES, Header, decode_header
@@ -61,7 +63,7 @@ def put_once(epoch: int, segment: FrozenSegment) -> Steps[Stored | Taken]:
         except OutcomeUnknown:
             unknown += 1
             is_told = unknown >= UNKNOWN_BEFORE_LOOKING
-        except Retryable:
+        except (Retryable, Denied):
             is_told = False
         if is_told:
             found = yield from _look(key, segment.front[:IDENTITY_BYTES])
@@ -76,7 +78,7 @@ def _look(key: str, identity: bytes) -> Steps[Stored | Taken | None]:
     for _ in range(LOOKS_MAX):
         try:
             front: bytes = yield GetRange(key, 0, HEADER_BYTES)
-        except (NotFound, Retryable, OutcomeUnknown):
+        except (NotFound, Unavailable):
             return None
         if front[:IDENTITY_BYTES] == identity:
             return Stored()
@@ -103,9 +105,9 @@ def create_parts_settled(key: str, parts: Sequence[Buffer], *, attempts_max: int
             try:
                 yield GetRange(key, 0, 1)
                 return
-            except (NotFound, Retryable, OutcomeUnknown):
+            except (NotFound, Unavailable):
                 pass  # not there after all, or not to be read just now: once more
-        except (Retryable, OutcomeUnknown):
+        except Unavailable:
             if attempt == attempts_max:
                 raise
         yield BackOff(attempt)
@@ -119,10 +121,10 @@ def create_equal(key: str, data: bytes, *, attempts_max: int) -> Steps[bool]:
             yield Create(key, [data])
             return True
         except AlreadyExists:
-            with suppress(NotFound, Retryable, OutcomeUnknown):  # a 409, or not to be read just now
+            with suppress(NotFound, Unavailable):  # a 409, or not to be read just now
                 found: bytes = yield GetRange(key, 0, len(data) + 1)
                 return found == data
-        except (Retryable, OutcomeUnknown):
+        except Unavailable:
             if attempt == attempts_max:
                 raise
         yield BackOff(attempt)

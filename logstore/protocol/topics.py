@@ -19,8 +19,8 @@ from logstore.errors import (
     Invalid,
     LogstoreError,
     NotFound,
-    OutcomeUnknown,
     Retryable,
+    Unavailable,
 )
 from logstore.formats.rows import (
     TOPIC,
@@ -116,7 +116,7 @@ def create_topic(
         # Our own row, written by an attempt whose answer was lost, may have been changed since.
         if failed.current is None or TopicRow.of(failed.current).topic_id != topic_id:
             yield from delete_partition_rows(topic_id, len(rows))
-            with suppress(Retryable, OutcomeUnknown):  # harmless: it was never born
+            with suppress(Unavailable):  # harmless: it was never born
                 yield Delete(record_key(topic_id, FIRST_VERSION))
             raise TopicExists(f"topic exists: name={name}") from failed
     return NewTopic(topic, list(rows))

@@ -7,14 +7,7 @@ caller says what it means. Reads of several seqs go out together, more as long a
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from logstore.errors import (
-    AlreadyExists,
-    Corrupt,
-    LogstoreError,
-    NotFound,
-    OutcomeUnknown,
-    Retryable,
-)
+from logstore.errors import AlreadyExists, Corrupt, LogstoreError, NotFound, Unavailable
 from logstore.formats.chain_state import ChainState
 from logstore.formats.checkpoint import (
     HEADER_BYTES,
@@ -84,7 +77,7 @@ def get_patiently(key: str, start: int, length: int) -> Steps[bytes]:
         try:
             data: bytes = yield GetRange(key, start, length)
             return data
-        except (Retryable, OutcomeUnknown):
+        except Unavailable:
             if attempt == ATTEMPTS_MAX:
                 raise
             yield BackOff(attempt)
@@ -97,7 +90,7 @@ def list_patiently(prefix: str) -> Steps[Sequence[str]]:
         try:
             keys: Sequence[str] = yield ListKeys(prefix)
             return keys
-        except (Retryable, OutcomeUnknown):
+        except Unavailable:
             if attempt == ATTEMPTS_MAX:
                 raise
             yield BackOff(attempt)
@@ -113,7 +106,7 @@ def store_time_patiently() -> Steps[int]:
         try:
             now_ms: int = yield StoreMs()
             return now_ms
-        except (AlreadyExists, NotFound, Retryable, OutcomeUnknown):
+        except (AlreadyExists, NotFound, Unavailable):
             # The first two: the object that is stamped was put twice, or deleted by its sweeper.
             if attempt == ATTEMPTS_MAX:
                 raise

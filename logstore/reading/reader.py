@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from logstore.errors import Corrupt, Denied, NotFound, OutcomeUnknown, Refused, Retryable
+from logstore.errors import Corrupt, NotFound, OutcomeUnknown, Refused, Retryable
 from logstore.formats.chain_state import SegmentSpan, Stretch, StretchKey
 from logstore.formats.index_rows import first_row_for_offset, row_at, row_count, row_for_time
 from logstore.formats.keys import segment_key
@@ -448,8 +448,6 @@ def _get_patiently(store: BlockingObjectStore, key: str, sleep_s: Callable[[floa
     for attempt in range(1, GET_ATTEMPTS_MAX):
         try:
             return store.get(key)
-        except Denied:
-            raise
         except (Retryable, OutcomeUnknown):
             sleep_s(back_off_seconds(attempt, chance))
     return store.get(key)

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from logstore.errors import Denied, OutcomeUnknown, Retryable
+from logstore.errors import OutcomeUnknown, Retryable
 from logstore.formats.pieces import Cut
 from logstore.formats.rows import TableRow, TopicRow
 from logstore.history.snapshot import Snapshot
@@ -222,8 +222,8 @@ class Survey:
         for attempt in itertools.count(1):
             try:
                 return call(*arguments)
-            except (Denied, Trimmed):
-                raise  # waiting helps neither; the second needs newer rows and tables
+            except Trimmed:
+                raise  # waiting does not help: newer rows and tables are needed
             except (Retryable, OutcomeUnknown):
                 if self._clock.monotonic_s() >= give_up_at_s:
                     raise

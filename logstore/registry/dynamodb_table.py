@@ -2,9 +2,10 @@
 
 import random
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from logstore.errors import Denied, OutcomeUnknown, Refused, Retryable
+from logstore.errors import OutcomeUnknown, Refused, Retryable
 from logstore.registry.dynamodb_client import DynamoClient
 from logstore.registry.dynamodb_errors import NoTable
 from logstore.registry.key_spec import key_spec
@@ -26,12 +27,9 @@ def ensure_table(
     described = _patiently(lambda: _describe(client), chance, sleep_s)
     created = described is None
     if created:
-        try:
+        # Another makes it, or the answer was lost: the wait below finds out.
+        with suppress(Retryable, OutcomeUnknown):
             client.call("create_table", writes=True, **key_spec().creation())
-        except (Retryable, OutcomeUnknown) as error:
-            if isinstance(error, Denied):
-                raise
-            # Somebody else makes it, or the answer was lost: the wait below finds out.
     for attempt in range(1, ATTEMPTS_MAX + 1):
         described = _patiently(lambda: _describe(client), chance, sleep_s)
         if described is not None and described.get("TableStatus") in ("ACTIVE", "UPDATING"):
@@ -60,8 +58,6 @@ def _patiently(
     for attempt in (1, 2, 3):
         try:
             return describe()
-        except Denied:
-            raise
         except Retryable:
             sleep_s(_BACKOFF.wait_s(attempt, chance))
     return describe()

@@ -5,7 +5,7 @@ from itertools import count
 from random import Random
 from typing import TypeVar
 
-from logstore.errors import Denied, OutcomeUnknown, Retryable
+from logstore.errors import OutcomeUnknown, Retryable
 from logstore.ports.clock import SystemClock, blocking_sleep_s
 from logstore.ports.registry import BlockingRowStore, Row
 from logstore.registry.retrying import Backoff
@@ -53,8 +53,6 @@ class PatientReads:
         for failures in count(1):
             try:
                 return attempt()
-            except Denied:
-                raise  # somebody waits in front of it
             except (Retryable, OutcomeUnknown):
                 wait_s = self._backoff.wait_s(failures, self._random)
                 if self._monotonic_s() + wait_s > started_s + self._backoff.deadline_s:

@@ -20,7 +20,14 @@ from itertools import count
 from random import Random
 from typing import TypeVar
 
-from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Retryable
+from logstore.errors import (
+    ConditionFailed,
+    Denied,
+    LogstoreError,
+    OutcomeUnknown,
+    Retryable,
+    Unavailable,
+)
 from logstore.ports.clock import Clock
 from logstore.ports.registry import WRITE_ID, Row, RowStore, Term
 
@@ -111,7 +118,7 @@ class RetryingRegistry:
         for failures in count(1):
             try:
                 return await attempt()
-            except (Retryable, OutcomeUnknown) as error:
+            except Unavailable as error:
                 if not await self._wait(started_s, failures):
                     raise error
         raise AssertionError("unreachable")
@@ -133,7 +140,7 @@ class RetryingRegistry:
             except OutcomeUnknown as error:
                 lost = lost or error
                 last: LogstoreError = error
-            except Retryable as error:
+            except (Retryable, Denied) as error:
                 last = error
             if not await self._wait(started_s, failures):
                 raise lost or last

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from logstore.errors import OutcomeUnknown, Retryable
+from logstore.errors import Unavailable
 from logstore.protocol.walk import ATTEMPTS_MAX
 from logstore.runners.perform import Performer, back_off_seconds
 
@@ -27,7 +27,7 @@ class PatientKeys:
                         last, attempt = info.key, 0
                         yield info.key
                 return
-            except (Retryable, OutcomeUnknown):
+            except Unavailable:
                 attempt += 1
                 if attempt == ATTEMPTS_MAX:
                     raise

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeVar
 
-from logstore.errors import Denied, OutcomeUnknown, Retryable
+from logstore.errors import OutcomeUnknown, Retryable
 from logstore.ports.clock import blocking_sleep_s
 from logstore.ports.objects import BlockingObjectStore, Buffer, ObjectInfo
 from logstore.protocol.put import create_equal
@@ -68,8 +68,6 @@ class PatientStore:
         for attempt in count(1):
             try:
                 return call()
-            except Denied:
-                raise
             except (Retryable, OutcomeUnknown):
                 if attempt == ATTEMPTS_MAX:
                     raise
