@@ -1,6 +1,6 @@
-"""Stored data that cannot be served: told on stderr, not each time that a client asks.
+"""Stored data that cannot be served: reported on stderr, but not for each request.
 
-Clients ask again several times a second; one line a minute for each trouble is enough to be heard.
+Clients ask again several times a second; one line a minute for each error is enough.
 """
 
 import logging

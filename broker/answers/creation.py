@@ -1,7 +1,7 @@
 """Creating topics and partitions: what CreateTopics, CreatePartitions and auto-creation share.
 
 A creation that has begun is never cancelled, only no longer waited for: cut off half way it would
-leave a topic in the registry that nobody knows until everything is read again.
+leave a topic in the registry that no broker knows until it reads all rows again.
 """
 
 import asyncio

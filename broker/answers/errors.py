@@ -1,7 +1,7 @@
 """The one place where an error becomes a Kafka error code.
 
-Trouble of our own is told with codes that clients retry; UNKNOWN_SERVER_ERROR is fatal to
-producers, so nothing is mapped to it but what nobody foresaw.
+Errors of the broker itself get codes that clients retry; UNKNOWN_SERVER_ERROR is fatal to
+producers, so only unforeseen exceptions are mapped to it.
 """
 
 from logstore import errors

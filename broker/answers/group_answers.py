@@ -1,4 +1,4 @@
-"""A JoinGroup or SyncGroup that waits for the group, until it is answered or nobody wants it."""
+"""A JoinGroup or SyncGroup that waits for the group, until it is answered or its client is gone."""
 
 from collections.abc import Callable
 from typing import Any

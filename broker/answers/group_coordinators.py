@@ -1,6 +1,6 @@
 """Which broker coordinates a group: the leader of the partition that holds it.
 
-Whoever is asked first for any group creates `__consumer_offsets`.
+The first request for the coordinator of any group creates `__consumer_offsets`.
 """
 
 from broker.answers.services import Services

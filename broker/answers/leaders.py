@@ -1,7 +1,7 @@
-"""Who leads a partition, or serves it nearby: told to clients that asked another broker.
+"""The leader of a partition, or a follower nearby: named to clients that asked another broker.
 
 Produce from version 10 and Fetch from version 12 on name the leader, and where it is reached
-(KIP-951). What is told is what the registry's rows said last; a leader that is gone is not told.
+(KIP-951), as the registry's rows said last; a leader that is not alive is not named.
 
 A leader names a follower in the consumer's rack (KIP-392) as Kafka's does: one in sync. Here
 a follower says so itself, in its broker row: the chains whose tail it has seen lately and can read.
@@ -20,7 +20,7 @@ def own_hint(broker: Services, call: Call, leader_epoch: int) -> Hint:
 
 
 def hint_of(broker: Services, call: Call, topic: Topic, partition: int) -> Hint | None:
-    """The leader of a partition that is not led here; None while nobody is known to lead it."""
+    """The leader of a partition that is not led here; None while no live leader is known."""
     row = topic.rows[partition]
     log = broker.log
     known = log.brokers.get(row.broker)

@@ -1,4 +1,4 @@
-"""Raise the log starts of partitions that are led here: in their rows, then here, then told."""
+"""Raise the log starts of partitions that are led here: in rows, here, then in the change feed."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ async def raise_led(
     changes = []
     for (topic, leader, _), outcome in zip(wanted, outcomes, strict=True):
         if isinstance(outcome, int):
-            # Its row, too: whoever leads next is to get this log start.
+            # Its row, too: the next leader must start from this log start.
             log_start = max(outcome, leader.row.log_start)
             leader.follow_row(replace(leader.row, log_start=log_start))
             changes.append(Change(topic.name, topic.topic_id, leader.partition))

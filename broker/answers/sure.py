@@ -1,9 +1,9 @@
-"""Answers that a broker whose place was taken must not give: it looks for a seal first.
+"""Fencing check before definitive answers (a read index): verify that our chain is not sealed.
 
-A broker that was fenced may not have noticed yet. What it says meanwhile that is definite, "there
-is no such offset", "your sequence is wrong", may be wrong by then, and clients act on it: they jump
-to another offset, or give up. So it looks whether its chain was sealed before it says so, and,
-when its lease may have run out, before it answers reads at all (safety rule 9).
+A broker that was fenced may not have noticed yet. Its definitive answers, "there is no such
+offset", "your sequence is wrong", may be wrong by then, and clients act on them: they jump to
+another offset, or give up. So it checks that its chain is not sealed before such an answer and,
+when its read lease may have run out, before every answer to a read (safety rule 9).
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from logstore.wire.errors import ErrorCode
 LOOK_TIMEOUT_S = 30.0
 
 Standing = ErrorCode | None
-"""None: not looked yet. NONE: nobody had taken over when it was asked. Else what to answer."""
+"""None: not checked yet. NONE: not sealed when it was checked. Else the code to answer."""
 
 Attempt = Callable[[Standing], bool]
-"""Answers a call and says True; False when it must be sure first, which it never is with a code."""
+"""Answers a call and returns True; returns False if a check must come first (never with a code)."""
 
 
 async def look_for_seal(log: Log) -> LogstoreError | None:
-    """What to answer instead, if this broker may not speak for its partitions any more."""
+    """The error to answer with, if this broker may no longer answer for its partitions."""
     try:
         async with asyncio.timeout(LOOK_TIMEOUT_S):
             await log.look_for_seal()

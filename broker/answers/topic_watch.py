@@ -1,7 +1,7 @@
-"""Lets requests wait until a change they asked for has come about.
+"""Lets requests wait until a change that they asked for has happened.
 
-Rows of topics change by other brokers' doing: a partition is released, then led elsewhere. Who
-waits looks again at every change, until its own time is over.
+Other brokers change rows of topics: a partition is released, then led elsewhere. A waiting request
+checks its condition again at every change, until its own time is over.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ class TopicWatch:
         self._next_change: asyncio.Future[None] | None = None
 
     def changed(self) -> None:
-        """Some topic did; whoever waits is to look again."""
+        """Some topic changed: every waiting request checks its condition again."""
         if self._next_change is not None:
             self._next_change.set_result(None)
             self._next_change = None

@@ -53,7 +53,7 @@ class Acting:
         self._performer = log.performer
 
     async def act(self, action: Action) -> None:
-        """Raises `LogstoreError`; whoever looks next decides it again."""
+        """Raises `LogstoreError`; the next look of a controller decides it again."""
         match action:
             case TakeOver():
                 await self._take_over(action)
@@ -69,7 +69,7 @@ class Acting:
                 try:
                     await self._performer.run(delete_topic(topic, topic_id))
                 except UnknownTopic:
-                    return  # somebody else was faster
+                    return  # another broker was faster
                 self.counts.deletions += 1
                 await self._log.publish([Change(topic, topic_id)])
             case RemoveOrphan(topic_id, partition):
@@ -129,7 +129,7 @@ class Acting:
         logger.warning("took over: chain=%d partitions=%d ms=%d", chain, len(taken), took_ms)
 
     async def _fence(self, action: TakeOver) -> bool:
-        """Whether the chain's broker can renew no more, so that nobody answers in its name."""
+        """Whether the chain's broker can renew no more, so that it answers no more reads."""
         log, row = self._log, self._log.brokers.get(action.broker)
         if row is None or row.epoch != action.chain:
             return True  # a later start, or none, has its row
@@ -149,7 +149,7 @@ class Acting:
         return True
 
     def _heir_of(self, topic_id: bytes, partition: int, row: PartitionRow) -> Heir:
-        """Whoever it is, that broker was alive when we last looked; failing all others, we are."""
+        """The chosen broker was alive when we last looked; failing all others, it is this one."""
         broker = self.heirs.choose(row)
         found = self._log.brokers.get(self._log.me.broker if broker is None else broker)
         if broker is None or broker == self._log.me.broker or found is None:
@@ -179,7 +179,7 @@ class Acting:
     # Moves
 
     async def reassign(self, actions: Sequence[Reassign]) -> None:
-        """All at once, told in one change of the feed."""
+        """All together, with one write of the change feed."""
         outcomes = await self._performer.run(
             _together([reassign(action.place, action.wanted) for action in actions])
         )

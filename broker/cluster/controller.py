@@ -3,7 +3,7 @@
     every second        renew the lease, or watch who holds it
     every half second   while we hold it: look at the cluster, decide, start what is to be done;
                         at once when a broker's lease has run out
-    every minute        read all chains' rows anew; clear away what was left half done
+    every minute        read all chains' rows again; clear away half-done topics
 
 Every broker runs one. All it does may be repeated, and done by one that has lost the lease without
 knowing (safety rules 4 and 9): rows change on the terms of the row that was seen.
@@ -182,7 +182,7 @@ class Controller:
         self._places = None
 
     def _choose_heirs(self, view: View, actions: list[Action], desk: Desk) -> None:
-        """Count anew who leads how many, unless takeovers under way are counting on."""
+        """Count the partitions of each broker again, unless running takeovers still count."""
         taken = {action.broker for action in actions if isinstance(action, TakeOver)}
         heirs = (view.eligible or view.alive) - taken
         if desk.is_idle:

@@ -1,10 +1,9 @@
-"""Tells liveness of processes that died, before their leases run out.
+"""Reports processes that died to the liveness view, before their leases run out.
 
-Every broker watches all others: the controller to fence them, whoever might be the next one to take
-the controller's place, and all of them so that no client is sent to a broker that is gone. A client
-that is told so by one broker and not by the next believes the second, and asks again only after a
-second. A port that is closed on purpose, by a broker that stops, is not a death: the row says which
-it is.
+Every broker watches all others: the controller to fence them, the next controller to replace it,
+and all of them so that no client is sent to a broker that is gone. A client that gets different
+answers from two brokers believes the second, and asks again only after a second. A port that is
+closed on purpose, by a broker that stops, is not a death: the row says which it is.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ class EarlyNotice:
             await self._peers.run(seems_gone)
 
     def watch(self) -> None:
-        """Watch whoever is there."""
+        """Watch every broker that is there."""
         found = {}
         for broker, row in self._log.brokers.items():
             is_there = row.status is BrokerStatus.SERVING and self._log.liveness.is_alive(broker)

@@ -1,6 +1,6 @@
 """Early notice of a broker's death: a connection to it that ends, and a port that refuses the next.
 
-Nothing is said on these connections. While a process lives its port accepts; one that hangs, or a
+These connections carry no data. While a process lives its port accepts; one that hangs, or a
 network that swallows packets, refuses nothing, so that is left to the lease. A port that refuses
 right from the start tells of a wrong address, not of a death.
 """
@@ -21,14 +21,14 @@ PEERS_MAX = 1000
 CONNECT_S = 2.0
 AGAIN_FIRST_S, AGAIN_MAX_S = 0.05, 2.0
 SHORT_S = 5.0
+"""A connection that ends sooner is made again after a pause that grows, else at once."""
 TELL_AFTER_S = 5.0
-"""A broker that was never reached for so long is told of, once."""
-"""A connection that ends sooner is made anew after a pause that grows, else at once."""
+"""A broker that was not reached once in this time is logged, once."""
 
 logger = logging.getLogger(__name__)
 
 OnGone = Callable[[int, int], None]
-"""Broker and epoch of a process that seems to be gone; may be told again and again."""
+"""Broker and epoch of a process that seems to be gone; may be called again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Peer:
 
 class Peers(Protocol):
     def watch(self, peers: Mapping[int, Peer]) -> None:
-        """Watch these, and nobody else any more."""
+        """Watch these, and no others any more."""
         ...
 
     async def run(self, on_gone: OnGone) -> None:
@@ -52,7 +52,7 @@ class Peers(Protocol):
 
 
 class NoPeers:
-    """Watches nobody: leases alone tell who is dead."""
+    """Watches no broker: leases alone decide which brokers are dead."""
 
     def watch(self, peers: Mapping[int, Peer]) -> None: ...
 

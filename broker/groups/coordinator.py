@@ -1,12 +1,12 @@
 """Coordinates the groups of one partition of `__consumer_offsets` while this broker leads it.
 
-    load      read the partition from log start to its end; until then nobody is answered
+    load      read the partition from log start to its end; until then no request is answered
     request   a pure module decides → records are applied and appended → committed → answers leave
     time      one alarm per group, at the first thing that may be due
-    rewrite   live keys are written anew and log start is raised, so that loading stays short
+    rewrite   live keys are appended again and log start is raised: loading stays short
 
-Everything between two awaits is one step, so decisions never interleave. An answer that tells what
-is recorded waits until all that was appended before it is committed; refusals do not.
+Everything between two awaits is one step, so decisions never interleave. An answer about recorded
+state waits until every append before it is committed; refusals do not.
 """
 
 import logging
@@ -113,7 +113,7 @@ class Coordinator:
         return not self.states.newer.holds(group_id)
 
     def retire(self) -> None:
-        """Another broker leads the partition: whoever waits here is to look for it."""
+        """Another broker leads the partition: waiting requests are sent to look for it."""
         if self.is_retired:
             return
         self.is_retired = True
@@ -176,7 +176,7 @@ class Coordinator:
         return codes
 
     def lost(self, group_id: str, token: Token) -> None:
-        """Nobody will read the answer to `token`."""
+        """The answer to `token` will not be read: its connection is closed."""
         group = self.states.get(group_id)
         if group is not None:
             lost(group, token, self._now())

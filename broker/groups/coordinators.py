@@ -1,8 +1,8 @@
 """The coordinators of this broker: one per partition of `__consumer_offsets` that it leads.
 
-`on_lead` and `on_retire` tell of leaderships as they begin and end. `follow` finds them out by
-looking at the log; it is called on each request, so that nothing has to be told in time, and by
-`run`, so that groups nobody asks for are looked after too.
+`on_lead` and `on_retire` are called as leaderships begin and end. `follow` finds these out by
+looking at the log; it is called on each request, so that no notification has to come in time, and
+by `run`, so that groups without requests are looked after too.
 """
 
 import logging
@@ -133,7 +133,7 @@ class Coordinators:
     # Looking up
 
     def find(self, group_id: str) -> Coordinator | ErrorCode:
-        """The coordinator of a group, or what to tell whoever asks for it here."""
+        """The coordinator of a group, or the code to answer where it is not here."""
         topic = self._log.topics.get(OFFSETS_TOPIC)
         if topic is None or self._log.fenced.is_set():
             return ErrorCode.NOT_COORDINATOR

@@ -1,4 +1,4 @@
-"""Appends records of groups; now and then all live keys anew, and raises log start to there.
+"""Appends records of groups; now and then all live keys again, and raises log start to there.
 
 So the next coordinator has little to read, however many commits there were.
 """

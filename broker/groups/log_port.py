@@ -2,7 +2,7 @@
 
 append → seq        plain call; safe when `when_committed(seq)` says so
 read                whole batches from an offset on
-raise_log_start     forget what lies below, once it is written anew
+raise_log_start     drop the records below, once their keys are appended again
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ class PartitionLog(Protocol):
 
     @property
     def is_led(self) -> bool:
-        """Whether this broker may append, and has not been told otherwise."""
+        """Whether this broker may append, as far as it knows."""
         ...
 
     @property
@@ -118,7 +118,7 @@ class LedPartition:
         wanted = Raise(leader.topic_id, leader.partition, *leads, offset, reason)
         raised = await log.performer.run(raise_log_start(wanted))
         if raised is not None:
-            # Its row, too: whoever leads next is to get this log start.
+            # Its row, too: the next leader must start from this log start.
             log_start = max(raised, leader.row.log_start)
             leader.follow_row(replace(leader.row, log_start=log_start))
             await log.publish([Change(OFFSETS_TOPIC, leader.topic_id, leader.partition)])

@@ -1,7 +1,7 @@
-"""What was appended and is promised once it is committed: one wait per segment, each bounded.
+"""Answers that wait until their records are committed: one wait per segment, each bounded.
 
-The store may be slow for longer than a client waits. Then it is told to look for the coordinator
-again (Kafka's `offsets.commit.timeout.ms`); what was appended may still be committed.
+The store may be slow for longer than a client waits. Then the client gets an error and looks for
+the coordinator again (Kafka's `offsets.commit.timeout.ms`); its records may still be committed.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class Promises:
         self._waits: dict[int, _Wait] = {}
 
     def when_committed(self, seq: int, done: Done) -> None:
-        """Call `done` with NONE once `seq` is committed, or with what to tell instead."""
+        """Call `done` with NONE once `seq` is committed, or with the error to answer."""
         if seq < self._log.committed_end:
             done(ErrorCode.NONE)
             return
@@ -35,7 +35,7 @@ class Promises:
         self._log.when_committed(seq, wait.committed)
 
     def close(self) -> None:
-        """The partition is another's now."""
+        """Another broker leads the partition now."""
         for wait in list(self._waits.values()):
             self.end(wait, ErrorCode.NOT_COORDINATOR)
 

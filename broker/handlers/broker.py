@@ -64,7 +64,7 @@ class Broker:
         self.cold_reads = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
         self.changes = asyncio.Semaphore(CHANGES_MAX)
         self.being_created: set[str] = set()
-        """Topics that somebody asked for and that are on their way."""
+        """Topics whose automatic creation has begun."""
         self.metadata = MetadataBytes()
         self.topic_watch = TopicWatch(self.loop)
         log.on_change(self._topic_changed)
@@ -128,7 +128,7 @@ class Broker:
                     await work()
         except LogstoreError as error:
             call.fail(str(error))
-        except Exception as error:  # noqa: BLE001 - told, and ends one connection
+        except Exception as error:  # noqa: BLE001 - logged, and ends one connection
             call.fail_by_fault(error)
 
     # Ending

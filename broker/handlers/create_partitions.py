@@ -109,6 +109,6 @@ async def _grow(
     again: Callable[[], Assignments] | None,
 ) -> None:
     if topic.partition_count != count - len(assignments):
-        raise BadPartitionCount(f"topic has grown meanwhile: name={topic.name}")
+        raise BadPartitionCount(f"topic has grown during the request: name={topic.name}")
     make = partial(broker.log.create_partitions, topic.name, count)
     await make_placed(make, assignments, again)

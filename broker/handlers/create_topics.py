@@ -1,7 +1,7 @@
 """CreateTopics, versions 2 to 7: each topic has its own outcome.
 
 Partitions and replication factor of -1 are the broker's defaults (from version 4). Any replication
-factor is taken, since records live in the object store; what is told back is what there is: at most
+factor is taken, since records live in the object store; the answer has the actual number: at most
 one replica per broker that is alive. A manual assignment may name such brokers only. From version 5
 the answer echoes partitions and configs, if the client may see them. `validate_only` checks and
 creates nothing.

@@ -40,5 +40,5 @@ def dispatch(broker: Services, connection: Connection, frame: memoryview) -> Non
         handle(broker, call, request)
     except LogstoreError as error:
         call.fail(str(error))
-    except Exception as error:  # noqa: BLE001 - told, and ends one connection
+    except Exception as error:  # noqa: BLE001 - logged, and ends one connection
         call.fail_by_fault(error)

@@ -94,7 +94,7 @@ def _asked(broker: Services, request: ElectLeadersRequest) -> Iterable[tuple[str
 async def _wait(
     broker: Services, begun: Sequence[_Begun], results: Results, timeout_s: float
 ) -> None:
-    """Until each is led anew; those that are not in time say so."""
+    """Until each has its new leader; those that have none in time get an error."""
     if await broker.topic_watch.until(lambda: all(one.is_over for one in begun), timeout_s):
         return
     for one in begun:

@@ -80,7 +80,7 @@ async def _change(broker: Services, topic: Topic, changes: list[ConfigChange]) -
         )
     )
     await broker.log.publish([Change(topic.name, topic.topic_id)])
-    # Somebody else may change them again meanwhile: then ours were applied before, or never are.
+    # Another client may change them again first: then ours were applied before, or never are.
     await broker.topic_watch.until(lambda: topic.configs == row.configs, APPLIED_S_MAX)
 
 

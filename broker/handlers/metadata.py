@@ -5,8 +5,8 @@ can be asked for by id. A topic that does not exist is created if the broker, th
 client's rights allow it; the answer is LEADER_NOT_AVAILABLE, and clients ask again.
 
 Addresses are those of the listener the client came by. Replicas that are alive are in sync, since
-the object store keeps the copies. Any broker does what only Kafka's controller may, so whoever is
-shown as that will do.
+the object store keeps the copies. Any broker serves the requests that only Kafka's controller
+may, so any may be shown as it.
 """
 
 from broker.answers.creation import auto_create, check_new_name

@@ -1,6 +1,6 @@
 """OffsetFetch, versions 1 to 9: how far groups have read; from version 8 several groups at once.
 
-What was never committed is offset -1 and no error: the consumer then does as it was told to
+Without a committed offset the answer is -1 and no error: the consumer then does as configured
 (auto.offset.reset). No list of topics (null, from version 2) means all that the group has. Errors
 concern a whole group; before version 2 there is no place for them but each partition.
 
@@ -81,9 +81,9 @@ class _Fetch:
                 found.when_safe(self._filler(number, found))
 
     def _filler(self, number: int, coordinator: Coordinator) -> Callable[[ErrorCode], None]:
-        """Tells what is known now, once all of it is committed.
+        """Answers with the offsets known now, once all of them are committed.
 
-        What comes in meanwhile is not told: it may be committed never, and whoever had gone on from
+        Later ones are left out: they may never be committed, and a consumer that had gone on from
         there would see the offset go back.
         """
         group_id, topics = self._asked[number]
@@ -153,7 +153,7 @@ def _nothing(partition: int, code: ErrorCode) -> OffsetFetchResponsePartitions:
 
 
 def _failed(topics: Topics) -> list[OffsetFetchResponseTopics]:
-    """Of a group with an error nothing is told but the error."""
+    """A group with an error is answered with the error alone."""
     return [
         OffsetFetchResponseTopics(
             name, [_nothing(partition, ErrorCode.NONE) for partition in partitions]
@@ -163,7 +163,7 @@ def _failed(topics: Topics) -> list[OffsetFetchResponseTopics]:
 
 
 def _old(version: int, group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
-    """One group, as it was told before version 8."""
+    """One group, in the form before version 8."""
     in_partitions = group.error_code if version < GROUP_ERROR_FROM else 0
     topics = [
         OffsetFetchResponseTopic(

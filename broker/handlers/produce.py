@@ -80,7 +80,7 @@ async def _answer_surely(
     timeout_ms: int,
     doubts: "list[_Doubt]",
 ) -> None:
-    """Refuse batches of idempotent producers only if nobody else had become the leader."""
+    """Refuse batches of idempotent producers only if no other broker had become the leader."""
     error = await look_for_seal(broker.log)
     if error is not None:
         for outcomes, number in doubts:

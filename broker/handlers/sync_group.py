@@ -11,7 +11,7 @@ from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 PROTOCOL_FROM = 5
-"""From this version on a member says which protocol it was told of."""
+"""From this version on a member names the protocol that it got from JoinGroup."""
 
 
 def handle(broker: Services, call: Call, request: SyncGroupRequest) -> None:
@@ -21,7 +21,7 @@ def handle(broker: Services, call: Call, request: SyncGroupRequest) -> None:
         return
     coordinator = coordinator_for(broker, call, group_id, Operation.READ)
     if isinstance(coordinator, ErrorCode):
-        # Until it is loaded nobody has a generation here: to join again is as good, and sooner.
+        # Until it is loaded no member has a generation here: joining again is as good, and sooner.
         is_loading = coordinator is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         code = ErrorCode.REBALANCE_IN_PROGRESS if is_loading else coordinator
         call.answer(_respond(Synced(code)))

@@ -80,7 +80,7 @@ HISTORY_REFRESHES = _counter("history_refreshes", "Reads of tables' logs, for ne
 
 # The cluster
 BROKERS = _gauge("brokers_alive", "Live brokers as this one sees them, itself included")
-VOUCHES = _gauge("lease_vouches", "1 while nobody can have taken this broker for dead")
+VOUCHES = _gauge("lease_vouches", "1 while no other broker can have taken this one for dead")
 TOPICS = _gauge("topics", "Topics of the cluster")
 NAMED = _gauge("partitions_named", "Partitions whose rows name this broker as their leader")
 LED = _gauge("partitions_led", "Partitions that it serves as their leader")
@@ -92,7 +92,7 @@ PEERS_CONNECTED = _gauge("peers_connected", "Those of them that it is connected 
 
 # The controller
 CONTROLLER = _gauge("controller_active", "1 while this broker is the controller")
-CONTROLLER_ID = _gauge("controller_broker", "Who is, as far as known; -1: nobody")
+CONTROLLER_ID = _gauge("controller_broker", "Id of the controller, as far as known; -1: none")
 TERMS = _counter("controller_terms", "How many times this broker became the controller")
 ACTIONS = _counter("controller_actions", "What it did as the controller", "action")
 CONTROLLER_FAILURES = _counter("controller_failures", "Of those, what failed and is decided again")
@@ -108,7 +108,7 @@ STORE_ERRORS = _counter("store_errors", "Those that failed, or found nothing", "
 STORE_BYTES = _counter("store_bytes", "Bytes of objects sent or received", "kind")
 STORE_DOLLARS = _counter("store_dollars", "What S3's list price for these requests is")
 
-# Consumer groups: each is told by its coordinator alone
+# Consumer groups: each is reported by its coordinator alone
 GROUPS = _gauge("groups", "Groups that this broker coordinates", "state")
 GROUPS_LOADING = _gauge("groups_loading", "1 while some of its groups are not known yet")
 GROUP_MEMBERS = _gauge("group_members", "Members of a group", "group")
@@ -129,7 +129,7 @@ GROUP_LAG_UNKNOWN = _gauge(
     "group_lag_unknown", "Committed partitions whose end this broker does not know"
 )
 
-# Partitions: each is told by its leader alone
+# Partitions: each is reported by its leader alone
 HIGH_WATERMARK = _gauge(
     "partition_high_watermark", "First offset not committed", "topic", "partition"
 )

@@ -22,7 +22,7 @@ _INFINITY = "+Inf"
 
 
 def render(metrics: Sequence[Metric], readings: Iterable[Reading]) -> bytes:
-    """`metrics` are told of even without a reading; readings of the same labels are summed."""
+    """`metrics` are listed even without a reading; readings of the same labels are summed."""
     values: dict[Metric, dict[tuple[str, ...], float]] = {metric: {} for metric in metrics}
     histograms: dict[Metric, dict[tuple[str, ...], Histogram]] = {metric: {} for metric in metrics}
     for metric, labels, value in readings:

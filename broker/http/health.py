@@ -1,7 +1,7 @@
 """Whether a broker is healthy, whether it is ready, and if not why. Pure.
 
-healthy   nobody would gain by killing it: its event loop answers, and it was not fenced
-ready     clients are well served: it accepts, leads what it should, may vouch, and can store
+healthy   killing it would help no client: its event loop answers, and it was not fenced
+ready     clients are well served: it accepts, leads what it should, has a read lease, and can store
 """
 
 from collections.abc import Collection, Hashable
@@ -42,7 +42,7 @@ class Patience:
     """Which partitions should be led by now. One for each epoch.
 
     A broker that has led all that its rows named is not unready again for each partition that is on
-    its way: whoever probes it would take it out of service whenever a topic is made.
+    its way: a probe would take it out of service whenever a topic is made.
     """
 
     _since_s: dict[Hashable, float] = field(default_factory=dict)

@@ -49,10 +49,10 @@ class Observer:
         left_out = 0
         series = self._series_max
         for topic in list(log.topics.values()):
-            told = _partitions(topic, series) if topic.name in self._topics else []
-            series -= len(told) // 2
-            left_out += len(topic.leaders) - len(told) // 2
-            yield told
+            readings = _partitions(topic, series) if topic.name in self._topics else []
+            series -= len(readings) // 2
+            left_out += len(topic.leaders) - len(readings) // 2
+            yield readings
         groups = GroupReading(log, self._topics, self._groups, self._series_max)
         yield from groups.read(watched.broker.groups)
         yield [_one(m.LEFT_OUT, left_out + groups.left_out)]
@@ -149,9 +149,9 @@ def _store(watched: Watched) -> list[Reading]:
 
 def _partitions(topic: Topic, most: int) -> list[Reading]:
     """Two readings of each of the first `most` partitions that are led here."""
-    told = []
+    readings = []
     for number in sorted(topic.leaders)[: max(0, most)]:
         leader, labels = topic.leaders[number], (topic.name, str(number))
-        told.append(Reading(m.HIGH_WATERMARK, labels, leader.high_watermark))
-        told.append(Reading(m.LOG_START, labels, leader.log_start))
-    return told
+        readings.append(Reading(m.HIGH_WATERMARK, labels, leader.high_watermark))
+        readings.append(Reading(m.LOG_START, labels, leader.log_start))
+    return readings

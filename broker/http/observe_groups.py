@@ -1,7 +1,7 @@
-"""What groups have committed, and how far behind they are: told by each group's coordinator.
+"""Committed offsets and lag of groups: reported by each group's coordinator.
 
-The lag is counted where the partition is led or followed here too. Where it is neither, nobody is
-asked for it: high watermarks are metrics of the leaders, so the monitoring system can subtract.
+The lag is counted where the partition is led or followed here too. Where it is neither, no broker
+is asked for it: high watermarks are metrics of the leaders, so the monitoring system can subtract.
 """
 
 from collections import Counter
@@ -63,13 +63,15 @@ class GroupReading:
         places = sorted(group.offsets)
         is_shown = group.group_id in self._names
         for at in range(0, len(places), AT_ONCE):
-            told: list[Reading] = []
+            readings: list[Reading] = []
             for place in places[at : at + AT_ONCE]:
-                self._offset(group, place, told, is_shown=is_shown)
-            yield told
+                self._offset(group, place, readings, is_shown=is_shown)
+            yield readings
 
-    def _offset(self, group: Group, place: Place, told: list[Reading], *, is_shown: bool) -> None:
-        """Of a topic that is gone, or was made anew since, nothing is told."""
+    def _offset(
+        self, group: Group, place: Place, readings: list[Reading], *, is_shown: bool
+    ) -> None:
+        """No reading for a topic that is deleted, or was created again since."""
         name, number = place
         topic = self._log.topics.get(name)
         committed = None if topic is None else find(group, place, topic.topic_id)
@@ -81,9 +83,9 @@ class GroupReading:
         if is_shown and name in self._topics and self._series_left > 0:
             self._series_left -= 1
             labels = (self._names.label(group.group_id), name, str(number))
-            told.append(Reading(m.GROUP_COMMITTED, labels, committed.offset))
+            readings.append(Reading(m.GROUP_COMMITTED, labels, committed.offset))
             if lag is not None:
-                told.append(Reading(m.GROUP_LAG, labels, lag))
+                readings.append(Reading(m.GROUP_LAG, labels, lag))
             return
         self.left_out += 1
         if lag is not None:

@@ -1,4 +1,4 @@
-"""Makes one page of metrics at a time, in small steps; whoever asks meanwhile gets the same page.
+"""Makes one page of metrics at a time, in small steps; further requests get the same page.
 
 Reading counters takes turns with everything else on the event loop. Rendering them costs more, and
 is done in a thread.
@@ -45,7 +45,7 @@ class Scrape:
                 if self._loop.time() > end_s:
                     self._loop.call_soon(self._step)
                     return
-        except Exception as error:  # noqa: BLE001 - told, and ends one page
+        except Exception as error:  # noqa: BLE001 - logged, and ends one page
             self._end_badly(error)
             return
         found, self._found = self._found, []

@@ -108,7 +108,7 @@ class HttpConnection(asyncio.Protocol):
             route(self._answer)
         except BadRequest as error:
             self._answer(_trouble(error.status, str(error)))
-        except Exception:  # told, and ends one connection
+        except Exception:  # logged, and ends one connection
             logger.exception("page cannot be made")
             self._answer(_trouble(500, "fault in the broker"))
 

@@ -1,8 +1,8 @@
-"""Who may do what. This version lets everybody do everything; every handler asks all the same.
+"""Rights of clients. This version allows everything; every handler asks all the same.
 
-Operations and kinds of resource are Kafka's (`org.apache.kafka.common.acl`). What a refusal looks
-like on the wire is each handler's to say; denied topics are told as Kafka tells them, so that
-nobody learns whether a topic exists.
+Operations and kinds of resource are Kafka's (`org.apache.kafka.common.acl`). Each handler
+says how a refusal looks on the wire; denied topics are answered as Kafka answers them, so that a
+client without rights does not learn whether a topic exists.
 """
 
 from enum import IntEnum

@@ -53,7 +53,7 @@ class BufferPool:
 
 
 class Inbox:
-    """What one peer has sent and nobody has looked at yet.
+    """Bytes that one peer has sent and that are not dispatched yet.
 
     A frame that `next` gave is a view of a pooled buffer: it is good until the next call of any
     method here.

@@ -27,7 +27,7 @@ class Held(Protocol):
         ...
 
     def drop(self) -> None:
-        """Forget it: nobody will read the answer."""
+        """Forget it: the answer will not be read."""
         ...
 
 
@@ -121,5 +121,5 @@ def guard(call: Call, step: Callable[[], None]) -> None:
         step()
     except LogstoreError as error:
         call.fail(str(error))
-    except Exception as error:  # noqa: BLE001 - told, and ends one connection
+    except Exception as error:  # noqa: BLE001 - logged, and ends one connection
         call.fail_by_fault(error)

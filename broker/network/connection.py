@@ -146,7 +146,7 @@ class Connection(asyncio.BufferedProtocol):
     # Requests
 
     def _pump(self) -> None:
-        """Dispatch what has arrived, then write what became ready meanwhile."""
+        """Dispatch the frames that have arrived, then write the answers that are ready."""
         clients, inbox, was_corked = self._clients, self._inbox, self._is_corked
         if clients.is_fenced:
             # Its successor's to answer: metadata of ours would send clients back to a dead address.

@@ -1,10 +1,10 @@
-"""Where the broker listens, and what it calls itself there.
+"""Where the broker listens, and the address that clients get for it.
 
     [NAME://]HOST:PORT        NAME tells listeners apart; --advertise names the one it is for
 
 Sockets are bound before anything else, so that a busy port stops the start while nothing has
-happened; port 0 takes any free one. Clients are told the advertised address of the listener they
-came by, else the host it listens on; where that is every address, the one they reached it at.
+happened; port 0 takes any free one. Clients get the advertised address of the listener they came
+by, else the host it listens on; where that is every address, the one they reached it at.
 """
 
 import socket
@@ -45,7 +45,7 @@ class Listener:
     socket: socket.socket
 
     def address_for(self, connection: Reached) -> tuple[str, int]:
-        """Host and port that a client of `connection` is to be told."""
+        """Host and port that a client of `connection` gets."""
         if self.advertised is not None:
             return self.advertised.host, self.advertised.port
         if self.host in WILDCARDS:

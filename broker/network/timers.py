@@ -1,7 +1,7 @@
 """Deadlines of many requests on one timer of the event loop.
 
 Requests of 70,000 a second each have a deadline, and nearly all are answered first. So setting and
-unsetting one is a dict operation; the loop is told only about the first bucket that is due. A
+unsetting one is a dict operation; the loop has a timer only for the first bucket that is due. A
 deadline is met up to `TICK_S` late, never early.
 """
 
@@ -75,7 +75,7 @@ class Timers:
         self._tell(iter(due))
 
     def _tell(self, due: Iterator[tuple[int, Timed]]) -> None:
-        """What one of them raises goes to the loop, and the others are told all the same."""
+        """An exception of one goes to the loop, and the others are called all the same."""
         for number, timed in due:
             if timed.timer_bucket == number:  # else it was unset by one before it
                 timed.timer_bucket = 0

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="[NAME://]HOST:PORT",
-        help="what clients of a listener are told to connect to",
+        help="the address that clients of a listener get to connect to",
     )
     parser.add_argument("--rack", default="", help="zone this broker is in")
     parser.add_argument(
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="HOST:PORT",
         help="where to serve /metrics, /healthz and /readyz (default: nowhere; port 0: any); "
-        "whoever reaches it may read them",
+        "every client that reaches it may read them",
     )
     parser.add_argument(
         "--log-format",

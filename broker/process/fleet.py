@@ -111,7 +111,7 @@ class Fleet:
             start_new_session=True,  # Ctrl-C is ours to pass on
         )
         self._running[member.broker] = process
-        if self._ending.is_set():  # it was told to stop while this one was born
+        if self._ending.is_set():  # it was asked to stop while this one was started
             process.send_signal(signal.SIGKILL if self.is_killed else signal.SIGTERM)
         assert process.stdout is not None
         assert process.stderr is not None

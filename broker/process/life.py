@@ -74,7 +74,7 @@ class Host:
     say: Callable[[str], None]
     """Takes the few lines that the broker's user reads."""
     on_serving: Callable[[Serving], None]
-    """Called when an epoch accepts connections, before its user is told."""
+    """Called when an epoch accepts connections, before the line for its user."""
     trim_period_s: float = PERIOD_S
     ids: Ids | None = None
     """Draws the ids of group members; None: from the operating system."""

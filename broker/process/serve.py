@@ -106,7 +106,7 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None) -> int:
 
 async def _open_door(settings: ServeSettings) -> "Door":
     """Metrics and health, from before the log is opened until the process ends."""
-    from broker.http.door import Door  # a library of 5 MB that nobody else needs
+    from broker.http.door import Door  # a library of 5 MB, needed here alone
 
     listener = bind(parse_address(settings.http), None, "--http")
     door = Door(settings.settings)
@@ -121,7 +121,7 @@ async def _serve_log(
     stop: asyncio.Event,
     door: "Door | None",
 ) -> int:
-    """Hold the lock of this broker, and live until somebody says stop, again after each fence."""
+    """Hold the lock of this broker, and live until it is stopped, again after each fence."""
 
     def on_serving(serving: Serving) -> None:
         if door is not None:

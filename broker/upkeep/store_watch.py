@@ -1,7 +1,7 @@
-"""Tells when the store takes nothing for a while, and when it takes again.
+"""Logs when the store accepts no puts for a while, and when it accepts them again.
 
-A put is sent again until it is settled, and meanwhile producers wait without a word. One failure is
-a store's ordinary day, so it is told only once nothing has been stored for a second.
+A put is sent again until it is settled, and until then producers wait without a message. Single
+failures are ordinary, so a line is logged only once nothing has been stored for a second.
 """
 
 import logging

@@ -2,9 +2,9 @@
 
 The first replica of a partition is its preferred leader. A partition that is led by another is
 given back, as Kafka's auto.leader.rebalance does. Where brokers are the preferred leaders of many
-more partitions than others (a broker has joined), partitions get new replica lists, with whoever
-has fewest in front. Both begin only above a threshold, and go on until all is even; few partitions
-move at once, since each is without a leader for a flush or two.
+more partitions than others (a broker has joined), partitions get new replica lists, with the
+broker that has fewest in front. Both begin only above a threshold, and go on until all is even; few
+partitions move at once, since each is without a leader for a flush or two.
 """
 
 from collections import Counter, defaultdict

@@ -1,8 +1,8 @@
-"""What creations and deletions left half done, and what to do about it. Pure.
+"""Half-done creations and deletions, and the actions that clear them away. Pure.
 
 Topic rows are the commit points: partitions whose topic never came, and topics whose partitions
-are all gone, are of calls that failed; nobody was told that they succeeded. A topic that lacks only
-some of its rows is left to a person. Rows look the same where others were lost: so before any of
+are all gone, are of calls that failed: none was answered as a success. A topic that lacks only some
+of its rows is left to a person. Rows look the same where others were lost: so before any of
 these go, chains are asked whether the topic was ever led (`logstore.protocol.disposal`).
 """
 

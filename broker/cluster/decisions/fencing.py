@@ -1,4 +1,4 @@
-"""Which chains to take over: those that nobody writes any more, and those nobody should. Pure.
+"""Which chains to take over: those that are no longer written, or should not be. Pure.
 
 A chain is taken over when its broker is dead, has started again, or stopped in good order; when it
 is fenced or sealed while partitions name it; and when the store does not answer its broker although

@@ -13,7 +13,7 @@ SETTLED_S = 10.0
 class Members:
     settled: frozenset[int]
     gone: frozenset[int]
-    """Unfit to lead for so long that nobody waits for them to come back."""
+    """Unfit to lead for so long that their replicas are placed on other brokers."""
 
 
 def find_members(view: View, sightings: Sightings, gone_after_s: float) -> Members:

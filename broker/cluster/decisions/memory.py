@@ -22,7 +22,7 @@ class Sightings:
         return now_s - self._since.setdefault(fact, now_s)
 
     def end_look(self) -> None:
-        """Forget what nobody asked about since the last look: it is no longer true."""
+        """Forget facts that were not asked about since the last look: they are no longer true."""
         self._since = {fact: self._since[fact] for fact in self._seen}
         self._seen = set()
 

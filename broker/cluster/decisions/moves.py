@@ -43,7 +43,7 @@ def _unstick(view: View, members: Members, memory: Memory, place: Place) -> Acti
 
 
 def _head_for_replicas(view: View, place: Place) -> Action | None:
-    """On towards the new replicas; None: there are none, or nobody among them can lead now."""
+    """On towards the new replicas; None: there are none, or none of them can lead now."""
     row = place.row
     if not row.reassigning:
         return None

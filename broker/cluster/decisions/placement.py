@@ -108,7 +108,7 @@ def _best_start(extra: int, rows: Sequence[tuple[int, ...]], replicas: int, load
 
 
 class Heirs:
-    """Who leads next: a live replica where there is one; each time whoever leads fewest."""
+    """The next leader: a live replica if there is one; of several, the one that leads fewest."""
 
     def __init__(self, eligible: Iterable[int], led: Mapping[int, int]) -> None:
         self._led = Counter({broker: led.get(broker, 0) for broker in eligible})
@@ -120,7 +120,7 @@ class Heirs:
         )
 
     def choose(self, row: PartitionRow) -> int | None:
-        """Counts the partition as the chosen one's from now on; None: nobody is left."""
+        """Counts the partition as the chosen one's from now on; None: no broker is left."""
         for among in ([row.target], row.reassigning, row.replicas, list(self._led)):
             found = [broker for broker in among if broker in self._led]
             if found:

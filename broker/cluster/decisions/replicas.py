@@ -1,6 +1,6 @@
 """Replica lists: filled up to what the topic asks for, and rid of brokers that are gone. Pure.
 
-Replicas hold no data that is not in the store, so a new one costs nobody a copy.
+Replicas hold no data that is not in the store, so a new one costs no copy.
 """
 
 from dataclasses import replace

@@ -58,7 +58,7 @@ def reassign(place: Place, wanted: PartitionRow) -> Steps[bool]:
 def remove_orphan(orphan: RemoveOrphan) -> Steps[None]:
     pk = partition_pk(orphan.topic_id, orphan.partition)
     sk = partition_sk(orphan.topic_id, orphan.partition)
-    with suppress(ConditionFailed):  # it has changed: look at it anew
+    with suppress(ConditionFailed):  # it has changed: decide again from the row
         yield DeleteRow(pk, sk, _same_leadership(orphan.row))
 
 

@@ -11,7 +11,7 @@ from broker.groups.decisions.group import Group, Member, Phase, Protocols
 
 
 def supports(group: Group, protocol_type: str, protocols: Protocols) -> bool:
-    """Whether somebody with these protocols fits in: one of them must be known to all members."""
+    """Whether a member with these protocols may join: all members must know one of them."""
     if group.phase is Phase.EMPTY or not group.members:
         return bool(protocol_type and protocols)
     names = {name for name, _ in protocols}
@@ -27,7 +27,7 @@ def common(members: Iterable[Member]) -> set[str]:
 
 
 def elect_leader(group: Group) -> Member | None:
-    """The leader so far if it has joined, else the first member that has; None: nobody has."""
+    """The leader so far if it has joined, else the first member that has; None: none has."""
     old = group.members.get(group.leader or "")
     if old is not None and old.joining is not None:
         return old

@@ -1,4 +1,4 @@
-"""What happens when nothing happens: sessions end, and so does the patience of rebalances. Pure."""
+"""Time-outs: sessions of members, and the joining and syncing of a rebalance. Pure."""
 
 from broker.groups.decisions.group import NO_DEADLINE, Group, Moment, Phase
 from broker.groups.decisions.limits import GroupLimits
@@ -49,7 +49,7 @@ def _drop_silent(group: Group, now: Moment, outcome: Outcome) -> bool:
 
 
 def _sync_is_due(group: Group, limits: GroupLimits, now: Moment, outcome: Outcome) -> None:
-    """Members that joined and never synced are gone; if that was the leader, nobody assigns."""
+    """Members that joined and never synced are removed; if the leader is one, none is assigned."""
     group.sync_due_ms = NO_DEADLINE
     late = [m for m in group.members.values() if m.member_id in group.pending_sync]
     for member in late:

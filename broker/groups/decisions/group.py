@@ -140,7 +140,7 @@ class Group:
     # Deadlines
 
     def touch(self, member: Member, now: Moment) -> None:
-        """The member was heard of: its session begins anew."""
+        """The member was heard from: its session time-out begins again."""
         member.session_due_ms = now.steady_ms + member.session_timeout_ms
         self.wake_at(member.session_due_ms)
 
@@ -156,7 +156,7 @@ class Group:
 
     @property
     def is_forgettable(self) -> bool:
-        """Nobody would notice if it were not there."""
+        """A group that is not there would answer the same."""
         return not (self.members or self.pending or self.offsets or self.recorded)
 
     # Records

@@ -190,7 +190,7 @@ def _join_static(
     if group.phase is Phase.PREPARING:
         settle(group, limits, now, outcome)
     else:
-        # The leader may have been told of the old id: it would assign to nobody.
+        # The leader may know the old id alone: it would assign to a member that is gone.
         prepare(group, limits, now, outcome)
 
 
@@ -225,8 +225,8 @@ def _with_new_id(group: Group, old: Member, member: Member) -> GroupValue:
 def _unchanged(
     group: Group, member: Member, ask: JoinAsk, leader_before: str | None, old: Member
 ) -> Joined:
-    """The generation goes on. A client that cannot skip assigning is told of its old self as the
-    leader: a name that is not its own, so it takes itself for a follower (KIP-814)."""
+    """The generation goes on. A client that cannot skip assigning gets its own old id as the
+    leader's: not its current id, so it takes itself for a follower (KIP-814)."""
     was_leader = leader_before == old.member_id
     is_leader = was_leader and ask.can_skip_assignment
     return Joined(

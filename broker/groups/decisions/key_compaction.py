@@ -1,4 +1,4 @@
-"""When a coordinator writes its live keys anew, so that its log may start there. Pure.
+"""When a coordinator appends its live keys again, so that its log may start there. Pure.
 
 A new leader reads the partition from log start: its records, and every segment that holds any. Both
 are bounded here. Segments cost a GET each and hold others' batches too, so they count even if each

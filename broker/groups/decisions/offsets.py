@@ -1,7 +1,7 @@
 """Who may commit offsets, fetch them, and delete them. Pure.
 
 Members commit in their generation; a consumer that assigns partitions to itself ("simple") commits
-without one, which is accepted only while nobody is a member.
+without one, which is accepted only while the group has no members.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -79,7 +79,7 @@ def growth_bytes(known: Mapping[Place, CommittedOffset], wanted: Sequence[Wanted
 
 
 def find(group: Group | None, place: Place, topic_id: bytes | None) -> CommittedOffset | None:
-    """The offset, unless the topic was deleted and made anew since: then it means nothing.
+    """The offset, unless the topic was deleted and created again since: then it means nothing.
 
     `topic_id` None: no such topic is known here, which says nothing about the offset.
     """

@@ -21,7 +21,7 @@ class JoinedMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Answer to a JoinGroup; `members` are told to the leader alone."""
+    """Answer to a JoinGroup; only the leader's has `members`."""
 
     code: ErrorCode
     member_id: str = ""

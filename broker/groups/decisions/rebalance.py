@@ -64,7 +64,7 @@ def complete(group: Group, now: Moment, outcome: Outcome) -> None:
     }
     leader = elect_leader(group)
     if leader is None and group.members:
-        # Nobody to assign anything: until one of them joins, or its session ends.
+        # No member can assign: wait until one of them joins, or its session ends.
         _wait(group, now.steady_ms + max(group.rebalance_timeout_ms, 1))
         return
     group.join_due_ms = NO_DEADLINE
@@ -87,7 +87,7 @@ def complete(group: Group, now: Moment, outcome: Outcome) -> None:
 def _answer_all(
     group: Group, generation: int, protocol: str, leader: Member, now: Moment, outcome: Outcome
 ) -> None:
-    told = [
+    shown = [
         JoinedMember(member.member_id, member.instance_id, member.metadata(protocol))
         for member in group.members.values()
     ]
@@ -99,7 +99,7 @@ def _answer_all(
             leader.protocol_type,
             protocol,
             leader.member_id,
-            members=told if member is leader else (),
+            members=shown if member is leader else (),
         )
         outcome.answer(member.joining, joined)
         if member.joining is not None:

@@ -1,8 +1,8 @@
 """Which committed offsets are too old, and which groups are gone with them (KIP-211). Pure.
 
-    nobody in it         all, counted from when the last member left
+    no members           all, counted from when the last member left
     never had members    all, each counted from its commit
-    members              those of topics that nobody subscribes to any more, from their commit
+    members              those of topics without a subscription any more, from their commit
 
 An offset with an expiry of its own, as old clients ask for, goes by that instead of the time.
 """

@@ -141,8 +141,8 @@ class GroupStates:
     def recorded(self, key: Key) -> Change | None:
         """The last record of `key`, to be written again; None: nothing is recorded.
 
-        Not the group as it stands: during a rebalance some have gone of whom no record tells yet.
-        Without them the generation would seem whole, and what they had would be nobody's.
+        Not the group as it stands: members that left during a rebalance have no record of it yet.
+        Without them the generation would seem whole, and their partitions would have no owner.
         """
         group = self.groups.get(key.group)
         if group is None:
@@ -153,7 +153,7 @@ class GroupStates:
         return None if group.recorded is None else (key, group.recorded)
 
     def resume(self, now: Moment) -> None:
-        """After a start: every member's time begins now, since nobody knows when it was heard."""
+        """After a start: every member's session begins now, since heartbeats are not recorded."""
         for group in self.groups.values():
             for member in group.members.values():
                 group.touch(member, now)
