@@ -1,7 +1,7 @@
 """Runs cases: `python -m benchmarks [CASE ...]`, see --help.
 
 A case names its contenders, ours and Apache Kafka for most. Each round runs them in turn, forwards
-and backwards, each on fresh servers, so that what the machine does meanwhile hits all; a figure is
+and backwards, each on fresh servers, so that other work of the machine hits all; a figure is
 the median over the rounds. CPU-second figures are the ones to compare. A case may come in parts:
 all rounds of one, then the next.
 """

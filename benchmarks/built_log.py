@@ -1,6 +1,6 @@
 """A long log without its segments: checkpoints and rows by the real encoders, in a directory.
 
-Whoever plans a read needs no more, as long as chains end at a checkpoint. Chains are open, and each
+A planner of reads needs no more, as long as chains end at a checkpoint. Chains are open, and each
 leads its share of one topic's partitions. Segment n of a chain holds one batch of each of some
 partitions, the next ones in turn.
 """

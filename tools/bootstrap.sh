@@ -4,7 +4,7 @@
 #
 # Needs Python 3.11 or newer and a package index; no home directory, no cache. A C compiler, where
 # there is one, builds the native codec. PYTHON names another interpreter. uv takes its index from
-# the environment; what pip is told there counts for it too. Two set-ups at once wait for each other.
+# the environment; settings for pip there count for it too. Two set-ups at once wait for each other.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -104,7 +104,7 @@ def check_imports_come_from(copy: Path, packages: Sequence[str]) -> None:
 
 
 def expect_green_once(bug: PlantedBug, copy: Path, notes: Path) -> None:
-    """As `expect_green`, unless the same tests passed before; others who ask meanwhile wait."""
+    """As `expect_green`, unless the same tests passed before; concurrent callers wait."""
     name = hashlib.blake2b(repr((bug.red, bug.seeds)).encode(), digest_size=16).hexdigest()
     note = notes / f"{name}.green"
     with note.with_suffix(".lock").open("w") as lock:

@@ -44,8 +44,8 @@ def _table(cases: list[Case]) -> str:
 
 def _row(case: Case) -> tuple[str, ...]:
     names = ", ".join(name if _is_prose(name) else f"`{name}`" for name in case.options)
-    told = [f"*{name}*: {reason}" for name, reason in case.differs.items()]
-    beside = "; ".join(told) if case.is_ours else "; ".join(["same", *told])
+    differences = [f"*{name}*: {reason}" for name, reason in case.differs.items()]
+    beside = "; ".join(differences) if case.is_ours else "; ".join(["same", *differences])
     texts = (names, case.queries, case.default or "-", case.meaning, beside)
     return tuple(text.replace("|", "\\|") for text in texts)
 

@@ -80,7 +80,7 @@ def contenders(options: Options) -> Contenders:
 
 
 class _Clock(SystemClock):
-    """Clocks on which time passes for which nobody waits."""
+    """Clocks on which time passes without a wait."""
 
     later_ms = 0
 
@@ -172,7 +172,7 @@ async def _one_hour(world: _World, trimmer: Trimmer) -> None:
             topic.topic_id, number, log.epoch, leader.leader_epoch, leader.high_watermark
         )
         await log.performer.run(raise_log_start(wanted))
-    # The wall clock runs ahead of all others here: each pass asks the store for the time anew.
+    # The wall clock runs ahead of all others here: each pass asks the store for the time again.
     performer = replace(log.performer, believed=BelievedTime())
     for _ in range(2):
         await outcome_of(performer.run(trimmer.steps(only(log.epoch))))

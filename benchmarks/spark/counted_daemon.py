@@ -1,6 +1,6 @@
 """PySpark's daemon, which forks workers, but it waits for those that end.
 
-As shipped it ignores them, and what an ignored child has used is added to nobody's CPU time:
+As shipped it ignores them, and the CPU time of an ignored child is added to no process:
 workers that Spark ends while a query runs would take theirs with them. Named by
 `spark.python.daemon.module`, which is for tasks; planning has workers of its own.
 """

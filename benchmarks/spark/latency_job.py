@@ -29,7 +29,7 @@ WARM_UP = 10
 """Micro-batches that are not counted: Java compiles, Python imports."""
 
 SETTLE_S = 5.0
-"""After the last record, until whoever polls for more has slowed down."""
+"""After the last record, until the pollers for more have slowed down."""
 
 
 def main() -> int:

@@ -3,7 +3,7 @@
     python examples/consumers/at_least_once.py --bootstrap HOST:PORT --topic orders --group stock
 
 For work that may be done again: setting a row by its key, adding to a set. Most consumers are of
-this kind. What a death costs is told in docs/consumers.md. Ends well on SIGTERM and Ctrl-C.
+this kind. docs/consumers.md says what a death costs. Ends well on SIGTERM and Ctrl-C.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def main() -> None:
 def commit(consumer: Consumer) -> None:
     """First the work, on everything that `consume` has given so far; only then the commit.
 
-    Whoever dies before it has said nothing, so these records come again: to the next member.
+    A member that dies before it has committed nothing: these records come again, to the next one.
     """
     try:
         consumer.commit(asynchronous=False)  # waits, so that one batch at most is not committed

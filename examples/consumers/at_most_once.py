@@ -2,8 +2,8 @@
 
     python examples/consumers/at_most_once.py --bootstrap HOST:PORT --topic orders --group mailer
 
-For work that is worse done twice than not at all: sending mail, ringing a bell. What a death costs
-is told in docs/consumers.md. Ends well on SIGTERM and Ctrl-C.
+For work that is worse done twice than not at all: sending mail, ringing a bell. docs/consumers.md
+says what a death costs. Ends well on SIGTERM and Ctrl-C.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def main() -> None:
 def has_committed(consumer: Consumer) -> bool:
     """First the commit, to everything that `consume` has given so far; only then the work.
 
-    Whoever dies from here on has said that these records are done, so nobody does them again.
+    A member that dies from here on has committed these records: none of them comes again.
     """
     try:
         # Waits for the answer, which may refuse single partitions: nothing else is a promise.

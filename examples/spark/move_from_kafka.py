@@ -1,7 +1,7 @@
 """A job on format("kafka"), moved: another name, another address, all other options as they were.
 
 Run it cell by cell (`# %%`) or as a whole, with LOG naming a log that has a topic `orders`.
-What differs is told in docs/migrating-from-kafka-source.md.
+docs/migrating-from-kafka-source.md has the differences.
 """
 
 # %%

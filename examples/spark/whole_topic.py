@@ -17,7 +17,7 @@ builder: SparkSession.Builder = SparkSession.builder
 spark = configure(builder).getOrCreate()
 
 # %% Each record that is committed now, once. The relation stays at this moment, however often it is
-# read and whatever is moved meanwhile.
+# read, also while records move to it.
 orders = table(spark, LOG, "orders")
 orders.printSchema()
 records = orders.count()
@@ -30,7 +30,7 @@ by_partition = spark.sql(
 )
 by_partition.show()
 
-# %% By SQL alone, for whoever shares the catalog: a table says which columns, a view which topic.
+# %% By SQL alone, for all who share the catalog: a table says which columns, a view which topic.
 # Each query sees what is committed when it begins.
 spark.sql(
     "create table if not exists logstore_records "

@@ -1,4 +1,4 @@
-"""The options as users are told of them: what each means, and what is not as with Kafka's source.
+"""The options as documented for users: the meaning of each, and differences from Kafka's source.
 
 `same` in docs/spark-options.md is what `option_cases` saw on both.
 """
@@ -173,7 +173,7 @@ CASES = (
         ("kafka.*",),
         BOTH,
         "",
-        "accepted, without effect, told once: there is no Kafka client. `kafka.isolation.level` "
+        "accepted, without effect, logged once: there is no Kafka client. `kafka.isolation.level` "
         "too: only committed records are read",
         seen.client_settings,
     ),
@@ -199,7 +199,7 @@ CASES = (
         STREAM,
         "none",
         "a consumer group that shows the query's progress to Kafka's tools; nothing is read back, "
-        "and a commit that fails is told once and costs nothing else",
+        "and a commit that fails is logged once and costs nothing else",
         seen.commit_group,
         {"after the last batch": NO_SUCH},
         is_ours=True,

@@ -129,7 +129,7 @@ def _row(message: Message) -> Row:
     error = message.error()
     value, partition, offset = message.value(), message.partition(), message.offset()
     if error is not None or value is None or partition is None or offset is None:
-        raise HistoryFailed(f"the consumer was told: {error}")
+        raise HistoryFailed(f"the consumer got an error: {error}")
     flight = json.loads(value)
     headers = dict(message.headers() or ())
     seq = headers.get(SEQ_HEADER)

@@ -30,7 +30,7 @@ def fetch_servers() -> None:
 
 @contextmanager
 def local_s3(directory: Path) -> Iterator[DemoLog]:
-    """Both servers, and a bucket without a log. This process finds their credentials meanwhile."""
+    """Both servers, and a bucket without a log; credentials are in this process's environment."""
     with (
         aws_environment(),
         versitygw(directory) as endpoint,

@@ -20,7 +20,7 @@ class Phases:
 
     @contextmanager
     def counted(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
-        """With a bar; what it gives is told how many more are done."""
+        """With a bar; call the result with the number of further ones done."""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),

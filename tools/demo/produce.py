@@ -58,7 +58,7 @@ def produce(
 ) -> Produced:
     """All `flights` but the one to leave out. Raises `ProduceFailed` unless all are acknowledged.
 
-    `report` is told now and then how many more were sent.
+    `report` is called now and then with the number of further ones sent.
     """
     failures: list[KafkaError] = []
 

@@ -83,7 +83,7 @@ def _reason(text: str) -> str:
 
 @contextmanager
 def _output_to(path: Path) -> Iterator[None]:
-    """Processes started meanwhile write to `path` for as long as they live."""
+    """Processes started in it write to `path` for as long as they live."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = os.dup(1), os.dup(2)
