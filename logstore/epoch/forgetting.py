@@ -15,10 +15,15 @@ for; restore finds the later take entry.
 
 Forgetting is an entry in the chain: a checkpoint stays a function of it. Nothing is lost by it that
 the segments hold, and none is deleted by it. Repeatable.
+
+Without the registry, a stretch that log start passed and one that was lost look the same: offsets
+that no chain holds. So the chain says of each partition below which offset its records were
+deleted, in an entry before those that forget, and in its checkpoints, until the topic is deleted.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from logstore.epoch.leader import Leader
 from logstore.epoch.writer import ChainWriter
@@ -45,6 +50,13 @@ CHECKPOINTS_LISTED_MIN = 64
 """Where a chain has had no more, its list of them is not worth an entry that cuts it."""
 
 
+class Forgettable(NamedTuple):
+    """Stretches that may be forgotten, and which topics are deleted, as a record says."""
+
+    stretches: Sequence[StretchKey]
+    deleted: Collection[bytes]
+
+
 async def forget_ended(
     performer: Performer, writer: ChainWriter, led: Collection[StretchKey], live: Collection[bytes]
 ) -> int:
@@ -54,14 +66,19 @@ async def forget_ended(
     `Fenced`, or as store and registry do.
     """
     ended = {key: one for key, one in writer.chain.stretches.items() if key not in led}
-    found = await performer.run(find_forgettable(ended, live)) if ended else []
-    for key in found:
+    noted = {partition.topic_id for partition in writer.chain.deleted_below}
+    found = Forgettable((), ())
+    if ended or not noted <= set(live):
+        found = await performer.run(find_forgettable(ended, live, noted))
+    for partition, offset in deleted_below(ended, found, writer.chain.deleted_below).items():
+        writer.note_deleted(partition, offset)
+    for key in found.stretches:
         writer.forget(key)
     if len(writer.chain.checkpoints) >= CHECKPOINTS_LISTED_MIN:
         row = await performer.run(read_chain_row(writer.chain.epoch))
         if writer.chain.checkpoints[0] < row.deleted:
             writer.cut_checkpoints(row.deleted)
-    return len(found)
+    return len(found.stretches)
 
 
 async def shorten_rows(
@@ -106,22 +123,45 @@ def _together(
 
 
 def find_forgettable(
-    ended: Mapping[StretchKey, Stretch], live: Collection[bytes]
-) -> Steps[list[StretchKey]]:
+    ended: Mapping[StretchKey, Stretch], live: Collection[bytes], noted: Collection[bytes] = ()
+) -> Steps[Forgettable]:
     """Those of `ended`, stretches that are not led here any more, that may be forgotten.
 
-    `live` are topic ids; any other may be deleted, or just unknown here. Raises as stores do.
+    `live` are topic ids; any other may be deleted, or just unknown here. Whether topics in `noted`
+    are deleted is asked too. Raises as stores do.
     """
-    gone = sorted({key.topic_id for key in ended} - set(live))[:AT_ONCE_MAX]
+    gone = sorted({*noted, *(key.topic_id for key in ended)} - set(live))[:AT_ONCE_MAX]
     deleted = yield from read_deletions(gone)
     moved = [key for key, one in ended.items() if key.topic_id in live and one.released]
     partitions = list(islice(dict.fromkeys((key[0], key[1]) for key in moved), AT_ONCE_MAX))
     rows = dict(zip(partitions, (yield from _read_rows(partitions)), strict=True))
-    return [
+    stretches = [
         key
         for key in ended
         if key.topic_id in deleted or is_dropped(key, ended[key], rows.get((key[0], key[1])))
     ]
+    return Forgettable(stretches, frozenset(deleted))
+
+
+def deleted_below(
+    ended: Mapping[StretchKey, Stretch],
+    found: Forgettable,
+    noted: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """What the chain has to say in addition to what it has `noted` already, before `found` of
+    `ended` is forgotten. 0 for partitions of deleted topics.
+
+    A stretch with records is forgotten only when log start has passed its end. One without records
+    proves nothing: log start may lie below it.
+    """
+    new = {partition: 0 for partition in noted if partition.topic_id in found.deleted}
+    for key in found.stretches:
+        stretch, partition = ended[key], TopicPartition(key.topic_id, key.partition)
+        if key.topic_id not in found.deleted and stretch.end > stretch.start:
+            known = max(new.get(partition, 0), noted.get(partition, 0))
+            if stretch.end > known:
+                new[partition] = stretch.end
+    return new
 
 
 def is_dropped(key: StretchKey, stretch: Stretch, row: PartitionRow | None) -> bool:

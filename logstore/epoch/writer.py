@@ -19,6 +19,7 @@ from logstore.formats.chain_state import ChainState, SegmentSpan, Stretch, Stret
 from logstore.formats.checkpoint import encode_in_slices, forget_expired
 from logstore.formats.keys import checkpoint_key
 from logstore.formats.partition_state import PartitionState, encode_state
+from logstore.formats.pieces import TopicPartition
 from logstore.formats.rows import CHAIN, ChainStatus, chain_sk
 from logstore.formats.segment import EntryKind
 from logstore.formats.segment_builder import ArenaPool, FrozenSegment, SegmentBuilder
@@ -230,6 +231,14 @@ class ChainWriter:
         stretch.released = True  # nothing can be appended to it any more
         del self.chain.stretches[key]
         self.appenders.pop(key, None)
+
+    def note_deleted(self, partition: TopicPartition, offset: int) -> None:
+        """Say below which offset records were deleted, before the stretches there are forgotten.
+
+        0: the topic is deleted, and nothing need be known of this partition.
+        """
+        self._add_state(EntryKind.DELETED_BELOW, StretchKey(*partition, -1), offset, b"")
+        self.chain.note_deleted(partition, offset)
 
     def cut_checkpoints(self, seq: int) -> None:
         """List no more the checkpoints below `seq`, which are deleted."""

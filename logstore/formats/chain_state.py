@@ -9,7 +9,8 @@ Rules kept here (safety rule 4, stretches)
     to it and stops the replay as corrupt.
     A stretch without a committed take entry does not exist in the chain.
     A forgotten stretch does not either. The chain's owner says when (`epoch.forgetting`), by an
-    entry: so a checkpoint stays a function of its chain.
+    entry: so a checkpoint stays a function of its chain. Another entry, before it, says below which
+    offset the partition's records were deleted, so that restore does not take the gap for a loss.
 """
 
 from array import array
@@ -22,6 +23,7 @@ from typing import NamedTuple
 from logstore.errors import Corrupt
 from logstore.formats.index_rows import ROW
 from logstore.formats.partition_state import PartitionState, decode_state
+from logstore.formats.pieces import TopicPartition
 from logstore.formats.segment import Entry, EntryKind, Header, Index, Place, SegmentKind
 
 
@@ -81,6 +83,9 @@ class ChainState:
     spans: list[SegmentSpan] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     stretches: dict[StretchKey, Stretch] = field(default_factory=dict)
+    deleted_below: dict[TopicPartition, int] = field(default_factory=dict)
+    """Per partition of which stretches were forgotten: the offset below which retention or a client
+    had deleted all records. None of topics that are deleted."""
 
     @property
     def checkpoint(self) -> int:
@@ -113,6 +118,7 @@ class ChainState:
             self,
             checkpoints=self.checkpoints[:],
             stretches={key: stretch.frozen_window() for key, stretch in self.stretches.items()},
+            deleted_below=dict(self.deleted_below),
         )
         self.checkpoints.append(self.next_seq)
         self.spans, self.places, self.entry_count = [], [], 0
@@ -144,6 +150,8 @@ class ChainState:
                     )
             case EntryKind.CUT:
                 self.cut_checkpoints(entry.base_offset)
+            case EntryKind.DELETED_BELOW:
+                self.note_deleted(TopicPartition(*key[:2]), entry.base_offset)
             case EntryKind.BATCH | EntryKind.ADOPTED:
                 place = entry.place + first_place if entry.place else 0
                 apply_batch(self._stretch(key, header), entry, header, place)
@@ -154,6 +162,13 @@ class ChainState:
         """Checkpoints below `seq` are gone; they are listed no more."""
         self.cut = max(self.cut, seq)
         self.set_checkpoints(self.checkpoints)
+
+    def note_deleted(self, partition: TopicPartition, offset: int) -> None:
+        """All records of `partition` below `offset` were deleted; 0: its topic is deleted."""
+        if offset:
+            self.deleted_below[partition] = offset
+        else:
+            self.deleted_below.pop(partition, None)
 
     def set_checkpoints(self, seqs: Sequence[int]) -> None:
         """`seqs` in order, those that were cut among them or not."""

@@ -1,9 +1,10 @@
-"""Bytes of a checkpoint: what a chain held below a seq, summed up since the checkpoint before.
+"""Bytes of a checkpoint, formats 1 and 2: what a chain held below a seq, summed up since the
+checkpoint before.
 
     size  field (big-endian)
           header
        4  magic             b"LGCP"
-       2  format            1
+       2  format            1, or 2 if the chain says of any partition what was deleted
        2  reserved
       16  cluster id
        8  epoch
@@ -18,6 +19,7 @@
        4  place count
        8  bytes of the front: all up to the states
        8  bytes of the states
+       4  deleted count     format 2 alone
        4  CRC32C            of the front without this field
           front, in this order
           pages             64 bytes each, by topic id, partition, leader epoch, offset
@@ -26,6 +28,8 @@
                             forgotten
           spans             12 bytes each, one a segment: body at u32, object size u64
           places            length u16, nonce 16, key
+          deleted           28 bytes each, format 2 alone: topic id, partition, and the offset below
+                            which its records were deleted, so that stretches were forgotten
           after the front: the states (chains.state), then the pages (index.rows)
 
 A reader takes the front with one or two ranged reads, then single pages as it needs them. Pure.
@@ -41,35 +45,38 @@ from itertools import takewhile
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
-from logstore.errors import Corrupt, Refused
+from logstore.errors import Corrupt
 from logstore.formats.chain_state import (
     ChainState,
     SegmentSpan,
     Stretch,
     StretchKey,
 )
+from logstore.formats.checkpoint_header import (
+    CRC,
+    DELETED,
+    PAGE,
+    SEQ,
+    SPAN,
+    STRETCH,
+    decode_checkpoint_header,
+    encode_checkpoint_header,
+)
 from logstore.formats.index_rows import ROW_BYTES, first_row_for_seq, row_at, row_count
 from logstore.formats.packed_lines import PackedLines, PackedMapping
 from logstore.formats.partition_state import Expired, decode_state_in_slices, encode_state_in_slices
-from logstore.formats.segment import KEY_BYTES_MAX, PLACE, Place
+from logstore.formats.pieces import TopicPartition
+from logstore.formats.segment import PLACE, Place
 from logstore.ports.objects import Buffer
 from logstore.records.crc32c import crc32c
 from logstore.slices import Slices, finish
 
-MAGIC = b"LGCP"
-FORMAT = 1
 PAGE_ROWS_MAX = 4096
 SLICE_STRETCHES = 512
 SLICE_SEQS = 65_536
+SLICE_DELETED = 4_096
 SLICE_CRC_BYTES = 4 * 1024 * 1024
 """Each some two milliseconds of work."""
-HEADER = struct.Struct(">4sH2x16sQQQi16sqIIIIQQ")
-CRC = struct.Struct(">I")
-HEADER_BYTES = HEADER.size + CRC.size
-PAGE = struct.Struct(">16siiIIQqqq")
-STRETCH = struct.Struct(">16siiB3xIIQqqqq")
-SPAN = struct.Struct(">IQ")
-SEQ = struct.Struct(">Q")
 
 
 class Page(NamedTuple):
@@ -123,6 +130,7 @@ class Checkpoint:
     stretches: Mapping[StretchKey, StretchSummary]
     spans: Sequence[SegmentSpan]
     places: Sequence[Place]
+    deleted_below: Mapping[TopicPartition, int]
     front_bytes: int
     states_bytes: int
 
@@ -185,28 +193,27 @@ def encode_in_slices(chain: ChainState) -> Slices[EncodedCheckpoint]:
     tables.append(bytes(stretches.stretch_table))
     tables.append(b"".join(SPAN.pack(*span) for span in chain.spans))
     tables += [PLACE.pack(len(p.key), p.nonce) + p.key.encode() for p in chain.places]
-    header = HEADER.pack(
-        MAGIC,
-        FORMAT,
-        chain.cluster_id,
-        chain.epoch,
-        chain.next_seq,
-        chain.checkpoint,
-        chain.broker,
-        chain.last_nonce,
-        chain.created_ms,
-        stretches.page_count,
-        len(chain.checkpoints),
-        len(chain.stretches),
-        len(chain.places),
-        HEADER_BYTES + sum(map(len, tables)),
-        stretches.states_bytes,
+    tables.append((yield from _packed_deleted(chain.deleted_below)))
+    header = encode_checkpoint_header(
+        chain,
+        pages=stretches.page_count,
+        tables_bytes=sum(map(len, tables)),
+        states_bytes=stretches.states_bytes,
     )
     crc = crc32c(header)
     for table in tables:
         crc = crc32c(table, crc)
     parts: list[Buffer] = [header, CRC.pack(crc), *tables, *stretches.states, *stretches.pages]
     return EncodedCheckpoint(parts, stretches.expired)
+
+
+def _packed_deleted(deleted_below: Mapping[TopicPartition, int]) -> Slices[bytes]:
+    table = bytearray()
+    for number, partition in enumerate(sorted(deleted_below), 1):
+        table += DELETED.pack(*partition, deleted_below[partition])
+        if number % SLICE_DELETED == 0:
+            yield
+    return bytes(table)
 
 
 class _Stretches:
@@ -270,74 +277,55 @@ def _pack_page(key: StretchKey, page: memoryview, position: int) -> bytes:
 
 
 def front_bytes_of(data: bytes) -> int:
-    """How long the front is, from its first `HEADER_BYTES` bytes. Raises `Corrupt`, `Refused`.
-
-    The length is read before the checksum that covers it can be checked, so it must agree with the
-    counts beside it: a wrong bit must not ask a store, or memory, for exabytes.
+    """How long the front is, from its first `HEADER_BYTES_MAX` bytes, or from all of a shorter
+    checkpoint. Raises `Corrupt`, `Refused`.
     """
-    if len(data) < HEADER_BYTES:
-        raise Corrupt(f"checkpoint too short for its header: bytes={len(data)}")
-    magic, form, _id, _epoch, seq, from_seq, *_rest = HEADER.unpack_from(data)
-    if magic != MAGIC:
-        raise Corrupt(f"not a checkpoint: magic={magic!r}")
-    if form != FORMAT:
-        raise Refused(f"checkpoint of an unknown format: format={form} known={FORMAT}; upgrade")
-    *_others, pages, earlier, stretches, places, front_bytes, _states_bytes = _rest
-    least = (
-        HEADER_BYTES
-        + pages * PAGE.size
-        + earlier * SEQ.size
-        + stretches * STRETCH.size
-        + (seq - from_seq) * SPAN.size
-        + places * PLACE.size
-    )
-    if seq < from_seq or not least <= front_bytes <= least + places * KEY_BYTES_MAX:
-        raise Corrupt(f"checkpoint whose counts do not give its length: front_bytes={front_bytes}")
-    return int(front_bytes)
+    return decode_checkpoint_header(data).front_bytes
 
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
     """The front of a checkpoint whose first bytes (all of the front at least) are `data`."""
-    front_bytes = front_bytes_of(data)
-    if len(data) < front_bytes:
-        raise Corrupt(f"checkpoint cut short: bytes={len(data)} need={front_bytes}")
-    view = memoryview(data)[:front_bytes]
-    (stored,) = CRC.unpack_from(view, HEADER.size)
-    if crc32c(view[HEADER_BYTES:], crc32c(view[: HEADER.size])) != stored:
-        raise Corrupt(f"checkpoint fails its checksum: bytes={front_bytes}")
-    fields = HEADER.unpack_from(view)
-    cluster_id, epoch, seq, from_seq, broker, last_nonce, created_ms = fields[2:9]
-    page_count, earlier_count, stretch_count, place_count, _front, states_bytes = fields[9:]
-    tables = _Tables(view)
-    pages = PackedLines(PAGE, tables.take(PAGE, page_count), Page._make)
-    earlier = PackedLines(SEQ, tables.take(SEQ, earlier_count), itemgetter(0))
-    stretches = PackedMapping(STRETCH, tables.take(STRETCH, stretch_count), _key_of, _summary_of)
-    spans = PackedLines(SPAN, tables.take(SPAN, seq - from_seq), SegmentSpan._make)
-    places = tables.take_places(place_count)
+    header = decode_checkpoint_header(data)
+    if len(data) < header.front_bytes:
+        raise Corrupt(f"checkpoint cut short: bytes={len(data)} need={header.front_bytes}")
+    view = memoryview(data)[: header.front_bytes]
+    begin = crc32c(view[: header.header_bytes - CRC.size])
+    if crc32c(view[header.header_bytes :], begin) != header.crc:
+        raise Corrupt(f"checkpoint fails its checksum: bytes={header.front_bytes}")
+    tables = _Tables(view, header.header_bytes)
+    pages = PackedLines(PAGE, tables.take(PAGE, header.pages), Page._make)
+    earlier = PackedLines(SEQ, tables.take(SEQ, header.earlier), itemgetter(0))
+    stretches = PackedMapping(STRETCH, tables.take(STRETCH, header.stretches), _key_of, _summary_of)
+    spans = PackedLines(SPAN, tables.take(SPAN, header.seq - header.from_seq), SegmentSpan._make)
+    places = tables.take_places(header.places)
+    deleted = PackedMapping(
+        DELETED, tables.take(DELETED, header.deleted), _partition_of, itemgetter(2)
+    )
     return Checkpoint(
-        cluster_id=cluster_id,
-        epoch=epoch,
-        seq=seq,
-        from_seq=from_seq,
-        broker=broker,
-        last_nonce=last_nonce,
-        created_ms=created_ms,
+        cluster_id=header.cluster_id,
+        epoch=header.epoch,
+        seq=header.seq,
+        from_seq=header.from_seq,
+        broker=header.broker,
+        last_nonce=header.last_nonce,
+        created_ms=header.created_ms,
         pages=pages,
         earlier=earlier,
         stretches=stretches,
         spans=spans,
         places=places,
-        front_bytes=front_bytes,
-        states_bytes=states_bytes,
+        deleted_below=deleted,
+        front_bytes=header.front_bytes,
+        states_bytes=header.states_bytes,
     )
 
 
 class _Tables:
     """Reads the tables of a front whose checksum held, one after the other."""
 
-    def __init__(self, view: memoryview) -> None:
+    def __init__(self, view: memoryview, at: int) -> None:
         self._view = view
-        self._at = HEADER_BYTES
+        self._at = at
 
     def take(self, layout: struct.Struct, count: int) -> memoryview:
         start, self._at = self._at, self._at + count * layout.size
@@ -355,6 +343,10 @@ class _Tables:
                 raise Corrupt(f"bad key in a checkpoint's table of places: at={start}")
             places.append(Place(key.decode("ascii"), nonce))
         return places
+
+
+def _partition_of(fields: tuple[Any, ...]) -> TopicPartition:
+    return TopicPartition(*fields[:2])
 
 
 def _key_of(fields: tuple[Any, ...]) -> StretchKey:
@@ -382,6 +374,7 @@ def chain_state_in_slices(checkpoint: Checkpoint, states: bytes) -> Slices[Chain
         last_nonce=checkpoint.last_nonce,
         created_ms=checkpoint.created_ms,
         checkpoints=_all_seqs(checkpoint),
+        deleted_below=dict(checkpoint.deleted_below.items()),
     )
     view = memoryview(states)
     for number, (key, summary) in enumerate(checkpoint.stretches.items(), 1):

@@ -1,8 +1,8 @@
-"""Bytes of a segment, formats 1 and 2: fixed header, index, then batches as they came.
+"""Bytes of a segment, formats 1 to 3: fixed header, index, then batches as they came.
 
     at    size  header field (big-endian)
       0      4  magic            b"LGSG"
-      4      2  format           1, or 2 if any entry is of a kind above 5
+      4      2  format           1, or 2 if any entry is of a kind above 5, 3 above 7
       6      1  kind             0 opening, 1 data, 2 seal, 3 staged
       7      1  reserved         0
       8     16  cluster id
@@ -28,7 +28,7 @@ bytes, offset, length and leader epoch among them, so the whole body has one too
 
     at    size  index entry
       0      1  kind             1 batch, 2 take, 3 release, 4 adopted batch, 5 state,
-                                 6 forget, 7 cut
+                                 6 forget, 7 cut, 8 deleted below
       1      1  flags            1 log append time, 2 transactional, 4 control: attributes >> 3
       2      2  place            0 this object, n the n-th place
       4      4  partition
@@ -38,6 +38,7 @@ bytes, offset, length and leader epoch among them, so the whole body has one too
      32      8  position         from the start of the body of its place
      40      8  base offset      take: where the stretch starts; release: where it ends
                                  forget: where the stretch ends; cut: a seq
+                                 deleted below: the offset, 0 none
      48      8  last offset      all but batches: base offset - 1
      56      8  producer id      -1 none
      64      2  producer epoch
@@ -63,8 +64,9 @@ from logstore.errors import Corrupt, Refused
 from logstore.records.crc32c import crc32c
 
 MAGIC = b"LGSG"
-FORMAT, FORMAT_FORGETTING = 1, 2
-"""The second where a stretch is forgotten or a list of checkpoints cut."""
+FORMAT, FORMAT_FORGETTING, FORMAT_DELETED_BELOW = 1, 2, 3
+"""The second where a stretch is forgotten or a list of checkpoints cut, the third where an entry
+says below which offset records were deleted."""
 HEADER = struct.Struct(">4sHBx16sQQiI16s16sqIIQII")
 HEADER_BYTES = HEADER.size
 IDENTITY_BYTES = 80
@@ -98,6 +100,9 @@ class EntryKind(IntEnum):
     """A stretch of this chain that nobody will ask for any more: checkpoints leave it out."""
     CUT = 7
     """Checkpoints below a seq are deleted: later ones do not list them. Of no partition."""
+    DELETED_BELOW = 8
+    """Records of a partition below an offset were deleted, so that the chain forgets the stretches
+    there. Offset 0: the topic is deleted, its partition needs no such offset any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,10 +170,9 @@ def encode_front(header: Header, entries: bytes, places: Sequence[Place]) -> byt
     """
     table = b"".join(PLACE.pack(len(p.key), p.nonce) + p.key.encode() for p in places)
     index = entries + table
-    is_forgetting = max(entries[::ENTRY_BYTES], default=0) > EntryKind.STATE
     packed = HEADER.pack(
         MAGIC,
-        FORMAT_FORGETTING if is_forgetting else FORMAT,
+        _format_of(max(entries[::ENTRY_BYTES], default=0)),
         header.kind,
         header.cluster_id,
         header.epoch,
@@ -187,6 +191,12 @@ def encode_front(header: Header, entries: bytes, places: Sequence[Place]) -> byt
     return packed + struct.pack(">I", crc32c(index, crc32c(packed))) + index
 
 
+def _format_of(highest_kind: int) -> int:
+    if highest_kind > EntryKind.CUT:
+        return FORMAT_DELETED_BELOW
+    return FORMAT_FORGETTING if highest_kind > EntryKind.STATE else FORMAT
+
+
 def decode_header(front: bytes | memoryview) -> Header:
     """The header at the start of `front`; its checksum is `decode_front`'s to check.
 
@@ -197,9 +207,9 @@ def decode_header(front: bytes | memoryview) -> Header:
     magic, form, kind, *fields = HEADER.unpack_from(front)
     if magic != MAGIC:
         raise Corrupt(f"not a segment: magic={bytes(magic)!r}")
-    if form not in (FORMAT, FORMAT_FORGETTING):
+    if not FORMAT <= form <= FORMAT_DELETED_BELOW:
         raise Refused(
-            f"segment of an unknown format: format={form} known={FORMAT_FORGETTING}; upgrade"
+            f"segment of an unknown format: format={form} known={FORMAT_DELETED_BELOW}; upgrade"
         )
     if kind not in SegmentKind._value2member_map_:
         raise Refused(f"segment of an unknown kind: kind={kind}; upgrade")

@@ -205,6 +205,7 @@ def copy_of(chain: ChainState) -> ChainState:
         spans=list(chain.spans),
         places=list(chain.places),
         stretches={key: _copy_of_stretch(one) for key, one in chain.stretches.items()},
+        deleted_below=dict(chain.deleted_below),
     )
 
 

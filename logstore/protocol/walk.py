@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from logstore.errors import AlreadyExists, Corrupt, LogstoreError, NotFound, Unavailable
 from logstore.formats.chain_state import ChainState
 from logstore.formats.checkpoint import (
-    HEADER_BYTES,
     Checkpoint,
     chain_state_in_slices,
     decode_checkpoint,
     front_bytes_of,
     rebase,
 )
+from logstore.formats.checkpoint_header import HEADER_BYTES_MAX
 from logstore.formats.keys import checkpoint_key, segment_key
 from logstore.formats.segment import (
     EntryKind,
@@ -162,7 +162,7 @@ def read_checkpoint(epoch: int, seq: int) -> Steps[Checkpoint]:
     key = checkpoint_key(epoch, seq)
     try:
         data = yield from get_patiently(key, 0, FRONT_GUESS_BYTES)
-        front_bytes = front_bytes_of(data[:HEADER_BYTES])
+        front_bytes = front_bytes_of(data[:HEADER_BYTES_MAX])
         if len(data) < front_bytes:
             data += yield from get_patiently(key, len(data), front_bytes - len(data))
     except NotFound as error:

@@ -16,6 +16,7 @@ from logstore.formats.keys import (
     checkpoint_key,
     segment_key,
 )
+from logstore.formats.pieces import TopicPartition
 from logstore.formats.rows import ChainRow, TableRow
 from logstore.formats.segment import HEADER_BYTES, Header, SegmentKind, decode_header
 from logstore.formats.topic_record import (
@@ -75,6 +76,9 @@ class Listed:
 class Evidence:
     """One chain. `gone` has, by stretch, the offset below which its segments are deleted.
 
+    `deleted_below` has, by partition, the offset below which retention or a client had deleted all
+    records when the chain forgot stretches there.
+
     `torn` is empty where what is there below the trim point is what a deletion leaves behind. Else
     it says what is missing: a deletion that died or a segment that came back looks the same as a
     segment that was lost, and what else knows of those offsets has to tell them apart.
@@ -88,6 +92,7 @@ class Evidence:
     trim: int
     stretches: Mapping[StretchKey, Extent]
     gone: Mapping[StretchKey, int]
+    deleted_below: Mapping[TopicPartition, int] = field(default_factory=dict)
     torn: str = ""
 
 
@@ -263,6 +268,7 @@ def evidence_of(listed: Listed, read: ReadChain) -> Steps[Evidence]:
         trim=trim,
         stretches=extents_of(state),
         gone=gone,
+        deleted_below=dict(state.deleted_below),
         torn=torn,
     )
 

@@ -12,7 +12,7 @@ and is left out if it does not. Where two that hold records contradict each othe
 acknowledged offsets, and no rule can keep both: a person chooses a chain to leave out.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import attrgetter
@@ -21,6 +21,9 @@ from typing import NamedTuple
 from logstore.errors import Corrupt
 from logstore.protocol.checks import Extent
 from logstore.restore.missing import MissingObjects, prefixes_of_chain
+
+NOTHING: Mapping[int, int] = {}
+"""What chains say of deleted records, where none does."""
 
 
 class Lead(NamedTuple):
@@ -58,15 +61,17 @@ def settle(
     chains_left_out: Collection[int],
     deleted_below: int = 0,
     *,
+    noted: Mapping[int, int] = NOTHING,
     table_end: int = 0,
     holes_deleted: bool = False,
 ) -> Settled:
     """Which of `leads` count. `name` is the partition's, for errors.
 
     `deleted_below` is the log start that the old row gives a reason for. A hole below it is no
-    loss: the owner of an open chain forgets leaderships that lie below it (`epoch.forgetting`). Nor
-    is one below `table_end`, since the table holds the records. Nor is any other hole with
-    `holes_deleted`: the operator says that the records were deleted.
+    loss: the owner of an open chain forgets leaderships that lie below it (`epoch.forgetting`), and
+    `noted` has, by chain, below which offset it did. Nor is one below `table_end`, since the table
+    holds the records. Nor is any other hole with `holes_deleted`: the operator says that the
+    records were deleted.
 
     `chains_left_out` are left out only where leaderships contradict each other. Raises
     `Contradiction` when they still do, `MissingObjects` when there is a hole between two.
@@ -74,13 +79,15 @@ def settle(
     ordered = sorted(leads)
     if holes_deleted:
         deleted_below = max(deleted_below, *(lead.extent.start for lead in ordered))
-    known = _Known(deleted_below, table_end)
+    known = _Known(max(deleted_below, *noted.values(), 0), table_end)
     try:
         return _settle(name, ordered, [], known)
     except Contradiction:
         chosen = [lead for lead in ordered if lead.chain in chains_left_out]
         if not chosen or len(chosen) == len(ordered):
             raise
+    believed = [offset for chain, offset in noted.items() if chain not in chains_left_out]
+    known = _Known(max(deleted_below, *believed, 0), table_end)
     return _settle(name, [lead for lead in ordered if lead not in chosen], chosen, known)
 
 

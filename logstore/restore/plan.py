@@ -93,6 +93,7 @@ def plan_rows(
     brokers = {chain.epoch: chain.broker for chain in chains}
     found = _leads(chains)
     over = _deleted(found, old, records or {})
+    noted = _noted(chains)
     settled = {
         partition: Settled(sorted(leads), ())
         if partition[0] in over
@@ -100,9 +101,9 @@ def plan_rows(
             _name(partition),
             leads,
             chains_left_out,
-            _confirmed_start(partition, old),
-            table_end=_table_end(partition, snapshots),
+            noted=noted.get(partition, {}),
             holes_deleted=holes_deleted,
+            **_known_of(partition, old, snapshots),
         )
         for partition, leads in found.items()
     }
@@ -122,7 +123,7 @@ def plan_rows(
     )
     wanted = {topic.topic_id for topic in topics.rows.values() if topic.status is TopicStatus.LIVE}
     for chain in chains:
-        _check_torn(chain, old, snapshots, wanted)
+        _check_torn(chain, old, snapshots, wanted, noted)
     for partition in all_leads:
         if partition[0] in wanted:
             known = old.partitions.get(partition)
@@ -132,6 +133,14 @@ def plan_rows(
             planned.partitions[partition] = replace(row, edited_end=edited_end)
     _fill_up(planned, brokers)
     return planned
+
+
+def _known_of(partition: TopicPartition, old: Rows, snapshots: Snapshots) -> dict[str, int]:
+    """Below which offset the old row says that records were deleted, or the table has them."""
+    return {
+        "deleted_below": _confirmed_start(partition, old),
+        "table_end": _table_end(partition, snapshots),
+    }
 
 
 def _left_out(partition: TopicPartition, settled: Settled) -> list[LeftOut]:
@@ -180,19 +189,26 @@ def check_end(epoch: int, end: int, old: Rows) -> None:
 
 
 def _check_torn(
-    chain: Evidence, old: Rows, snapshots: Snapshots, wanted: Collection[bytes]
+    chain: Evidence,
+    old: Rows,
+    snapshots: Snapshots,
+    wanted: Collection[bytes],
+    noted: Mapping[TopicPartition, Mapping[int, int]],
 ) -> None:
     """A chain that lacks some segments below others: trimmed, if nobody needs what is missing.
 
     The old row may say so; else all offsets below the trim point must be below log start, in a
-    table, or of topics that are gone.
+    table, of topics that are gone, or of stretches that the chain forgot.
     """
     row = old.chains.get(chain.epoch)
     if not chain.torn or (row is not None and row.trim >= chain.trim):
         return
     for key, gone in chain.gone.items():
+        if key not in chain.stretches:
+            continue  # forgotten after the trim point
         partition = (key.topic_id, key.partition)
-        log_start = _confirmed_start(partition, old)
+        deleted_below = noted.get(partition, {}).values()
+        log_start = max(_confirmed_start(partition, old), *deleted_below, 0)
         table_end = _table_end(partition, snapshots)
         start = chain.stretches[key].start
         if key.topic_id in wanted and gone > max(start, log_start, table_end):
@@ -237,6 +253,15 @@ def _leads(chains: Sequence[Evidence]) -> dict[TopicPartition, list[Lead]]:
             lead = Lead(key.leader_epoch, chain.epoch, extent, gone)
             found[key.topic_id, key.partition].append(lead)
     return {partition: sorted(leads) for partition, leads in found.items()}
+
+
+def _noted(chains: Sequence[Evidence]) -> dict[TopicPartition, dict[int, int]]:
+    """By partition and chain, the offset below which the chain says that records were deleted."""
+    found: dict[TopicPartition, dict[int, int]] = defaultdict(dict)
+    for chain in chains:
+        for partition, offset in chain.deleted_below.items():
+            found[partition[:2]][chain.epoch] = offset
+    return found
 
 
 def _deleted(partitions: Collection[TopicPartition], old: Rows, records: Records) -> set[bytes]:

@@ -97,8 +97,17 @@ def data() -> FrozenSegment:
 
 def forgetting() -> FrozenSegment:
     """Seq 2 instead of the seal: the stretch is forgotten, checkpoints below 1 are cut."""
+    return _without_body((EntryKind.FORGET, key(), 45), (EntryKind.CUT, NO_STRETCH, 1))
+
+
+def deleted_below() -> FrozenSegment:
+    """Seq 2 as well: records below 43 were deleted, and an earlier stretch was forgotten."""
+    deleted = key()._replace(leader_epoch=-1)
+    return _without_body((EntryKind.DELETED_BELOW, deleted, 43))
+
+
+def _without_body(*places: tuple[EntryKind, StretchKey, int]) -> FrozenSegment:
     builder = SegmentBuilder(Arena(4096), CREATED_MS + 20)
-    places = ((EntryKind.FORGET, key(), 45), (EntryKind.CUT, NO_STRETCH, 1))
     for kind, (topic_id, partition, leader_epoch), offset in places:
         builder.add_state_entry(
             kind,
@@ -131,6 +140,12 @@ def chain() -> ChainState:
     return found
 
 
+def chain_with_deleted() -> ChainState:
+    found = chain()
+    found.apply_segment(decode_front(deleted_below().front), {})
+    return found
+
+
 def pieces() -> list[Piece]:
     return [Piece(3, 208, 1_048_576, 0x01020304), Piece(4, 208, 17, 0x05060708)]
 
@@ -159,10 +174,12 @@ SAMPLES: dict[str, Callable[[], bytes]] = {
     "segment-1-opening": lambda: b"".join(opening().parts),
     "segment-1-data": lambda: b"".join(data().parts),
     "segment-2-forgetting": lambda: b"".join(forgetting().parts),
+    "segment-3-deleted-below": lambda: b"".join(deleted_below().parts),
     "segment-1-seal": lambda: b"".join(seal().parts),
     "state-1": lambda: encode_state(state()),
     "take-1-pieces": lambda: encode_pieces(pieces()),
     "checkpoint-1": lambda: encode_checkpoint(chain()),
+    "checkpoint-2": lambda: encode_checkpoint(chain_with_deleted()),
     "topic-record-1": lambda: encode_record(topic_record()),
 }
 

@@ -4,6 +4,8 @@ import pytest
 
 from logstore.epoch.forgetting import (
     CHECKPOINTS_LISTED_MIN,
+    Forgettable,
+    deleted_below,
     find_forgettable,
     is_dropped,
     shorten_rows,
@@ -14,6 +16,7 @@ from logstore.formats.chain_state import Stretch, StretchKey
 from logstore.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from logstore.formats.keys import CHECKPOINTS
 from logstore.formats.partition_state import PartitionState
+from logstore.formats.pieces import TopicPartition
 from logstore.formats.rows import CHAIN, PartitionRow, StretchRef, chain_sk
 from logstore.protocol.follow import Follower, copy_of
 from logstore.protocol.leadership import change_leader
@@ -79,9 +82,11 @@ def test_a_topic_that_no_record_calls_deleted_is_not_forgotten() -> None:
             leader = (await log.create_topic("orders", 1, {})).leaders[0]
             await written.write(log, leader, [EPOCH_MS])
             ended = {leader.key: leader.stretch}
-            assert await log.performer.run(find_forgettable(ended, frozenset())) == []
+            found = await log.performer.run(find_forgettable(ended, frozenset()))
+            assert found.stretches == []
             await log.delete_topic("orders")
-            assert await log.performer.run(find_forgettable(ended, frozenset())) == [leader.key]
+            found = await log.performer.run(find_forgettable(ended, frozenset()))
+            assert found.stretches == [leader.key]
 
     run(scenario())
 
@@ -168,6 +173,87 @@ def test_a_row_drops_stretches_below_log_start_without_a_change_of_leader() -> N
         check_stored(written)
 
     run(scenario())
+
+
+def test_a_chain_says_what_was_deleted_until_the_topic_is() -> None:
+    """So restore knows why offsets are in no chain; a deleted topic leaves nothing behind."""
+
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=4)
+        async with written.life() as log:
+            kept = (await log.create_topic("kept", 1, {})).leaders[0]
+            await log.create_topic("orders", 1, {})
+            early = Follower(log.cluster_id, log.epoch)
+            await log.performer.run(early.advance())
+            noted: dict[TopicPartition, int] = {}
+            for number in range(3):
+                await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
+                await hand_over_to_itself(log)
+                leader = log.topics["orders"].leaders[0]
+                raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, number + 1)
+                await log.performer.run(raise_log_start(raised))
+                leader.follow_row(await row_of(log, leader.topic_id))
+                assert await forget(log) == 1
+                noted = {TopicPartition(leader.topic_id, 0): number + 1}
+                assert log.writer.chain.deleted_below == noted
+            for _ in range(4):
+                await written.write(log, kept, [EPOCH_MS])
+            front = last_checkpoint(written, log.epoch)
+            assert dict(front.deleted_below) == noted
+            cold = await log.performer.run(read_chain_at(log.cluster_id, log.epoch, front.seq))
+            await log.performer.run(read_on(cold))
+            await log.performer.run(early.advance())
+            await log.performer.run(early.look_at_row())
+            assert encode_checkpoint(copy_of(early.state)) == encode_checkpoint(cold)
+            check_stored(written)
+            await log.delete_topic("orders")
+            await forget(log)
+            for _ in range(4):
+                await written.write(log, kept, [EPOCH_MS])
+            assert dict(last_checkpoint(written, log.epoch).deleted_below) == {}
+        check_stored(written)
+
+    run(scenario())
+
+
+def test_what_a_chain_noted_is_dropped_also_when_all_its_stretches_were_forgotten_before() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            topic_id = (await log.create_topic("orders", 1, {})).topic_id
+            await log.delete_topic("orders")
+            assert await forget(log) == 1
+            log.writer.note_deleted(TopicPartition(topic_id, 0), 5)
+            assert await forget(log) == 0
+            assert log.writer.chain.deleted_below == {}
+        check_stored(written)
+
+    run(scenario())
+
+
+P = TopicPartition(ID, 0)
+
+
+@pytest.mark.parametrize(
+    "offsets, noted, deleted, expected",
+    [
+        ((20, 25), {}, (), {P: 25}),
+        ((20, 25), {P: 30}, (), {}),  # never goes down
+        ((20, 20), {}, (), {}),  # without records: log start may lie below
+        ((20, 25), {}, (ID,), {}),
+        ((20, 25), {P: 10}, (ID,), {P: 0}),
+    ],
+)
+def test_what_is_said_of_deleted_records(
+    offsets: tuple[int, int],
+    noted: dict[TopicPartition, int],
+    deleted: tuple[bytes, ...],
+    expected: dict[TopicPartition, int],
+) -> None:
+    key = StretchKey(ID, 0, 2)
+    ended = {key: Stretch(*offsets, PartitionState(), released=True)}
+
+    assert deleted_below(ended, Forgettable([key], deleted), noted) == expected
 
 
 def test_a_leader_whose_take_is_not_committed_drops_nothing() -> None:

@@ -1,7 +1,9 @@
 """A chain read into memory: what is frozen of it stays as it was."""
 
+from logstore.formats.chain_state import ChainState
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.index_rows import row_count
+from logstore.formats.pieces import TopicPartition
 from logstore.protocol.walk import read_on
 from logstore.testing.virtual_loop import run
 from tests.logstore.protocol.built import BuiltChain, open_chain_row
@@ -19,5 +21,15 @@ def test_a_frozen_window_takes_no_row_that_comes_after_it() -> None:
     run(chain.performer.run(read_on(state)))
     (stretch,) = state.stretches.values()
     assert row_count(stretch.rows) == 1
+
+    assert encode_checkpoint(frozen) == expected
+
+
+def test_a_frozen_window_takes_no_note_that_comes_after_it() -> None:
+    state, partition = ChainState(bytes(16), 5), TopicPartition(bytes(16), 0)
+    state.note_deleted(partition, 7)
+    frozen = state.frozen_window()
+    expected = encode_checkpoint(frozen)
+    state.note_deleted(partition, 9)
 
     assert encode_checkpoint(frozen) == expected

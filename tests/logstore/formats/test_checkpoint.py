@@ -13,6 +13,7 @@ from logstore.formats.checkpoint import (
     front_bytes_of,
 )
 from logstore.formats.index_rows import row_at
+from logstore.formats.pieces import TopicPartition
 from logstore.protocol.lookup import IndexCache
 from logstore.testing.scripted import drive
 from tests.golden import samples
@@ -21,8 +22,22 @@ from tests.golden.samples import golden
 GOLDEN = golden("checkpoint-1")
 
 
-def test_checkpoints_are_written_as_ever() -> None:
-    assert encode_checkpoint(samples.chain()) == GOLDEN
+@pytest.mark.parametrize("name", ["checkpoint-1", "checkpoint-2"])
+def test_checkpoints_are_written_as_ever(name: str) -> None:
+    assert samples.SAMPLES[name]() == golden(name)
+
+
+def test_a_golden_checkpoint_that_says_what_was_deleted_reads_as_ever() -> None:
+    data = golden("checkpoint-2")
+    front = decode_checkpoint(data)
+    deleted = {TopicPartition(samples.TOPIC_ID, 1): 43}
+
+    assert (front.seq, list(front.stretches)) == (3, [samples.key()])
+    assert dict(front.deleted_below) == deleted
+    resumed = chain_state_of(front, data[front.front_bytes : front.pages_at])
+    assert resumed.deleted_below == deleted
+    resumed.note_deleted(TopicPartition(samples.TOPIC_ID, 1), 0)  # the topic is deleted
+    assert decode_checkpoint(encode_checkpoint(resumed)).deleted_below == {}
 
 
 def test_a_golden_checkpoint_reads_as_ever() -> None:
@@ -77,8 +92,8 @@ def test_no_bytes_from_outside_break_the_decoder(data: bytes) -> None:
 
 
 def test_a_newer_format_is_refused() -> None:
-    with pytest.raises(Refused, match="format=2"):
-        front_bytes_of(GOLDEN[:4] + b"\0\2" + GOLDEN[6:])
+    with pytest.raises(Refused, match="format=3"):
+        front_bytes_of(GOLDEN[:4] + b"\0\3" + GOLDEN[6:])
 
 
 def read_whole(data: bytes) -> None:

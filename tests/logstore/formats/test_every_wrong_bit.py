@@ -7,6 +7,7 @@ or changes nothing; JSON has no checksum, so there another value may come out.
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -78,15 +79,20 @@ def read_segment(data: bytes) -> Any:
 
 def read_all_of_a_checkpoint(data: bytes) -> Any:
     """Front, states and pages, as readers read them."""
-    objects = {checkpoint_key(samples.EPOCH, 2): data}
-    front = answered(read_checkpoint(samples.EPOCH, 2), objects)
-    chain = answered(read_chain_at(samples.CLUSTER_ID, samples.EPOCH, 2), objects)
+    return read_checkpoint_at(2, data)
+
+
+def read_checkpoint_at(seq: int, data: bytes) -> Any:
+    objects = {checkpoint_key(samples.EPOCH, seq): data}
+    front = answered(read_checkpoint(samples.EPOCH, seq), objects)
+    chain = answered(read_chain_at(samples.CLUSTER_ID, samples.EPOCH, seq), objects)
     pages = [answered(IndexCache().page(front, page), objects) for page in front.pages]
     return meaning_of(chain), list(front.earlier), list(front.spans), list(front.places), pages
 
 
 def meaning_of(chain: ChainState) -> Any:
-    return (chain.next_seq, chain.last_nonce, chain.created_ms, chain.broker, chain.stretches)
+    place = (chain.next_seq, chain.last_nonce, chain.created_ms, chain.broker)
+    return place, chain.stretches, chain.deleted_below
 
 
 def decode_whole_checkpoint(data: bytes) -> Any:
@@ -115,9 +121,11 @@ CHECKED: dict[str, tuple[bytes, Decode]] = {
     "segment with places": (with_places(), read_segment),
     "staged object": (staged(), read_segment),
     "segment that forgets": (golden("segment-2-forgetting"), decode_front),
+    "segment that says what was deleted": (golden("segment-3-deleted-below"), decode_front),
     "opening": (golden("segment-1-opening"), decode_front),
     "seal": (golden("segment-1-seal"), decode_front),
     "checkpoint": (golden("checkpoint-1"), read_all_of_a_checkpoint),
+    "checkpoint with deleted offsets": (golden("checkpoint-2"), partial(read_checkpoint_at, 3)),
     "checkpoint with places": (checkpoint_with_places(), read_all_of_a_checkpoint),
     "checkpoint at once": (golden("checkpoint-1")[:-68], decode_whole_checkpoint),
 }

@@ -115,6 +115,13 @@ def test_a_golden_segment_that_forgets_reads_as_ever() -> None:
     assert (cut.kind, cut.partition, cut.base_offset) == (EntryKind.CUT, -1, 1)
 
 
+def test_a_golden_segment_that_says_what_was_deleted_reads_as_ever() -> None:
+    (entry,) = decode_front(golden("segment-3-deleted-below")).entries
+
+    kind = EntryKind.DELETED_BELOW
+    assert (entry.kind, entry.partition, entry.base_offset) == (kind, 1, 43)
+
+
 def test_a_golden_segment_reads_as_ever() -> None:
     data = golden("segment-1-data")
     index = decode_front(data)
@@ -148,11 +155,11 @@ def test_no_bytes_from_outside_break_the_decoder(data: bytes) -> None:
 
 
 def test_an_unknown_kind_of_entry_is_refused_not_skipped() -> None:
-    with pytest.raises(Refused, match="unknown kind: kind=8"):
-        decode_front(front_of(BATCH._replace(kind=8)))
+    with pytest.raises(Refused, match="unknown kind: kind=9"):
+        decode_front(front_of(BATCH._replace(kind=9)))
 
 
-@pytest.mark.parametrize("at, value, text", [(4, b"\0\3", "format=3"), (6, b"\4", "kind=4")])
+@pytest.mark.parametrize("at, value, text", [(4, b"\0\4", "format=4"), (6, b"\4", "kind=4")])
 def test_a_newer_format_is_refused_before_anything_is_believed(
     at: int, value: bytes, text: str
 ) -> None:

@@ -75,6 +75,24 @@ def test_what_goes_on_from_a_chain_that_is_left_out_is_left_out_too() -> None:
     assert settle("p", [BEFORE, AFTER, again, on], [3]).kept == [BEFORE, AFTER]
 
 
+def test_a_hole_is_believed_as_far_as_chains_say_that_records_were_deleted() -> None:
+    later = lead(2, 4, 9, 12)
+
+    settled = settle("p", [BEFORE, later], (), noted={2: 9, 3: 4})
+    assert (settled.kept, settled.log_start) == ([BEFORE, later], 9)
+    with pytest.raises(MissingObjects, match="stretches do not meet"):
+        settle("p", [BEFORE, later], (), noted={2: 8})
+
+
+def test_a_chain_that_is_left_out_is_not_believed_about_holes() -> None:
+    """It was at work on another history, whose log start was raised."""
+    again, on = lead(0, 3, 0, 6), lead(2, 4, 9, 12)
+
+    with pytest.raises(MissingObjects):
+        settle("p", [BEFORE, again, on], [3], noted={3: 9})
+    assert settle("p", [BEFORE, again, on], [3], noted={2: 9}).kept == [BEFORE, on]
+
+
 def test_a_chain_is_left_out_only_where_it_contradicts_another() -> None:
     assert settle("p", [BEFORE, AFTER], [2]).kept == [BEFORE, AFTER]
     with pytest.raises(Contradiction):

@@ -1,11 +1,14 @@
 """The rows that go with what chains tell: leaders, starts and ends; what contradicts is refused."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore.errors import Corrupt, Refused
 from logstore.formats.chain_state import StretchKey
+from logstore.formats.pieces import TopicPartition
 from logstore.formats.rows import (
     ChainRow,
     ChainStatus,
@@ -15,13 +18,14 @@ from logstore.formats.rows import (
     TopicRow,
     TopicStatus,
 )
+from logstore.formats.topic_record import TopicRecord
 from logstore.protocol.checks import Extent
 from logstore.restore.evidence import Evidence
 from logstore.restore.plan import Rows, plan_rows
 
 CLUSTER_ID = bytes(range(16))
 TOPIC_ID = b"t" * 16
-KEY = (TOPIC_ID, 0)
+KEY = TopicPartition(TOPIC_ID, 0)
 
 
 def test_a_deleted_topic_of_an_old_copy_is_not_brought_back() -> None:
@@ -89,6 +93,19 @@ def test_a_leadership_that_an_old_copy_gave_away_again_is_that_of_the_chain_that
 
     assert planned.stretches == (StretchRef(0, 1, 0), StretchRef(1, 2, 5))
     assert (planned.chain, planned.leader_epoch) == (2, 1)
+
+
+def test_a_torn_chain_is_whole_where_it_forgot_what_was_deleted() -> None:
+    """A stretch that it forgot after the trim point, and one whose records it says were deleted."""
+    trimmed = evidence(1, {1: Extent(5, 12, False)}, {0: 5, 1: 9})
+    noted = replace(trimmed, torn="segments are missing", deleted_below={KEY: 9})
+    records = {TOPIC_ID: [TopicRecord("orders", TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {}))]}
+
+    planned = plan_rows(CLUSTER_ID, [noted], Rows(), {}, None, records)
+
+    assert planned.partitions[KEY].log_start == 9
+    with pytest.raises(Corrupt, match="segments are missing"):
+        plan_rows(CLUSTER_ID, [replace(noted, deleted_below={KEY: 8})], Rows(), {}, None, records)
 
 
 def test_two_leaders_of_one_leadership_are_an_alarm() -> None:
