@@ -92,8 +92,8 @@ def plan_rows(
     _check_same_moment(chains, old)
     brokers = {chain.epoch: chain.broker for chain in chains}
     found = _leads(chains)
-    over = _deleted(found, old, records or {})
     noted = _noted(chains)
+    over = _deleted(found, old, records or {})
     settled = {
         partition: Settled(sorted(leads), ())
         if partition[0] in over
@@ -101,9 +101,10 @@ def plan_rows(
             _name(partition),
             leads,
             chains_left_out,
+            _confirmed_start(partition, old),
             noted=noted.get(partition, {}),
+            table_end=_table_end(partition, snapshots),
             holes_deleted=holes_deleted,
-            **_known_of(partition, old, snapshots),
         )
         for partition, leads in found.items()
     }
@@ -124,23 +125,13 @@ def plan_rows(
     wanted = {topic.topic_id for topic in topics.rows.values() if topic.status is TopicStatus.LIVE}
     for chain in chains:
         _check_torn(chain, old, snapshots, wanted, noted)
-    for partition in all_leads:
-        if partition[0] in wanted:
-            known = old.partitions.get(partition)
-            row = _partition(settled[partition], starts[partition], known, brokers)
-            planned.left_out += _left_out(partition, settled[partition])
-            edited_end = _edited_end(partition, old, snapshots)
-            planned.partitions[partition] = replace(row, edited_end=edited_end)
+    for partition in (one for one in all_leads if one[0] in wanted):
+        row = _partition(partition, settled[partition], starts[partition], old, brokers)
+        edited_end = _edited_end(partition, old, snapshots)
+        planned.partitions[partition] = replace(row, edited_end=edited_end)
+        planned.left_out += _left_out(partition, settled[partition])
     _fill_up(planned, brokers)
     return planned
-
-
-def _known_of(partition: TopicPartition, old: Rows, snapshots: Snapshots) -> dict[str, int]:
-    """Below which offset the old row says that records were deleted, or the table has them."""
-    return {
-        "deleted_below": _confirmed_start(partition, old),
-        "table_end": _table_end(partition, snapshots),
-    }
 
 
 def _left_out(partition: TopicPartition, settled: Settled) -> list[LeftOut]:
@@ -277,11 +268,13 @@ def _deleted(partitions: Collection[TopicPartition], old: Rows, records: Records
 
 
 def _partition(
+    partition: TopicPartition,
     settled: Settled,
     log_start: int,
-    old: PartitionRow | None,
+    rows: Rows,
     brokers: Mapping[int, int],
 ) -> PartitionRow:
+    old = rows.partitions.get(partition)
     leads, left_out = settled.kept, settled.left_out
     end = leads[-1].extent.end
     taken = {lead.leader_epoch: lead for lead in leads}
