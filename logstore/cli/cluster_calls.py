@@ -4,6 +4,7 @@ Brokers come and go, and coordinators load: what may be otherwise in a moment is
 with the cluster looked up anew, until the deadline.
 """
 
+import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -11,7 +12,8 @@ from typing import Any, Self, TypeVar
 
 from logstore.cli.command import Address
 from logstore.errors import Invalid, LogstoreError, Retryable, Unavailable
-from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
+from logstore.ports.clock import Clock, SystemClock
+from logstore.retry import RetryDelays, retry
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
 from logstore.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -29,7 +31,7 @@ CONSUMER = -1
 
 CALL_TIMEOUT_S = 35.0
 DEADLINE_S = 30.0
-AGAIN_S = 0.1
+_DELAYS = RetryDelays(0.1, 0.1, deadline_s=DEADLINE_S)
 GROUP_KEY_TYPE = 0
 
 T = TypeVar("T")
@@ -69,15 +71,15 @@ class Cluster:
 
     def insist(self, ask: Callable[[], T]) -> T:
         """The answer of `ask`, asked again while that may help. Safe for what may happen twice."""
-        deadline_s = self._clock.monotonic_s() + DEADLINE_S
-        while True:
+
+        def attempt() -> T:
             try:
                 return ask()
             except Unavailable:
-                if self._clock.monotonic_s() > deadline_s:
-                    raise
                 self.forget()
-                blocking_sleep_s(AGAIN_S)
+                raise
+
+        return retry(attempt, _DELAYS, random.Random(), monotonic_s=self._clock.monotonic_s)
 
     # Who is asked
 

@@ -20,7 +20,7 @@ from logstore.history.snapshot import (
     TableCommit,
     TableConflict,
 )
-from logstore.runners.perform import back_off_seconds
+from logstore.retry import pause_s
 
 ATTEMPTS_MAX = 8
 
@@ -73,7 +73,7 @@ def commit_once(
         except TableConflict:
             pass  # decided below, from what is there
         except (Retryable, OutcomeUnknown):
-            sleep_s(back_off_seconds(attempt, chance))
+            sleep_s(pause_s(attempt, chance))
         newest = tables.snapshot(snapshot.topic_id)
         if newest is None:
             raise Overtaken(f"the table is gone: topic={snapshot.topic_id.hex()}")

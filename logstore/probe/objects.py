@@ -59,7 +59,7 @@ class ObjectsProbe:
         if self._read(key) != first:
             return "an object just created was not there: absence was remembered, or reads are late"
         try:
-            allowed(CREATE, lambda: self._track.patiently(lambda: self._put(key, second)))
+            allowed(CREATE, lambda: self._track.retry(lambda: self._put(key, second)))
             refused = False
         except AlreadyExists:
             refused = True
@@ -81,7 +81,7 @@ class ObjectsProbe:
         for key in keys:
             self._create(key, b"x")
         prefix = f"{self._prefix}list-"
-        found = allowed(LIST, lambda: self._track.patiently(lambda: list(self._store.list(prefix))))
+        found = allowed(LIST, lambda: self._track.retry(lambda: list(self._store.list(prefix))))
         if [info.key for info in found] != keys:
             return "a listing is not complete, or not in order"
         return None
@@ -112,25 +112,25 @@ class ObjectsProbe:
     def _remove_all(self) -> str | None:
         permission = f"{DELETE}, so what lies below {self._prefix} stays"
         for key in self._keys:
-            allowed(permission, partial(self._track.patiently, partial(self._store.delete, key)))
+            allowed(permission, partial(self._track.retry, partial(self._store.delete, key)))
             if self._read_absent(key) is not None:
                 return f"a deleted object is still there: key={key}"
         return None
 
     def _create(self, key: str, data: bytes) -> None:
         with suppress(AlreadyExists):  # an answer was lost; what is there is read anyway
-            allowed(CREATE, lambda: self._track.patiently(lambda: self._put(key, data)))
+            allowed(CREATE, lambda: self._track.retry(lambda: self._put(key, data)))
 
     def _read(self, key: str) -> bytes | None:
         try:
-            return allowed(GET, lambda: self._track.patiently(lambda: self._store.get(key)))
+            return allowed(GET, lambda: self._track.retry(lambda: self._store.get(key)))
         except NotFound:
             return None
 
     def _read_absent(self, key: str) -> bytes | None:
         """Of a key that may have no object: S3 says so only to those who may list the bucket."""
         try:
-            return self._track.patiently(lambda: self._store.get(key))
+            return self._track.retry(lambda: self._store.get(key))
         except NotFound:
             return None
         except Denied as error:
@@ -143,7 +143,7 @@ class ObjectsProbe:
         self._store.create(key, [data])
 
     def _range(self, key: str, start: int, length: int) -> bytes:
-        return self._track.patiently(lambda: self._store.get_range(key, start, length))
+        return self._track.retry(lambda: self._store.get_range(key, start, length))
 
     def _key(self, name: str) -> str:
         key = self._prefix + name

@@ -71,7 +71,7 @@ class RowsProbe:
             ("deletion", DELETE, partial(self._delete, sk, is_two)),
         ):
             try:
-                allowed(permission, partial(self._track.patiently, write))
+                allowed(permission, partial(self._track.retry, write))
             except ConditionFailed:
                 continue
             return f"a conditional {what} was done although its condition was false"
@@ -82,7 +82,7 @@ class RowsProbe:
         for sk in sks:
             self._put(sk, {}, sk)
         found = allowed(
-            QUERY, lambda: self._track.patiently(lambda: self._rows.query(self._pk, "query/"))
+            QUERY, lambda: self._track.retry(lambda: self._rows.query(self._pk, "query/"))
         )
         return None if [sk for sk, _ in found] == sks else "a query is not complete or in order"
 
@@ -128,7 +128,7 @@ class RowsProbe:
         permission = f"{DELETE}, so the rows of pk {self._pk} stay"
         for sk in self._sks:
             with suppress(ConditionFailed):  # never written, or an answer was lost
-                allowed(permission, partial(self._track.patiently, partial(self._delete, sk)))
+                allowed(permission, partial(self._track.retry, partial(self._delete, sk)))
             if self._get(sk) is not None:
                 return f"a deleted row is still there: pk={self._pk} sk={sk}"
         return None
@@ -138,9 +138,7 @@ class RowsProbe:
         write_id = f"{self._name}/{write}"
         allowed(
             PUT,
-            lambda: self._track.patiently(
-                lambda: self._rows.put_if(self._pk, sk, row, [], write_id)
-            ),
+            lambda: self._track.retry(lambda: self._rows.put_if(self._pk, sk, row, [], write_id)),
         )
 
     def _update(self, sk: str, sets: Row, condition: Condition, write: str) -> None:
@@ -150,7 +148,7 @@ class RowsProbe:
         self._rows.delete_if(self._pk, sk, [condition or RowExists()], f"{self._name}/delete")
 
     def _get(self, sk: str) -> Row | None:
-        return allowed(GET, lambda: self._track.patiently(lambda: self._rows.get(self._pk, sk)))
+        return allowed(GET, lambda: self._track.retry(lambda: self._rows.get(self._pk, sk)))
 
     def _sk(self, name: str) -> str:
         self._sks.append(name)

@@ -1,4 +1,4 @@
-"""Where probes run: racers that start at one moment, and calls with some patience."""
+"""Where probes run: racers that start at one moment, and calls that are repeated."""
 
 import random
 import threading
@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar
 
-from logstore.errors import Denied, OutcomeUnknown, Retryable
-from logstore.runners.perform import back_off_seconds
+from logstore.errors import Denied
+from logstore.retry import RetryDelays, pause_s, retry
 
 RACERS = 8
 ATTEMPTS_MAX = 6
+_DELAYS = RetryDelays(attempts_max=ATTEMPTS_MAX)
 _START_S = 60.0
 
 _Answer = TypeVar("_Answer")
@@ -46,17 +47,12 @@ class Track:
 
         return list(self._pool.map(racer, range(RACERS)))
 
-    def patiently(self, call: Callable[[], _Answer]) -> _Answer:
-        """Repeats what may be repeated: reads, and what does no harm twice."""
-        for attempt in range(1, ATTEMPTS_MAX):
-            try:
-                return call()
-            except (Retryable, OutcomeUnknown):
-                self.back_off(attempt)
-        return call()
+    def retry(self, call: Callable[[], _Answer]) -> _Answer:
+        """For reads, and for what does no harm twice."""
+        return retry(call, _DELAYS, self._chance, sleep_s=self._sleep_s)
 
     def back_off(self, attempt: int) -> None:
-        self._sleep_s(back_off_seconds(attempt, self._chance))
+        self._sleep_s(pause_s(attempt, self._chance))
 
 
 class NotAllowed(Exception):

@@ -10,11 +10,11 @@ Readers that meet a 404 read the chain's row again and find the trim point above
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from logstore.errors import ConditionFailed, LogstoreError, Unavailable
+from logstore.errors import ConditionFailed, LogstoreError
 from logstore.formats.keys import checkpoint_key, segment_key
 from logstore.formats.rows import CHAIN, ChainRow, chain_sk
 from logstore.ports.registry import Condition
-from logstore.protocol.steps import BackOff, Delete, Steps, Together, UpdateRow
+from logstore.protocol.steps import Delete, Steps, Together, UpdateRow, retried
 from logstore.protocol.trim import segments_to_delete
 
 ATTEMPTS_MAX = 8
@@ -57,19 +57,9 @@ def _note_deleted(epoch: int, row: ChainRow, deleted: int) -> Steps[bool]:
 
 
 def _delete(keys: Sequence[str]) -> Steps[int]:
-    results: Sequence[LogstoreError | None] = yield Together([_delete_one(key) for key in keys])
+    deletes = [retried(Delete(key), attempts_max=ATTEMPTS_MAX) for key in keys]
+    results: Sequence[LogstoreError | None] = yield Together(deletes)
     for result in results:
         if isinstance(result, LogstoreError):
             raise result
     return len(keys)
-
-
-def _delete_one(key: str) -> Steps[None]:
-    for attempt in range(1, ATTEMPTS_MAX + 1):
-        try:
-            yield Delete(key)
-            return
-        except Unavailable:
-            if attempt == ATTEMPTS_MAX:
-                raise
-        yield BackOff(attempt)

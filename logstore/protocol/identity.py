@@ -24,7 +24,7 @@ from logstore.formats.rows import CLUSTER, FORMAT_LEVEL, ClusterRow
 from logstore.formats.segment import HEADER_BYTES
 from logstore.ports.registry import RowAbsent
 from logstore.protocol.opening import OLD_REGISTRY, read_cluster
-from logstore.protocol.steps import BackOff, Create, DrawNonce, Get, GetRow, PutRow, Steps
+from logstore.protocol.steps import BackOff, Create, DrawNonce, Get, GetRow, PutRow, Steps, retried
 from logstore.protocol.walk import get_patiently
 
 FIRST_EPOCH = 1
@@ -66,19 +66,13 @@ def decode_identity(data: bytes) -> Identity:
 
 
 def read_identity() -> Steps[Identity | None]:
-    """What cluster.json says; None where there is none. A few attempts: somebody waits for it."""
-    for attempt in range(1, ATTEMPTS_MAX + 1):
-        try:
-            data: bytes = yield Get(CLUSTER_KEY)
-        except NotFound:
-            return None
-        except (Retryable, OutcomeUnknown):
-            if attempt == ATTEMPTS_MAX:
-                raise
-            yield BackOff(attempt)
-        else:
-            return decode_identity(data)
-    raise AssertionError("unreachable")
+    """What cluster.json says; None where there is none. A few attempts: a person waits for it."""
+    repeats = (Retryable, OutcomeUnknown)
+    try:
+        data = yield from retried(Get(CLUSTER_KEY), attempts_max=ATTEMPTS_MAX, repeats=repeats)
+    except NotFound:
+        return None
+    return decode_identity(data)
 
 
 def ensure_identity(registry: str) -> Steps[Identity]:

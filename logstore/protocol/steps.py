@@ -11,6 +11,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from logstore.errors import LogstoreError, Unavailable
 from logstore.ports.objects import Buffer
 from logstore.ports.registry import Row, Term
 from logstore.slices import Slices
@@ -176,6 +177,21 @@ Request = (
 )
 
 Steps = Generator[Request, Any, T]
+
+
+def retried(
+    request: Request,
+    *,
+    attempts_max: int,
+    repeats: tuple[type[LogstoreError], ...] = (Unavailable,),
+) -> Steps[Any]:
+    """The answer to `request`, which does no harm twice. Raises the error of the last attempt."""
+    for attempt in range(1, attempts_max):
+        try:
+            return (yield request)
+        except repeats:
+            yield BackOff(attempt)
+    return (yield request)
 
 
 def get(key: str) -> Steps[bytes]:

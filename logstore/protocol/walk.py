@@ -27,7 +27,15 @@ from logstore.formats.segment import (
     decode_header,
 )
 from logstore.formats.take import decode_payload, join_pieces
-from logstore.protocol.steps import BackOff, GetRange, ListKeys, Steps, StoreMs, Together, sliced
+from logstore.protocol.steps import (
+    GetRange,
+    ListKeys,
+    Steps,
+    StoreMs,
+    Together,
+    retried,
+    sliced,
+)
 from logstore.records.crc32c import crc32c
 
 FRONT_GUESS_BYTES = 64 * 1024
@@ -73,28 +81,12 @@ class Sealed:
 
 def get_patiently(key: str, start: int, length: int) -> Steps[bytes]:
     """A ranged read that rides out what a store does on a bad day. Raises `NotFound`."""
-    for attempt in range(1, ATTEMPTS_MAX + 1):
-        try:
-            data: bytes = yield GetRange(key, start, length)
-            return data
-        except Unavailable:
-            if attempt == ATTEMPTS_MAX:
-                raise
-            yield BackOff(attempt)
-    raise AssertionError("unreachable")
+    return retried(GetRange(key, start, length), attempts_max=ATTEMPTS_MAX)
 
 
 def list_patiently(prefix: str) -> Steps[Sequence[str]]:
     """Keys below `prefix`, in order; rides out the same."""
-    for attempt in range(1, ATTEMPTS_MAX + 1):
-        try:
-            keys: Sequence[str] = yield ListKeys(prefix)
-            return keys
-        except Unavailable:
-            if attempt == ATTEMPTS_MAX:
-                raise
-            yield BackOff(attempt)
-    raise AssertionError("unreachable")
+    return retried(ListKeys(prefix), attempts_max=ATTEMPTS_MAX)
 
 
 def store_time_patiently() -> Steps[int]:
@@ -102,16 +94,9 @@ def store_time_patiently() -> Steps[int]:
 
     Three requests if this process has not asked a bucket yet (`logstore.protocol.believed_time`).
     """
-    for attempt in range(1, ATTEMPTS_MAX + 1):
-        try:
-            now_ms: int = yield StoreMs()
-            return now_ms
-        except (AlreadyExists, NotFound, Unavailable):
-            # The first two: the object that is stamped was put twice, or deleted by its sweeper.
-            if attempt == ATTEMPTS_MAX:
-                raise
-            yield BackOff(attempt)
-    raise AssertionError("unreachable")
+    # The object that is stamped may be put twice, or deleted by its sweeper.
+    repeats = (AlreadyExists, NotFound, Unavailable)
+    return retried(StoreMs(), attempts_max=ATTEMPTS_MAX, repeats=repeats)
 
 
 def read_front(epoch: int, seq: int) -> Steps[Front]:

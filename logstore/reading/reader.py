@@ -9,10 +9,11 @@ import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from logstore.errors import Corrupt, NotFound, OutcomeUnknown, Refused, Retryable
+from logstore.errors import Corrupt, NotFound, Refused, Retryable
 from logstore.formats.chain_state import SegmentSpan, Stretch, StretchKey
 from logstore.formats.index_rows import first_row_for_offset, row_at, row_count, row_for_time
 from logstore.formats.keys import segment_key
@@ -57,7 +58,7 @@ from logstore.protocol.steps import Steps
 from logstore.protocol.walk import get_patiently
 from logstore.protocol.witnesses import TopicFate, read_fates
 from logstore.records.lookup import first_record_at_or_after
-from logstore.runners.perform import back_off_seconds
+from logstore.retry import RetryDelays, retry
 from logstore.wiring.open import ReadableLog
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
 PREFETCH_SEGMENTS = 2
 FRONTS_TOGETHER = 32
 GET_ATTEMPTS_MAX = 8
+_GETS = RetryDelays(attempts_max=GET_ATTEMPTS_MAX)  # some six seconds
 ROW_READS_MAX = 8
 
 
@@ -435,22 +437,16 @@ def read_batches(
         ahead: list[tuple[int, Future[bytes]]] = []
         for seq in range(first_seq, last_seq + 1):
             key = segment_key(chain, seq)
-            ahead.append((seq, threads.submit(_get_patiently, store, key, sleep_s)))
+            ahead.append((seq, threads.submit(_get, store, key, sleep_s)))
             if len(ahead) > PREFETCH_SEGMENTS:
                 yield from _batches_of(*ahead.pop(0), chain, wanted)
         for item in ahead:
             yield from _batches_of(*item, chain, wanted)
 
 
-def _get_patiently(store: BlockingObjectStore, key: str, sleep_s: Callable[[float], None]) -> bytes:
-    """The whole object; what may pass is asked for again, for some six seconds."""
-    chance = random.Random()
-    for attempt in range(1, GET_ATTEMPTS_MAX):
-        try:
-            return store.get(key)
-        except (Retryable, OutcomeUnknown):
-            sleep_s(back_off_seconds(attempt, chance))
-    return store.get(key)
+def _get(store: BlockingObjectStore, key: str, sleep_s: Callable[[float], None]) -> bytes:
+    """The whole object."""
+    return retry(partial(store.get, key), _GETS, random.Random(), sleep_s=sleep_s)
 
 
 def _batches_of(

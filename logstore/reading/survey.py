@@ -5,13 +5,12 @@ may pass is asked again first. While nothing is written it asks ever more rarely
 apart: a long poll instead of the hundred questions a second that Spark would ask.
 """
 
-import itertools
 import math
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Protocol, TypeVar
 
-from logstore.errors import OutcomeUnknown, Retryable
 from logstore.formats.pieces import Cut
 from logstore.formats.rows import TableRow, TopicRow
 from logstore.history.snapshot import Snapshot
@@ -23,7 +22,7 @@ from logstore.reading.reader import LogReader, PartitionView, Piece, TopicPartit
 from logstore.reading.snapshots import OpenTables, Snapshots, open_tables
 from logstore.reading.table_ranges import TableRange, table_range
 from logstore.reading.tasks import Places
-from logstore.runners.perform import back_off_seconds
+from logstore.retry import RetryDelays, retry
 from logstore.wiring.open import ReadableLog, open_readable
 
 T = TypeVar("T")
@@ -31,6 +30,7 @@ T = TypeVar("T")
 OpenReadable = Callable[[str, Mapping[str, str]], ReadableLog]
 
 PATIENCE_S = 60.0
+_DELAYS = RetryDelays(deadline_s=PATIENCE_S)
 """How long a store or registry that is away may stay away before the query fails."""
 
 REGISTRY_INTERVAL_S = 5.0
@@ -90,7 +90,7 @@ class Survey:
         With `tables_anew` all tables are looked at: what was wanted is not where it was thought to
         be.
         """
-        self._patiently(self._read_registry)
+        self._retry(self._read_registry)
         if tables_anew:
             for row in self._rows.values():
                 self.newest_table(row.topic_id)
@@ -98,11 +98,11 @@ class Survey:
 
     def fates(self, topic_ids: Collection[bytes]) -> dict[bytes, TopicFate]:
         """What is known of topics that the registry does not show. Rows first, then records."""
-        return self._patiently(self._log().fates, topic_ids)
+        return self._retry(self._log().fates, topic_ids)
 
     def newest_table(self, topic_id: bytes) -> Snapshot | None:
         """A topic's table as it is now; None without one."""
-        return self._patiently(self._snapshots.newest, topic_id)
+        return self._retry(self._snapshots.newest, topic_id)
 
     def extents(self) -> Extents:
         """As of the last look or poll."""
@@ -150,16 +150,16 @@ class Survey:
                 history.append(part)
                 start = part.end
             if start < one.end:
-                pieces += self._patiently(self._pieces_of, key, start, one.end)
+                pieces += self._retry(self._pieces_of, key, start, one.end)
         return Places(history, pieces)
 
     def segment_sizes(self, chain: int, first_seq: int, last_seq: int) -> list[int]:
-        spans = self._patiently(self._log().spans, chain, first_seq, last_seq)
+        spans = self._retry(self._log().spans, chain, first_seq, last_seq)
         return [span.size_bytes for span in spans]
 
     def offsets_at(self, cuts: Sequence[Cut]) -> list[int]:
         """Where tasks divide pieces, by offsets. Raises `Corrupt` as `places` does."""
-        return self._patiently(self._log().offsets_at, cuts)
+        return self._retry(self._log().offsets_at, cuts)
 
     def offset_for_time(self, topic_id: bytes, partition: int, time_ms: int) -> int | None:
         """Of the first record at or after a time, among those in the extents; None without one."""
@@ -167,16 +167,16 @@ class Survey:
         view = self._views[key]
         held = self._held(key, view.log_start, view.end)
         if held is None:
-            return self._patiently(self._log().offset_for_time, key, view, time_ms)
-        found = self._patiently(offset_for_time, self._log().objects, held, time_ms)
+            return self._retry(self._log().offset_for_time, key, view, time_ms)
+        found = self._retry(offset_for_time, self._log().objects, held, time_ms)
         if found is not None or held.end == view.end:
             return found
-        return self._patiently(self._log().offset_for_time, key, view, time_ms, held.end)
+        return self._retry(self._log().offset_for_time, key, view, time_ms, held.end)
 
     def _poll(self, now_s: float) -> Extents:
         if now_s - self._read_at_s >= REGISTRY_INTERVAL_S:
             return self.look()
-        views = self._patiently(self._log().follow, self._views)
+        views = self._retry(self._log().follow, self._views)
         if views is None:
             return self.look()
         self._views = views
@@ -202,7 +202,7 @@ class Survey:
         """
         copied = self._copies.get(key.topic_id)
         if copied is not None and copied.ends.get(key.partition, 0) > start:
-            self._patiently(self._snapshots.at_least, key.topic_id, copied.version)
+            self._retry(self._snapshots.at_least, key.topic_id, copied.version)
         known = self._snapshots.known(key.topic_id)
         edited_end = self._views[key].row.edited_end
         if start < edited_end and (known is None or (known.end(key.partition) or 0) < edited_end):
@@ -217,15 +217,12 @@ class Survey:
             self._reader = LogReader(self._open_log(self._url, self._storage))
         return self._reader
 
-    def _patiently(self, call: Callable[..., T], *arguments: object) -> T:
-        give_up_at_s = self._clock.monotonic_s() + PATIENCE_S
-        for attempt in itertools.count(1):
-            try:
-                return call(*arguments)
-            except Trimmed:
-                raise  # waiting does not help: newer rows and tables are needed
-            except (Retryable, OutcomeUnknown):
-                if self._clock.monotonic_s() >= give_up_at_s:
-                    raise
-                self._sleep_s(back_off_seconds(attempt, self._chance))
-        raise AssertionError("unreachable")
+    def _retry(self, call: Callable[..., T], *arguments: object) -> T:
+        return retry(
+            partial(call, *arguments),
+            _DELAYS,
+            self._chance,
+            sleep_s=self._sleep_s,
+            monotonic_s=self._clock.monotonic_s,
+            unless=(Trimmed,),  # waiting does not help: newer rows and tables are needed
+        )

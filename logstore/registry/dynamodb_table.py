@@ -3,18 +3,18 @@
 import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from logstore.errors import OutcomeUnknown, Refused, Retryable
 from logstore.registry.dynamodb_client import DynamoClient
 from logstore.registry.dynamodb_errors import NoTable
 from logstore.registry.key_spec import key_spec
-from logstore.registry.retrying import Backoff
+from logstore.retry import RetryDelays, pause_s, retry
 
 ATTEMPTS_MAX = 40  # a new table takes some seconds on AWS
-_BACKOFF = Backoff(first_s=0.1)
-
-_Describe = Callable[[], Mapping[str, Any] | None]
+_FIRST_S = 0.1
+_DELAYS = RetryDelays(_FIRST_S, attempts_max=4)  # a person waits for it
 
 
 def ensure_table(
@@ -24,23 +24,29 @@ def ensure_table(
 
     Raises `Refused` when there is one with other keys, or it does not become usable.
     """
-    described = _patiently(lambda: _describe(client), chance, sleep_s)
+    described = _described(client, chance, sleep_s)
     created = described is None
     if created:
         # Another makes it, or the answer was lost: the wait below finds out.
         with suppress(Retryable, OutcomeUnknown):
             client.call("create_table", writes=True, **key_spec().creation())
     for attempt in range(1, ATTEMPTS_MAX + 1):
-        described = _patiently(lambda: _describe(client), chance, sleep_s)
+        described = _described(client, chance, sleep_s)
         if described is not None and described.get("TableStatus") in ("ACTIVE", "UPDATING"):
             _check(client, described)
             return created
-        sleep_s(_BACKOFF.wait_s(attempt, chance))
+        sleep_s(pause_s(attempt, chance, _FIRST_S))
     status = "missing" if described is None else described.get("TableStatus")
     raise Refused(
         f"the registry's table does not become usable: table={client.url.table} status={status}; "
         "look at it, and try again"
     )
+
+
+def _described(
+    client: DynamoClient, chance: random.Random, sleep_s: Callable[[float], None]
+) -> Mapping[str, Any] | None:
+    return retry(partial(_describe, client), _DELAYS, chance, sleep_s=sleep_s, repeats=(Retryable,))
 
 
 def _describe(client: DynamoClient) -> Mapping[str, Any] | None:
@@ -49,18 +55,6 @@ def _describe(client: DynamoClient) -> Mapping[str, Any] | None:
     except NoTable:
         return None
     return described
-
-
-def _patiently(
-    describe: _Describe, chance: random.Random, sleep_s: Callable[[float], None]
-) -> Mapping[str, Any] | None:
-    """A few attempts: whoever sets something up waits in front of it."""
-    for attempt in (1, 2, 3):
-        try:
-            return describe()
-        except Retryable:
-            sleep_s(_BACKOFF.wait_s(attempt, chance))
-    return describe()
 
 
 def _check(client: DynamoClient, described: Mapping[str, Any]) -> None:

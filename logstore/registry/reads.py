@@ -1,14 +1,13 @@
 """Reads of a registry without a broker: every row of a query, repeated when they fail."""
 
 from collections.abc import Callable, Sequence
-from itertools import count
 from random import Random
 from typing import TypeVar
 
-from logstore.errors import OutcomeUnknown, Retryable
 from logstore.ports.clock import SystemClock, blocking_sleep_s
 from logstore.ports.registry import BlockingRowStore, Row
-from logstore.registry.retrying import Backoff
+from logstore.registry.retrying import CALL_DELAYS
+from logstore.retry import RetryDelays, retry
 
 PAGE_ROWS = 1000
 
@@ -23,13 +22,13 @@ class PatientReads:
         rows: BlockingRowStore,
         random: Random,
         *,
-        backoff: Backoff | None = None,
+        delays: RetryDelays = CALL_DELAYS,
         monotonic_s: Callable[[], float] | None = None,
         sleep_s: Callable[[float], None] = blocking_sleep_s,
     ) -> None:
         self._rows = rows
         self._random = random
-        self._backoff = backoff or Backoff()
+        self._delays = delays
         self._monotonic_s = monotonic_s or SystemClock().monotonic_s
         self._sleep_s = sleep_s
 
@@ -49,13 +48,10 @@ class PatientReads:
         return self._read(lambda: self._rows.query(pk, prefix, after=after, limit=PAGE_ROWS))
 
     def _read(self, attempt: Callable[[], _Answer]) -> _Answer:
-        started_s = self._monotonic_s()
-        for failures in count(1):
-            try:
-                return attempt()
-            except (Retryable, OutcomeUnknown):
-                wait_s = self._backoff.wait_s(failures, self._random)
-                if self._monotonic_s() + wait_s > started_s + self._backoff.deadline_s:
-                    raise
-                self._sleep_s(wait_s)
-        raise AssertionError("unreachable")
+        return retry(
+            attempt,
+            self._delays,
+            self._random,
+            sleep_s=self._sleep_s,
+            monotonic_s=self._monotonic_s,
+        )

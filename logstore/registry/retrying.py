@@ -15,7 +15,6 @@ unless its conditions hold then, so callers put an epoch or a version in their c
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from itertools import count
 from random import Random
 from typing import TypeVar
@@ -30,28 +29,13 @@ from logstore.errors import (
 )
 from logstore.ports.clock import Clock
 from logstore.ports.registry import WRITE_ID, Row, RowStore, Term
+from logstore.retry import RetryDelays
+
+CALL_DELAYS = RetryDelays(deadline_s=15.0)
 
 _PAGE_ROWS = 1000
 
 _Answer = TypeVar("_Answer")
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """How a call waits between attempts: longer gives a slow back end rest, and callers delay."""
-
-    first_s: float = 0.05
-    longest_s: float = 2.0
-    deadline_s: float = 15.0  # no wait starts that would end later than this after the call began
-
-    def __post_init__(self) -> None:
-        assert 0 < self.first_s <= self.longest_s <= self.deadline_s
-
-    def wait_s(self, failures: int, random: Random) -> float:
-        """The wait after so many failed attempts (1, 2, …), half of it jitter."""
-        doublings = min(failures - 1, 32)
-        longest_s = min(self.longest_s, self.first_s * 2.0**doublings)
-        return random.uniform(longest_s / 2, longest_s)
 
 
 class RetryingRegistry:
@@ -63,13 +47,13 @@ class RetryingRegistry:
         ids: Callable[[], str],
         clock: Clock,
         random: Random,
-        backoff: Backoff | None = None,
+        delays: RetryDelays = CALL_DELAYS,
     ) -> None:
         self._rows = rows
         self._ids = ids
         self._clock = clock
         self._random = random
-        self._backoff = backoff or Backoff()
+        self._delays = delays
 
     async def get(self, pk: str, sk: str) -> Row | None:
         return await self._read(lambda: self._rows.get(pk, sk))
@@ -148,8 +132,9 @@ class RetryingRegistry:
 
     async def _wait(self, started_s: float, failures: int) -> bool:
         """Waits before the next attempt, or answers that there is no time for one."""
-        wait_s = self._backoff.wait_s(failures, self._random)
-        if self._clock.monotonic_s() + wait_s > started_s + self._backoff.deadline_s:
+        elapsed_s = self._clock.monotonic_s() - started_s
+        wait_s = self._delays.wait_s(failures, elapsed_s, self._random)
+        if wait_s is None:
             return False
         await self._clock.sleep_s(wait_s)
         return True

@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator
 
 from logstore.errors import Unavailable
 from logstore.protocol.walk import ATTEMPTS_MAX
-from logstore.runners.perform import Performer, back_off_seconds
+from logstore.retry import pause_s
+from logstore.runners.perform import Performer
 
 
 class PatientKeys:
@@ -31,6 +32,4 @@ class PatientKeys:
                 attempt += 1
                 if attempt == ATTEMPTS_MAX:
                     raise
-                await self._performer.clock.sleep_s(
-                    back_off_seconds(attempt, self._performer.chance)
-                )
+                await self._performer.clock.sleep_s(pause_s(attempt, self._performer.chance))

@@ -7,23 +7,23 @@ known (docs/decisions/0005-obstore-and-own-retries.md).
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, TypeVar
 
-from logstore.errors import OutcomeUnknown, Retryable
 from logstore.ports.clock import blocking_sleep_s
 from logstore.ports.objects import BlockingObjectStore, Buffer, ObjectInfo
 from logstore.protocol.put import create_equal
 from logstore.protocol.steps import Create, Request
-from logstore.runners.perform import BlockingPerformer, back_off_seconds
+from logstore.retry import RetryDelays, retry
+from logstore.runners.perform import BlockingPerformer
 
 ATTEMPTS_MAX = 8
+_DELAYS = RetryDelays(attempts_max=ATTEMPTS_MAX)
 
 _Answer = TypeVar("_Answer")
 
 
 class PatientStore:
-    """Calls on `store`, each tried up to 8 times, over some seconds; `Denied` is told at once."""
+    """Calls on `store`, each tried up to 8 times, over some seconds; `Denied` is raised at once."""
 
     def __init__(
         self,
@@ -45,16 +45,16 @@ class PatientStore:
         self._store.create(key, parts)
 
     def get(self, key: str) -> bytes:
-        return self._patiently(lambda: self._store.get(key))
+        return self._retry(lambda: self._store.get(key))
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        return self._patiently(lambda: self._store.get_range(key, start, length))
+        return self._retry(lambda: self._store.get_range(key, start, length))
 
     def delete(self, key: str) -> None:
-        self._patiently(lambda: self._store.delete(key))
+        self._retry(lambda: self._store.delete(key))
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return iter(self._patiently(lambda: list(self._store.list(prefix))))
+        return iter(self._retry(lambda: list(self._store.list(prefix))))
 
     def create_equal(self, key: str, data: Buffer) -> bool:
         """Whether the object under `key` has these bytes now. Raises as stores do."""
@@ -64,15 +64,8 @@ class PatientStore:
     def close(self) -> None:
         self._store.close()
 
-    def _patiently(self, call: Callable[[], _Answer]) -> _Answer:
-        for attempt in count(1):
-            try:
-                return call()
-            except (Retryable, OutcomeUnknown):
-                if attempt == ATTEMPTS_MAX:
-                    raise
-            self._sleep_s(back_off_seconds(attempt, self._chance))
-        raise AssertionError("a count that ended")
+    def _retry(self, call: Callable[[], _Answer]) -> _Answer:
+        return retry(call, _DELAYS, self._chance, sleep_s=self._sleep_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,18 +38,11 @@ from logstore.protocol.steps import (
     UpdateRow,
     Wait,
 )
+from logstore.retry import pause_s
 
 T = TypeVar("T")
 
-BACK_OFF_FIRST_S = 0.05
-BACK_OFF_MAX_S = 2.0
 TOGETHER_MAX = 100
-
-
-def back_off_seconds(attempt: int, chance: random.Random) -> float:
-    """Between half and all of 50 ms x 2^(attempt - 1), capped at 2 s."""
-    longest = min(BACK_OFF_MAX_S, BACK_OFF_FIRST_S * 2.0 ** min(attempt - 1, 16))
-    return longest * (0.5 + chance.random() / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +77,7 @@ class Performer:
             case Create() | Get() | GetRange() | Delete() | ListKeys() | ModifiedMs():
                 return await self._perform_object(request)
             case BackOff(attempt):
-                return await self.clock.sleep_s(back_off_seconds(attempt, self.chance))
+                return await self.clock.sleep_s(pause_s(attempt, self.chance))
             case Wait(seconds):
                 return await self.clock.sleep_s(seconds)
             case NowMs():
@@ -210,7 +203,7 @@ class BlockingPerformer:
                 assert self.registry is not None, "this performer has no registry"
                 return self.registry.query(pk, prefix)
             case BackOff(attempt):
-                return self.sleep_s(back_off_seconds(attempt, self.chance))
+                return self.sleep_s(pause_s(attempt, self.chance))
             case Wait(seconds):
                 return self.sleep_s(seconds)
             case MonotonicS():

@@ -15,13 +15,14 @@ from logstore.ports.registry import Condition, Registry, RowAbsent
 from logstore.registry.dynamodb import BlockingDynamoRows, DynamoRows
 from logstore.registry.dynamodb_client import DynamoClient
 from logstore.registry.dynamodb_url import TableUrl
-from logstore.registry.retrying import Backoff, RetryingRegistry
+from logstore.registry.retrying import RetryingRegistry
+from logstore.retry import RetryDelays
 from logstore.testing.fault_plan import Fault, FaultPlan, Rule
 from logstore.testing.fault_proxy import FaultProxy
 from tests.servers.locked_moto import locked_moto
 from tests.servers.tables import dynamo_client
 
-BACKOFF = Backoff(first_s=0.001, longest_s=0.01)
+DELAYS = RetryDelays(first_s=0.001, longest_s=0.01, deadline_s=15.0)
 NOT_APPLIED: tuple[Fault, ...] = ("500", "503", "409", "reset", "hang")
 SORT_KEYS = [f"{number:02}" for number in range(20)]
 _Answer = TypeVar("_Answer")
@@ -48,7 +49,7 @@ class Proxied:
 
 
 @asynccontextmanager
-async def proxied(backoff: Backoff = BACKOFF) -> AsyncIterator[Proxied]:
+async def proxied(delays: RetryDelays = DELAYS) -> AsyncIterator[Proxied]:
     with dynamo_client(locked_moto()) as direct:
         endpoint = direct.url.endpoint
         assert endpoint is not None
@@ -58,7 +59,7 @@ async def proxied(backoff: Backoff = BACKOFF) -> AsyncIterator[Proxied]:
         rows = DynamoRows(DynamoClient(url, read_timeout_s=0.3))
         ids = count()
         registry = RetryingRegistry(
-            rows, lambda: f"id-{next(ids)}", SystemClock(), random.Random(1), backoff
+            rows, lambda: f"id-{next(ids)}", SystemClock(), random.Random(1), delays
         )
         try:
             yield Proxied(registry, BlockingDynamoRows(direct), proxy)
@@ -124,7 +125,7 @@ def test_another_writer_in_between_is_not_mistaken_for_oneself() -> None:
 
 def test_when_no_answer_ever_comes_the_outcome_is_unknown() -> None:
     async def scenario() -> None:
-        async with proxied(Backoff(first_s=0.001, longest_s=0.01, deadline_s=0.1)) as at:
+        async with proxied(RetryDelays(first_s=0.001, longest_s=0.01, deadline_s=0.1)) as at:
             only_first = Rule("applied-reset", path="PutItem", most=1)
             at.proxy.set_plan(FaultPlan(1, (only_first, Rule("reset"))))
             with pytest.raises(OutcomeUnknown):

@@ -8,7 +8,7 @@ import pytest
 from logstore.errors import Denied, LogstoreError, OutcomeUnknown, Refused, Retryable, Throttled
 from logstore.ports.registry import Row, Term
 from logstore.registry.reads import PAGE_ROWS, PatientReads
-from logstore.registry.retrying import Backoff
+from logstore.retry import RetryDelays
 
 
 class Time:
@@ -62,7 +62,7 @@ def reads(rows: Rows, time: Time, deadline_s: float = 15.0) -> PatientReads:
     return PatientReads(
         rows,
         Random(1),
-        backoff=Backoff(deadline_s=deadline_s),
+        delays=RetryDelays(deadline_s=deadline_s),
         monotonic_s=time.monotonic_s,
         sleep_s=time.sleep_s,
     )

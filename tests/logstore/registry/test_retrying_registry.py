@@ -23,7 +23,8 @@ from logstore.errors import (
 )
 from logstore.ports.registry import WRITE_ID, Condition, Row, RowAbsent, RowExists, Term
 from logstore.registry.memory import MemoryRows
-from logstore.registry.retrying import Backoff, RetryingRegistry
+from logstore.registry.retrying import RetryingRegistry
+from logstore.retry import RetryDelays
 
 Fault = Literal["none", "retryable", "throttled", "lost before", "lost after"]
 
@@ -115,9 +116,9 @@ class FaultyRows:
 
 def registry_on(rows: FaultyRows, clock: StillClock | None = None) -> RetryingRegistry:
     ids = count()
-    backoff = Backoff(first_s=0.1, longest_s=2.0, deadline_s=60.0)
+    delays = RetryDelays(first_s=0.1, longest_s=2.0, deadline_s=60.0)
     return RetryingRegistry(
-        rows, lambda: f"id-{next(ids)}", clock or StillClock(), Random(1), backoff
+        rows, lambda: f"id-{next(ids)}", clock or StillClock(), Random(1), delays
     )
 
 
