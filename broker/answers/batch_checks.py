@@ -1,13 +1,12 @@
 """May this batch of a producer be appended? The rules that need no state of the partition. Pure.
 
 What needs state (sequences of idempotent producers) `Leader.append` decides. Headers suffice for
-all but one rule: on compacted topics every record must have a key. The order of the checks, and the
-code of each refusal, are Kafka's (`LogValidator`, `ProduceRequest.validateRecords`).
+all but one rule: on compacted topics every record must have a key (`key_checks`). Kafka's are the
+order of the checks and the code of each refusal (`LogValidator`, `ProduceRequest.validateRecords`).
 """
 
-from collections.abc import Sequence
-
 from broker.answers.errors import Refuse
+from broker.answers.key_checks import KeyChecks, RefuseRecords
 from broker.answers.topic_rules import TopicRules
 from logstore.records.batch import (
     CODEC_BITS,
@@ -19,14 +18,11 @@ from logstore.records.batch import (
     BatchHeader,
     check_batch,
 )
-from logstore.records.decode import decode_records
-from logstore.records.lookup import LOOKUP_BYTES_MAX
 from logstore.wire.errors import ErrorCode
 
 ZSTD_FROM = 7
 """First Produce version whose clients know zstd (KIP-110)."""
 
-RECORD_ERRORS_MAX = 100
 NO_TIMESTAMP = -1
 NO_BATCH = "no record batch: there must be exactly one per partition"
 
@@ -34,16 +30,8 @@ _ZSTD = CODECS.index("zstd")
 _RARE_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT
 
 
-class RefuseRecords(Refuse):
-    """A batch is refused for some of its records; `indexes` are the first of them."""
-
-    def __init__(self, code: ErrorCode, message: str, indexes: Sequence[int]) -> None:
-        super().__init__(code, message)
-        self.indexes = indexes
-
-
 def check_produced(
-    records: memoryview, rules: TopicRules, *, version: int, now_ms: int
+    records: memoryview, rules: TopicRules, keys: KeyChecks, *, version: int, now_ms: int
 ) -> BatchHeader:
     """The header of the one batch that `records` must be. Raises `Refuse` or `BadBatch`."""
     if not records:
@@ -80,7 +68,7 @@ def check_produced(
     if is_odd and not rules.stamps_append_time:
         _check_timestamps(header, rules, now_ms)
     if rules.is_compacted:
-        _check_keys(records)
+        keys.check(records)
     return header
 
 
@@ -109,15 +97,4 @@ def _check_timestamps(header: BatchHeader, rules: TopicRules, now_ms: int) -> No
             f"timestamp too far behind: timestamp={first} now={now_ms} "
             f"message.timestamp.before.max.ms={rules.before_ms_max}",
             [0],
-        )
-
-
-def _check_keys(records: memoryview) -> None:
-    decoded = decode_records(records, max_bytes=LOOKUP_BYTES_MAX)
-    bare = [index for index, record in enumerate(decoded) if record.key is None]
-    if bare:
-        raise RefuseRecords(
-            ErrorCode.INVALID_RECORD,
-            f"records without a key on a compacted topic: count={len(bare)}",
-            bare[:RECORD_ERRORS_MAX],
         )

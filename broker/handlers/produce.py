@@ -21,9 +21,10 @@ Not done: transactions (INVALID_TXN_STATE), recompression (`compression.type` ot
 
 from functools import partial
 
-from broker.answers.batch_checks import NO_BATCH, RefuseRecords, check_produced
+from broker.answers.batch_checks import NO_BATCH, check_produced
 from broker.answers.commits import failed
 from broker.answers.errors import Refuse, code_of
+from broker.answers.key_checks import KeyChecks, RefuseRecords
 from broker.answers.leaders import hint_of
 from broker.answers.produce_bytes import Outcome, TopicOutcome, encode_produce_frame
 from broker.answers.services import Services
@@ -40,6 +41,7 @@ TOPIC_IDS_FROM = 13
 NO_ACKS = 0
 ACKS = (-1, 0, 1)
 NOTHING_TO_WAIT_FOR = -1
+NO_KEYS = KeyChecks()
 
 _Doubt = tuple[list[Outcome], int]
 """The place of an outcome that may be wrong by now."""
@@ -48,6 +50,52 @@ new = tuple.__new__
 
 
 def handle(broker: Services, call: Call, request: ProduceRequest) -> None:
+    keys = _look_at_keys(broker, call, request)
+    if keys.needs_thread():
+        call.connection.suspend_requests()
+        work = partial(_append_after_thread, broker, call, request, keys)
+        broker.start(call, work, broker.key_checks)
+    else:
+        _append_all(broker, call, request, keys)
+
+
+def _look_at_keys(broker: Services, call: Call, request: ProduceRequest) -> KeyChecks:
+    by_id, keys = call.version >= TOPIC_IDS_FROM, NO_KEYS
+    log = broker.log
+    for asked in request.topic_data:
+        topic = log.topics_by_id.get(asked.topic_id) if by_id else log.topics.get(asked.name)
+        if topic is None or not (rules := broker.rules(topic)).is_compacted or rules.is_internal:
+            continue
+        if not broker.allows_on(call, Operation.WRITE, topic):
+            continue
+        if keys is NO_KEYS:
+            keys = KeyChecks()
+        for data in asked.partition_data:
+            records = data.records
+            if isinstance(records, memoryview) and 0 < len(records) <= rules.batch_bytes_max:
+                keys.add(records)
+    return keys
+
+
+async def _append_after_thread(
+    broker: Services, call: Call, request: ProduceRequest, keys: KeyChecks
+) -> None:
+    """Requests behind this one wait, so that batches of a producer stay in order."""
+    connection = call.connection
+
+    def is_over() -> bool:
+        return connection.is_closed
+
+    try:
+        await broker.loop.run_in_executor(None, keys.run, is_over)
+        # Once the connection is closed, its buffer may hold bytes of another one.
+        if not connection.is_closed:
+            _append_all(broker, call, request, keys)
+    finally:
+        connection.resume_requests()
+
+
+def _append_all(broker: Services, call: Call, request: ProduceRequest, keys: KeyChecks) -> None:
     topics: list[TopicOutcome] = []
     doubts: list[_Doubt] = []
     seq = NOTHING_TO_WAIT_FOR
@@ -58,7 +106,7 @@ def handle(broker: Services, call: Call, request: ProduceRequest) -> None:
         if topic is None:
             outcomes += [failed(data.index, code) for data in asked.partition_data]
         else:
-            last_seq = _append(broker, call, topic, asked, outcomes, doubts)
+            last_seq = _append(broker, call, topic, asked, keys, outcomes, doubts)
             if last_seq > seq:
                 seq = last_seq
     if request.acks == NO_ACKS:
@@ -118,6 +166,7 @@ def _append(
     call: Call,
     topic: Topic,
     asked: TopicProduceData,
+    keys: KeyChecks,
     outcomes: list[Outcome],
     doubts: "list[_Doubt]",
 ) -> int:
@@ -139,7 +188,7 @@ def _append(
         try:
             if not isinstance(records, memoryview):
                 raise Refuse(ErrorCode.INVALID_RECORD, NO_BATCH)
-            header = check_produced(records, rules, version=version, now_ms=now_ms)
+            header = check_produced(records, rules, keys, version=version, now_ms=now_ms)
             base, time_ms, seq = leader.append(records, header, append_ms)
         except NotLeading:
             outcomes.append(_not_led(broker, call, topic, index))

@@ -49,6 +49,10 @@ class Requester(Protocol):
 
     def refuse(self, why: str, /) -> None: ...
 
+    def suspend_requests(self) -> None: ...
+
+    def resume_requests(self) -> None: ...
+
 
 class Call:
     __slots__ = (

@@ -44,6 +44,7 @@ class Pause(IntEnum):
     UNSENT = 2
     LOG_FULL = 4
     STOPPING = 8
+    CHECKING = 16
 
 
 class SharedByConnections(Protocol):
@@ -191,6 +192,13 @@ class Connection(asyncio.BufferedProtocol):
         assert self._transport is not None
         self._transport.resume_reading()
         self._clients.loop.call_soon(self._pump_again)
+
+    def suspend_requests(self) -> None:
+        """Take no request before `resume_requests`: the last one is not done with its bytes."""
+        self.pause(Pause.CHECKING)
+
+    def resume_requests(self) -> None:
+        self.resume(Pause.CHECKING)
 
     def _pump_again(self) -> None:
         if not self._is_closed:

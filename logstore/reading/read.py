@@ -13,6 +13,7 @@ What lies below the trim points of chains is not here (`reading.tiers`).
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from logstore.errors import Corrupt, Refused
@@ -239,7 +240,9 @@ class Reader:
             return None
         row = row_at(found.rows, found.number)
         batch = await self._batch(found)
-        record = first_record_at_or_after(batch, timestamp, from_offset=from_offset)
+        record = await _in_thread(
+            partial(first_record_at_or_after, batch, timestamp, from_offset=from_offset)
+        )
         if record is None and row.base_offset < from_offset <= row.last_offset:
             # Log start lies in this batch, and only records below it are late enough.
             return await self.record_at_time(partition, timestamp, up_to, row.last_offset + 1)
@@ -319,7 +322,7 @@ class Reader:
         if at < from_offset:
             return None
         found = await self.rows(partition, at)
-        record = record_with_max_timestamp(await self._batch(found))
+        record = await _in_thread(partial(record_with_max_timestamp, await self._batch(found)))
         return None if record is None else FoundRecord(*record, found.key.leader_epoch)
 
     async def _offset_with_max_timestamp(self, partition: Readable, up_to: int) -> int:
@@ -383,6 +386,11 @@ def _check_listed(partition: Readable, offset: int) -> None:
     first = partition.stretches[0].start
     if offset < first:
         raise Trimmed(f"stretches are no longer listed: offset={offset} first={first}")
+
+
+async def _in_thread(look_up: Callable[[], tuple[int, int] | None]) -> tuple[int, int] | None:
+    """A batch of 400 bytes may unpack to 64 MiB of records: too much for the event loop."""
+    return await asyncio.get_running_loop().run_in_executor(None, look_up)
 
 
 def _end_of(stretches: Sequence[StretchRef], number: int) -> int | None:

@@ -1,11 +1,17 @@
-"""Questions that a broker can answer only by decoding one batch."""
+"""Questions that a broker can answer only by decoding one batch.
+
+A batch of 400 bytes may unpack to 64 MiB of records, so ask in a thread: the native codec and the
+libraries that unpack release the GIL. All functions raise `CorruptBatch`.
+"""
 
 from enum import IntEnum
+from typing import NamedTuple
 
 from logstore.records import native
-from logstore.records.batch import read_header
+from logstore.records.batch import CorruptBatch, Reason, read_header
 from logstore.records.crc32c import Buffer
 from logstore.records.decode import decode_payload, payload_of
+from logstore.records.record import Record
 
 LOOKUP_BYTES_MAX = 64 << 20  # decompressed; no producer's batch comes near it by accident
 
@@ -17,23 +23,23 @@ class _Question(IntEnum):
     LATEST = 1
 
 
+class Keyless(NamedTuple):
+    """Records of a batch that have no key: how many, and the numbers of the first of them."""
+
+    total: int
+    indexes: list[int]
+    payload_bytes: int
+    """Of all records, unpacked."""
+
+
 def first_record_at_or_after(
     batch: Buffer, timestamp: int, *, from_offset: int = 0, max_bytes: int = LOOKUP_BYTES_MAX
 ) -> tuple[int, int] | None:
     """Offset and timestamp (ms) of the first record with at least `timestamp`; None without one.
 
-    Records below `from_offset` do not count. `max_bytes` bounds the decompressed payload. This and
-    the others raise `CorruptBatch`.
+    Records below `from_offset` do not count. `max_bytes` bounds the decompressed payload.
     """
-    found = _look_up(batch, _Question.FIRST_AT_OR_AFTER, timestamp, max_bytes)
-    if found is None or found[0] >= from_offset:
-        return found
-    header = read_header(batch, 0, len(batch))
-    for record in decode_payload(header, payload_of(batch, header, max_bytes=max_bytes)):
-        offset = header.base_offset + record.offset_delta
-        if offset >= from_offset and record.timestamp >= timestamp:
-            return offset, record.timestamp
-    return None
+    return _look_up(batch, _Question.FIRST_AT_OR_AFTER, timestamp, from_offset, max_bytes)
 
 
 def record_with_max_timestamp(
@@ -43,28 +49,52 @@ def record_with_max_timestamp(
 
     Looks at the records: a producer may have written any max timestamp in the header.
     """
-    return _look_up(batch, _Question.LATEST, 0, max_bytes)
+    return _look_up(batch, _Question.LATEST, 0, 0, max_bytes)
+
+
+def records_without_key(
+    batch: Buffer, *, indexes_max: int, max_bytes: int = LOOKUP_BYTES_MAX
+) -> Keyless:
+    """Which records have no key; at most `indexes_max` (1,000) of them are listed."""
+    header = read_header(batch, 0, len(batch))
+    payload = payload_of(batch, header, max_bytes=max_bytes)
+    if native.codec is not None:
+        try:
+            return Keyless(*native.codec.keyless(batch, payload, indexes_max), len(payload))
+        except ValueError as error:
+            raise _unreadable(error) from error
+    keyless = [
+        index for index, record in enumerate(decode_payload(header, payload)) if record.key is None
+    ]
+    return Keyless(len(keyless), keyless[:indexes_max], len(payload))
 
 
 def _look_up(
-    batch: Buffer, question: _Question, timestamp: int, max_bytes: int
+    batch: Buffer, question: _Question, timestamp: int, from_offset: int, max_bytes: int
 ) -> tuple[int, int] | None:
     """Offset and timestamp of the record that answers the question."""
     header = read_header(batch, 0, len(batch))
     payload = payload_of(batch, header, max_bytes=max_bytes)
     if native.codec is not None:
         try:
-            found, *record = native.codec.look_up(batch, payload, question, timestamp)
-        except (ValueError, OverflowError):
-            pass  # read with care, to name the fault
-        else:
-            return (record[0], record[1]) if found else None
-    records = decode_payload(header, payload)
+            found, *record = native.codec.look_up(batch, payload, question, timestamp, from_offset)
+        except ValueError as error:
+            raise _unreadable(error) from error
+        return (record[0], record[1]) if found else None
+
+    def offset_of(record: Record) -> int:
+        return header.base_offset + record.offset_delta
+
+    records = [r for r in decode_payload(header, payload) if offset_of(r) >= from_offset]
     match question:
         case _Question.FIRST_AT_OR_AFTER:
             records = [record for record in records if record.timestamp >= timestamp]
         case _Question.LATEST:
             records.sort(key=lambda record: -record.timestamp)
-    if not records:
-        return None
-    return header.base_offset + records[0].offset_delta, records[0].timestamp
+    return (offset_of(records[0]), records[0].timestamp) if records else None
+
+
+def _unreadable(error: ValueError) -> CorruptBatch:
+    """The twin in Python would name the fault, but needs seconds for what C reads in one."""
+    at = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    return CorruptBatch(Reason.BAD_RECORD, at, "a record that cannot be read begins here")

@@ -152,7 +152,8 @@ def _parse(rng: random.Random, codec: native.Codec, batch: memoryview) -> None:
         row_bytes=32,
     )
     payload = batch[61:]
-    _survive(lambda: codec.look_up(batch, payload, rng.randrange(4), NOW_MS))
+    _survive(lambda: codec.look_up(batch, payload, rng.randrange(4), NOW_MS, rng.randrange(3)))
+    _survive(lambda: codec.keyless(batch, payload, rng.randrange(1100)))
     verdict = decoder.add(batch)
     if verdict == codec.PACKED:
         verdict = decoder.add(batch, payload)

@@ -22,7 +22,7 @@ Sizes = tuple[int, int, int, int, int, int, int, int, int]
 """Rows; null keys, bytes of keys; the same of values; headers, bytes of their names, nulls among
 their values, bytes of these."""
 
-INTERFACE = 1
+INTERFACE = 2
 """Of what the extension offers; one that was built from other sources is not used."""
 
 
@@ -79,8 +79,13 @@ class Codec(Protocol):
         timestamps, keys, values, lists of headers, their names, their values."""
 
     def look_up(
-        self, batch: Bytes, payload: Bytes, question: int, timestamp: int, /
-    ) -> tuple[bool, int, int]: ...
+        self, batch: Bytes, payload: Bytes, question: int, timestamp: int, from_offset: int, /
+    ) -> tuple[bool, int, int]:
+        """Whether a record is found, its offset and timestamp. The error's argument is the
+        position of the record that cannot be read, if that is the reason."""
+
+    def keyless(self, batch: Bytes, payload: Bytes, limit: int, /) -> tuple[int, list[int]]:
+        """How many records have no key, and the numbers of the first `limit`. Errors as above."""
 
 
 def _chosen() -> Codec | None:

@@ -1,5 +1,7 @@
-/* One question to the records of one batch, as a broker asks it: by time. */
+/* Questions of a broker to the records of one batch: by time, and for keys. */
 #include "record.h"
+
+#define KEYLESS_MAX 1000
 
 enum question { FIRST_AT_OR_AFTER, LATEST, QUESTION_COUNT };
 
@@ -8,55 +10,132 @@ typedef struct {
     int is_found;
 } Found;
 
-/* Reads all records, whatever was found before: damage behind it counts. */
-static int search(const BatchHeader *header, const Py_buffer *payload, enum question question,
-                  int64_t timestamp, Found *found)
+/* The questions below read all records, whatever was found before: damage behind it counts. They
+ * leave the position of the record that cannot be read in `cursor`. */
+static int search(RecordCursor *cursor, enum question question, int64_t timestamp,
+                  int64_t from_offset, Found *found)
 {
-    RecordCursor cursor;
     Row row;
-    begin_records(&cursor, header, payload->buf, payload->len);
-    while (cursor.records_left) {
-        if (next_record(&cursor, &row) != OK)
+    while (cursor->records_left) {
+        if (next_record(cursor, &row) != OK)
             return ODD;
+        if (row.offset < from_offset)
+            continue;
         int is_it = question == LATEST ? !found->is_found || row.timestamp > found->timestamp
                                        : !found->is_found && row.timestamp >= timestamp;
         if (is_it)
             *found = (Found){row.offset, row.timestamp, 1};
     }
-    return ends_well(&cursor);
+    return ends_well(cursor);
 }
 
-/* look_up(batch, payload, question, timestamp) -> (is found, offset, timestamp); the batch's CRC is
- * not looked at, as in lookup.py */
+static int find_keyless(RecordCursor *cursor, int64_t limit, int64_t *count, int64_t *indexes)
+{
+    Row row;
+    for (int64_t index = 0; cursor->records_left; index++) {
+        if (next_record(cursor, &row) != OK)
+            return ODD;
+        if (row.key_bytes == IS_NULL) {
+            if (*count < limit)
+                indexes[*count] = index;
+            ++*count;
+        }
+    }
+    return ends_well(cursor);
+}
+
+/* A batch and its unpacked records, lent by Python while a question is answered. The batch's CRC is
+ * not looked at, as in lookup.py. */
+typedef struct {
+    Py_buffer batch, payload;
+    RecordCursor cursor;
+} Asked;
+
+static int begin_question(PyObject *batch, PyObject *payload, Asked *asked)
+{
+    BatchHeader header;
+    if (borrow(batch, &asked->batch) < 0)
+        return -1;
+    if (borrow(payload, &asked->payload) < 0) {
+        PyBuffer_Release(&asked->batch);
+        return -1;
+    }
+    if (read_batch_header(asked->batch.buf, asked->batch.len, &header) != OK ||
+        asked->payload.len > PAYLOAD_BYTES_MAX) {
+        PyBuffer_Release(&asked->payload);
+        PyBuffer_Release(&asked->batch);
+        refuse_odd();
+        return -1;
+    }
+    begin_records(&asked->cursor, &header, asked->payload.buf, asked->payload.len);
+    return 0;
+}
+
+/* Raises ValueError(position of the record that cannot be read) unless `answer` is OK. */
+static int end_question(Asked *asked, int answer)
+{
+    if (answer != OK) {
+        PyObject *at = PyLong_FromSsize_t(asked->cursor.at - asked->cursor.payload);
+        if (at != NULL) {
+            PyErr_SetObject(PyExc_ValueError, at);
+            Py_DECREF(at);
+        }
+    }
+    PyBuffer_Release(&asked->payload);
+    PyBuffer_Release(&asked->batch);
+    return answer == OK ? 0 : -1;
+}
+
+/* look_up(batch, payload, question, timestamp, from offset) -> (is found, offset, timestamp) */
 PyObject *py_look_up(PyObject *module, PyObject *arguments)
 {
     (void)module;
-    PyObject *objects[2];
-    Py_buffer batch, payload;
-    BatchHeader header;
+    PyObject *batch, *payload;
+    Asked asked;
     Found found = {0};
     int question, answer;
-    long long timestamp;
-    if (!PyArg_ParseTuple(arguments, "OOiL", &objects[0], &objects[1], &question, &timestamp))
+    long long timestamp, from_offset;
+    if (!PyArg_ParseTuple(arguments, "OOiLL", &batch, &payload, &question, &timestamp,
+                          &from_offset))
         return NULL;
-    if (borrow(objects[0], &batch) < 0)
-        return NULL;
-    if (borrow(objects[1], &payload) < 0) {
-        PyBuffer_Release(&batch);
-        return NULL;
-    }
-    answer = read_batch_header(batch.buf, batch.len, &header);
-    if (question < 0 || question >= QUESTION_COUNT || payload.len > PAYLOAD_BYTES_MAX)
-        answer = ODD;
-    if (answer == OK) {
-        Py_BEGIN_ALLOW_THREADS
-        answer = search(&header, &payload, question, timestamp, &found);
-        Py_END_ALLOW_THREADS
-    }
-    PyBuffer_Release(&payload);
-    PyBuffer_Release(&batch);
-    if (answer != OK)
+    if (question < 0 || question >= QUESTION_COUNT)
         return refuse_odd();
+    if (begin_question(batch, payload, &asked) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    answer = search(&asked.cursor, question, timestamp, from_offset, &found);
+    Py_END_ALLOW_THREADS
+    if (end_question(&asked, answer) < 0)
+        return NULL;
     return Py_BuildValue("(NLL)", PyBool_FromLong(found.is_found), (long long)found.offset,
                          (long long)found.timestamp);
+}
+
+/* keyless(batch, payload, limit) -> (how many records have no key, numbers of the first `limit`) */
+PyObject *py_keyless(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    PyObject *batch, *payload;
+    Asked asked;
+    int limit, answer;
+    int64_t count = 0, indexes[KEYLESS_MAX];
+    if (!PyArg_ParseTuple(arguments, "OOi", &batch, &payload, &limit))
+        return NULL;
+    if (limit < 0 || limit > KEYLESS_MAX)
+        return refuse_odd();
+    if (begin_question(batch, payload, &asked) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    answer = find_keyless(&asked.cursor, limit, &count, indexes);
+    Py_END_ALLOW_THREADS
+    if (end_question(&asked, answer) < 0)
+        return NULL;
+    Py_ssize_t kept = (Py_ssize_t)(count < limit ? count : limit);
+    PyObject *list = PyList_New(kept);
+    for (Py_ssize_t i = 0; list != NULL && i < kept; i++) {
+        PyObject *number = PyLong_FromLongLong((long long)indexes[i]);
+        if (number == NULL || PyList_SetItem(list, i, number) < 0)
+            Py_CLEAR(list);
+    }
+    return list == NULL ? NULL : Py_BuildValue("(LN)", (long long)count, list);
 }

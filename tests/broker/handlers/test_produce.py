@@ -177,6 +177,38 @@ def test_a_compacted_topic_refuses_records_without_a_key(
     assert produce(client, name, batch_of(b"v")).error_code == 0
 
 
+def bomb(key: bytes | None) -> bytes:
+    """A few KB that unpack to more than is read on the event loop."""
+    return encode_batch([Record(0, NOW_MS, key, bytes(8 << 20))], compression="zstd")
+
+
+def test_keys_of_a_bomb_are_read_in_a_thread_and_what_came_behind_it_waits(
+    running: Running, client: Connection
+) -> None:
+    running.create_topic("bombed", 1, {"cleanup.policy": "compact"})
+    names = [b"first", bomb(b"k"), b"third", bomb(None), b"fifth"]
+    for one in names:
+        batch = one if len(one) > 9 else batch_of(one)
+        client.send_raw(frame_of(produce_request("bombed", batch)))
+
+    outcomes = []
+    for _ in names:
+        frame = client.read_frame()
+        _, at = decode_response_header(frame, APIS[PRODUCE], 9)
+        response: ProduceResponse = APIS[PRODUCE].decode_response(9, frame, at)
+        outcomes.append(response.responses[0].partition_responses[0])
+
+    refused = ErrorCode.INVALID_RECORD
+    assert [(one.error_code, one.base_offset) for one in outcomes] == [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (refused, -1),
+        (0, 3),
+    ]
+    assert [error.batch_index for error in outcomes[3].record_errors] == [0]
+
+
 def test_zstd_needs_version_7(running: Running, client: Connection) -> None:
     running.create_topic("zstd")
     batch = batch_of(b"x" * 100, compression="zstd")

@@ -5,8 +5,10 @@ import pytest
 from logstore.records.batch import CorruptBatch
 from logstore.records.encode import encode_batch
 from logstore.records.lookup import (
+    Keyless,
     first_record_at_or_after,
     record_with_max_timestamp,
+    records_without_key,
 )
 from logstore.records.record import Record
 
@@ -68,3 +70,29 @@ def test_a_bomb_is_not_looked_into() -> None:
 
     with pytest.raises(CorruptBatch, match="too large"):
         record_with_max_timestamp(batch, max_bytes=1000)
+
+
+def test_records_without_a_key_are_counted_and_the_first_of_them_listed() -> None:
+    records = [Record(i, 0, b"k" if i % 3 == 0 else None, b"v") for i in range(10)]
+    batch = encode_batch(records, compression="lz4")
+
+    assert records_without_key(batch, indexes_max=4) == Keyless(6, [1, 2, 4, 5], 84)
+    assert records_without_key(batch, indexes_max=100).indexes == [1, 2, 4, 5, 7, 8]
+    assert records_without_key(encode_batch(records[:1]), indexes_max=9) == Keyless(0, [], 9)
+
+
+def test_an_empty_key_is_a_key() -> None:
+    assert records_without_key(encode_batch([Record(0, 0, b"", None)]), indexes_max=9).total == 0
+
+
+def test_records_that_cannot_be_read_are_an_error_for_every_question() -> None:
+    batch = bytearray(encode_batch([Record(i, 9, b"k", bytes(50)) for i in range(3)]))
+    batch[-1] = 9  # the last record has nine headers, and no byte for them
+
+    for question in (
+        lambda: first_record_at_or_after(batch, 0),
+        lambda: record_with_max_timestamp(batch),
+        lambda: records_without_key(batch, indexes_max=1),
+    ):
+        with pytest.raises(CorruptBatch, match="bad record"):
+            question()
