@@ -57,7 +57,7 @@ class Counts:
 TIERS = (
     Tier("fast", ("-m", "not slow and not spark and not clients"), parallel=True),
     Tier("slow", ("-m", "slow and not spark and not clients", "--ignore", PLANTED), parallel=True),
-    Tier("clients", ("-m", "clients and not spark")),
+    Tier("clients", ("-m", "clients and not spark"), parallel=True),
     Tier("spark", ("-m", "spark", "--dist", "loadgroup"), parallel=True, why_not=why_no_java),
     Tier("planted", ("-m", "slow", PLANTED), parallel=True),
 )

@@ -1,6 +1,5 @@
 """Consumer groups by librdkafka, kafka-python and aiokafka, against a real broker process."""
 
-import random
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -8,14 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.harness.brokers import (
-    bootstrap_of,
-    create_topic,
-    free_port,
-    start_broker,
-    stop,
-)
+from tests.scenarios.harness.brokers import bootstrap_of, create_topic, start_broker, stop
 from tests.scenarios.harness.process import Process
+from tests.servers.child import free_port
 
 pytestmark = pytest.mark.clients
 
@@ -75,7 +69,7 @@ def test_partitions_of_a_consumer_that_was_killed_go_to_the_others(bootstrap: st
 def test_a_group_goes_on_where_it_was_when_its_broker_starts_again(
     how: signal.Signals, tmp_path: Path
 ) -> None:
-    port, log = free_port(random.Random()), str(tmp_path / "log")
+    port, log = free_port(), str(tmp_path / "log")
     with ExitStack() as stack:
         first = stack.enter_context(start_broker(log, port=port, more=SOONER))
         told = stack.enter_context(tell("librdkafka_goes_on", bootstrap_of(first)))

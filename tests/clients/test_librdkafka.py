@@ -1,6 +1,5 @@
 """librdkafka, as Spark's and Python's users have it, against a broker process on a directory."""
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,8 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TIMESTAMP_LOG_APPEND_T
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
-from tests.scenarios.harness.brokers import bootstrap_of, free_port, start_broker, stop
+from tests.scenarios.harness.brokers import bootstrap_of, start_broker, stop
+from tests.servers.child import free_port
 
 pytestmark = pytest.mark.clients
 
@@ -170,7 +170,7 @@ def test_a_topic_is_deleted_and_created_again(bootstrap: str) -> None:
 
 
 def test_a_broker_that_starts_again_serves_the_same_and_takes_more(tmp_path: Path) -> None:
-    port = free_port(random.Random())
+    port = free_port()
     log = str(tmp_path / "log")
     with start_broker(log, port=port) as broker:
         bootstrap = bootstrap_of(broker)

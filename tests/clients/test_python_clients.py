@@ -1,13 +1,13 @@
 """kafka-python and aiokafka create topics, find records by time, and outlive a broker."""
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.scenarios.harness.brokers import bootstrap_of, free_port, start_broker, stop
+from tests.scenarios.harness.brokers import bootstrap_of, start_broker, stop
 from tests.scenarios.harness.process import Process
+from tests.servers.child import free_port
 
 pytestmark = pytest.mark.clients
 
@@ -35,7 +35,7 @@ def test_a_story_ends_well(story: str, bootstrap: str) -> None:
 
 @pytest.mark.parametrize("story", ["aiokafka_restart", "aiokafka_restart_idempotent"])
 def test_a_producer_outlives_its_broker(story: str, tmp_path: Path) -> None:
-    port, log = free_port(random.Random()), str(tmp_path / "log")
+    port, log = free_port(), str(tmp_path / "log")
     with start_broker(log, port=port) as first, tell(story, bootstrap_of(first)) as told:
         told.wait_for("^written$", deadline_s=DEADLINE_S)
         stop(first)

@@ -1,7 +1,6 @@
 """Signals under load, and two processes that are one broker: nothing is lost, one of them ends."""
 
 import json
-import random
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,16 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.harness.brokers import (
-    bootstrap_of,
-    create_topic,
-    free_port,
-    refusal,
-    start_broker,
-    stop,
-)
+from tests.scenarios.harness.brokers import bootstrap_of, create_topic, refusal, start_broker, stop
 from tests.scenarios.harness.data import Writer, read, write
 from tests.scenarios.harness.process import Process
+from tests.servers.child import free_port
 
 pytestmark = pytest.mark.clients
 
@@ -93,7 +86,7 @@ def clients(directory: Path, port: int) -> Iterator[Load]:
 def test_a_stop_under_load_commits_what_was_taken_and_the_load_goes_on(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    log, port = str(tmp_path / "log"), free_port(random.Random())
+    log, port = str(tmp_path / "log"), free_port()
     with start_broker(log, port=port) as broker:
         create_topic(bootstrap_of(broker), TOPIC, PARTITIONS)
         with clients(tmp_path, port) as load:
@@ -129,7 +122,7 @@ def test_a_second_signal_ends_a_stop_that_takes_long_with_130(tmp_path: Path) ->
 
 
 def test_a_broker_frozen_for_ten_seconds_goes_on_where_it_was(tmp_path: Path) -> None:
-    log, port = str(tmp_path / "log"), free_port(random.Random())
+    log, port = str(tmp_path / "log"), free_port()
     with start_broker(log, port=port) as broker:
         create_topic(bootstrap_of(broker), TOPIC, PARTITIONS)
         with clients(tmp_path, port) as load:
@@ -180,8 +173,8 @@ def test_a_twin_with_a_lock_of_its_own_is_refused_by_the_heartbeat(tmp_path: Pat
 
 
 def test_a_frozen_twin_is_taken_over_and_ends_when_it_wakes(tmp_path: Path) -> None:
-    log, chance = tmp_path / "log", random.Random()
-    first, second = free_port(chance), free_port(chance)
+    log = tmp_path / "log"
+    first, second = free_port(), free_port()
     with start_broker(str(log), port=first) as frozen:
         bootstrap_of(frozen)
         writer = Writer(f"127.0.0.1:{first},127.0.0.1:{second}", TOPIC)

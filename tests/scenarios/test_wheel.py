@@ -1,7 +1,6 @@
 """The wheel in a clean environment, with and without extras: what users get."""
 
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -17,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.children import child_of
-from tests.scenarios.harness.brokers import free_port
+from tests.servers.child import free_port
 from tools.tree import tree_files
 
 ROOT = Path(__file__).parent.parent.parent
@@ -185,7 +184,7 @@ def test_with_extras_a_broker_shows_metrics_and_buckets_are_known(
 ) -> None:
     installed = Installed.of(wheel, tmp_path / "venv", "[broker,s3]")
     installed.python("import logstore.objects.s3, logstore.registry.dynamodb_client")
-    door = f"127.0.0.1:{free_port(random.Random())}"
+    door = f"127.0.0.1:{free_port()}"
     with (
         installed.broker(tmp_path / "log", "--http", door),
         urllib.request.urlopen(f"http://{door}/metrics", timeout=LIMIT_S) as answer,

@@ -1,16 +1,27 @@
-"""A server as a child process of a test: installed once, started on a free port, stopped after."""
+"""A server as a child process of a test: installed once, started on a free port, stopped after.
+
+Ports: test processes run side by side, and two that are seeded alike draw the same numbers. Each
+port that is given out is locked, by a file of its number, until the process that has it ends.
+"""
 
 import fcntl
 import os
+import random
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 READY_S, STOP_S = 60.0, 20.0
+# Below the ports that Linux gives to outgoing connections: a client that tries again and again to
+# reach a dead broker's port there may end up connected to itself.
+PORTS = range(12_000, 30_000)
 _DONE = ".done"
+_held: list[int] = []
+"""Descriptors of the locks of the ports given out: closed when this process ends."""
 
 
 def cache_folder(name: str) -> Path:
@@ -65,10 +76,32 @@ def running_child(
             child.wait(STOP_S)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_port(chance: random.Random | None = None) -> int:
+    """A port of 127.0.0.1 that nothing listens on and no other test process has been given.
+
+    No other is given it before this process ends, also while the server on it is down. `chance`
+    gives one number, however many ports are taken: what it gives next is the same in every run.
+    """
+    tries = random.Random(chance.random() if chance else None)
+    while True:
+        port = tries.choice(PORTS)
+        if _hold(port):
+            return port
+
+
+def _hold(port: int) -> bool:
+    folder = Path(tempfile.gettempdir()) / f"logstore-test-ports-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    lock = os.open(folder / str(port), os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+    except OSError:
+        os.close(lock)
+        return False
+    _held.append(lock)
+    return True
 
 
 def _accepts(port: int) -> bool:

@@ -1,8 +1,6 @@
 """Starts real brokers for scenarios, and asks them for the simplest things."""
 
-import random
 import signal
-import socket
 from collections.abc import Mapping, Sequence
 
 from confluent_kafka.admin import AdminClient
@@ -12,21 +10,6 @@ from tests.scenarios.harness.process import Process
 
 LISTENING = r" listening on (127\.0\.0\.1:\d+)"
 START_S = 60.0
-# Below the ports that Linux gives to outgoing connections: a client that tries again and again to
-# reach a dead broker's port there may end up connected to itself.
-PORTS = range(12_000, 30_000)
-
-
-def free_port(chance: random.Random) -> int:
-    """A port that is free now, and will hardly be taken while its broker is down."""
-    while True:
-        port = chance.choice(PORTS)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 def start_broker(

@@ -41,12 +41,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.scenarios.harness.brokers import START_S, create_topic, free_port
+from tests.scenarios.harness.brokers import START_S, create_topic
 from tests.scenarios.harness.bucket import Bucket, Weather, bucket
 from tests.scenarios.harness.fleet import Fleet, Member, Server, directory_place, fleet
 from tests.scenarios.harness.process import Process
 from tests.scenarios.harness.series import Place
 from tests.scenarios.harness.values import Kind, read_journal
+from tests.servers.child import free_port
 
 TOPIC = "cluster"
 ON_A_DIRECTORY = ("leader", "controller", "freeze", "swallow", "roll")

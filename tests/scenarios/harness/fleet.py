@@ -14,10 +14,11 @@ from urllib.parse import urlsplit
 
 from confluent_kafka.admin import AdminClient
 
-from tests.scenarios.harness.brokers import START_S, bootstrap_of, free_port, start_broker
+from tests.scenarios.harness.brokers import START_S, bootstrap_of, start_broker
 from tests.scenarios.harness.bucket import Bucket
 from tests.scenarios.harness.process import Process
 from tests.scenarios.harness.series import Place
+from tests.servers.child import free_port
 
 CONTROLLER = r"this broker is the controller now: broker=(\d+)"
 

@@ -8,7 +8,6 @@ the first answer is from the start of the new process, and from when it said tha
 """
 
 import argparse
-import random
 import signal
 import sys
 import tempfile
@@ -32,15 +31,9 @@ from logstore.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from tests.scenarios.harness.brokers import (
-    START_S,
-    bootstrap_of,
-    create_topic,
-    free_port,
-    start_broker,
-    stop,
-)
+from tests.scenarios.harness.brokers import START_S, bootstrap_of, create_topic, start_broker, stop
 from tests.scenarios.harness.process import Process
+from tests.servers.child import free_port
 
 TOPIC = "committed"
 PARTITIONS = 1000
@@ -57,7 +50,7 @@ def main() -> int:
     options = parser.parse_args()
     groups = [f"group-{number}" for number in range(options.groups)]
     rounds = options.commits // PARTITIONS
-    port = free_port(random.Random())
+    port = free_port()
     with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
         log = str((options.directory or Path(temporary)) / "log")
         broker = stack.enter_context(start_broker(log, port=port))

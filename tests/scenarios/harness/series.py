@@ -32,11 +32,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.scenarios.harness.brokers import bootstrap_of, create_topic, free_port, start_broker
+from tests.scenarios.harness.brokers import bootstrap_of, create_topic, start_broker
 from tests.scenarios.harness.death import Death
 from tests.scenarios.harness.outcome import UNDER_LOAD, Killed, Outcome, measure
 from tests.scenarios.harness.process import Process, ProcessFailed
 from tests.scenarios.harness.values import read_journal
+from tests.servers.child import free_port
 
 TOPIC = "kills"
 PARTITIONS = 8
