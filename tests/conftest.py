@@ -56,6 +56,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", type=int, help="seeds per simulation, instead of each one's own")
     parser.addoption("--first-seed", type=int, default=0, help="the first of them")
     parser.addoption("--first-daily-seed", type=int, help="the first of those of the day")
+    parser.addoption(
+        "--passed-in",
+        metavar="REPORT",
+        action="append",
+        default=[],
+        help="of the same tests without a planted bug",
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

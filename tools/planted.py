@@ -2,15 +2,15 @@
 
 Planted bugs are files tests/planted/NAME.toml; `tools/planted_bug.py` draws one.
 
-Each bug gets a copy of the tree. There the tests named must pass (once, for bugs that name the
-same), each edit must find its place, and then a test must fail: an error while collecting or
-setting up proves nothing.
+They are planted in a copy of the tree, one after the other. Each edit must find its place, one of
+the tests that the bug names must fail, and that test must pass without the bug: an error while
+collecting or setting up proves nothing. In `make test` other tiers have run all tests without a
+bug, and their reports say what passed; otherwise the test that failed runs again.
 """
 
 import argparse
-import fcntl
-import hashlib
 import os
+import queue
 import re
 import shutil
 import subprocess
@@ -18,13 +18,14 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from tools.planted_bug import PlantedBug, Unproven, plant, planted, read_bugs
+from tools.planted_bug import PlantedBug, Unproven, planted, read_bugs
 from tools.tree import tree_files
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +33,15 @@ FOLDER = "tests/planted"
 COMPILED = ROOT / "build/pycache"
 """Where Python keeps the modules that it compiled: the Makefile's PYTHONPYCACHEPREFIX."""
 RUN_TIMEOUT_S = 900
+_PLAIN_NAME = re.compile(r"[\w\[\]=.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class CaseId:
+    """A test as pytest's JUnit reports have it, with its parameters: `test_x[seed=3]`."""
+
+    classname: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +53,41 @@ class Proof:
     seconds: float
 
 
-def prove(bug: PlantedBug, root: Path = ROOT, known_green: Path | None = None) -> Proof:
-    """Plant one bug in a copy of the tree at `root`, and see who notices.
+def prove(bug: PlantedBug, root: Path = ROOT) -> Proof:
+    """Plant one bug in a copy of the tree at `root`, and see who notices."""
+    with copied(root) as copy:
+        return prove_in(copy, bug, root)
 
-    `known_green` is a folder for notes of what passes in that tree, which several processes share.
+
+def prove_in(
+    copy: Path, bug: PlantedBug, root: Path = ROOT, passed: Collection[CaseId] = ()
+) -> Proof:
+    """As `prove`, in a copy that is as the tree is, and that is so again afterwards.
+
+    `passed`: tests that are known to pass without the bug.
     """
     began = time.perf_counter()
     red_by, why_not, seeds = "", "", None
+    try:
+        for package in bug.packages:
+            check_import_comes_from(copy, package)
+        with planted_in(copy, bug, root):
+            red, node, seeds = expect_red(bug, copy)
+        red_by = red.name
+        if red not in passed:
+            expect_green(bug, copy, node)
+    except Unproven as reason:
+        why_not = str(reason)
+    return Proof(bug, red_by, why_not, seeds, time.perf_counter() - began)
+
+
+@contextmanager
+def copied(root: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="planted-") as scratch:
         copy = Path(scratch).resolve() / "tree"
-        try:
-            copy_tree(root, copy)
-            with compiled_once(root, copy):
-                check_imports_come_from(copy, bug.packages)
-                expect_green_once(bug, copy, known_green or Path(scratch))
-                plant(bug, copy)
-                date_later(root, copy)
-                red_by, seeds = expect_red(bug, copy)
-        except Unproven as reason:
-            why_not = str(reason)
-    return Proof(bug, red_by, why_not, seeds, time.perf_counter() - began)
+        copy_tree(root, copy)
+        with compiled_once(root, copy):
+            yield copy
 
 
 def copy_tree(root: Path, copy: Path) -> None:
@@ -87,65 +112,81 @@ def compiled_once(root: Path, copy: Path) -> Iterator[None]:
         shutil.rmtree(link.parent)
 
 
-def date_later(root: Path, copy: Path) -> None:
-    """Gives each changed file another time, in whole seconds: Python compares no finer ones."""
-    for name in tree_files(root):
-        before, now = (root / name).stat(), (copy / name).stat()
-        if now.st_mtime_ns != before.st_mtime_ns:
-            os.utime(copy / name, (before.st_mtime + 10, before.st_mtime + 10))
+@contextmanager
+def planted_in(copy: Path, bug: PlantedBug, root: Path) -> Iterator[None]:
+    """Has the bug in the copy for a while.
+
+    Each changed file gets another time, in whole seconds: Python compares no finer ones.
+    """
+    changed = planted(bug, copy)
+    try:
+        for path, text in changed.items():
+            before = path.stat().st_mtime
+            path.write_text(text)
+            os.utime(path, (before + 10, before + 10))
+        yield
+    finally:
+        for path in changed:
+            shutil.copy2(root / path.relative_to(copy), path)
 
 
-def check_imports_come_from(copy: Path, packages: Sequence[str]) -> None:
+@cache
+def check_import_comes_from(copy: Path, package: str) -> None:
     """An editable install of the real tree must not be what the tests test."""
-    for package in packages:
-        answer = run(copy, "-c", f"import {package}; print({package}.__file__)")
-        if answer.returncode or not Path(answer.stdout.strip()).is_relative_to(copy):
-            raise Unproven(f"{package} is not imported from the copy: {last_line(answer)}")
+    answer = run(copy, "-c", f"import {package}; print({package}.__file__)")
+    if answer.returncode or not Path(answer.stdout.strip()).is_relative_to(copy):
+        raise Unproven(f"{package} is not imported from the copy: {last_line(answer)}")
 
 
-def expect_green_once(bug: PlantedBug, copy: Path, notes: Path) -> None:
-    """As `expect_green`, unless the same tests passed before; concurrent callers wait."""
-    name = hashlib.blake2b(repr((bug.red, bug.seeds)).encode(), digest_size=16).hexdigest()
-    note = notes / f"{name}.green"
-    with note.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not note.exists():
-            expect_green(bug, copy)
-            note.touch()
-
-
-def expect_green(bug: PlantedBug, copy: Path) -> None:
-    answer = run_tests(bug, copy, green=True)
+def expect_green(bug: PlantedBug, copy: Path, node: str) -> None:
+    answer = run_tests(bug, copy, node, green=True)
     if answer.returncode != 0:
         raise Unproven(f"without the bug the tests do not pass: {last_line(answer)}")
 
 
-def expect_red(bug: PlantedBug, copy: Path) -> tuple[str, int | None]:
-    """The test that failed first, and after how many seeds if it says so."""
-    answer = run_tests(bug, copy)
+def expect_red(bug: PlantedBug, copy: Path) -> tuple[CaseId, str, int | None]:
+    """The test that failed first, how pytest selects it, and after how many seeds if it says so."""
+    report = copy / "report.xml"
+    report.unlink(missing_ok=True)
+    answer = run_tests(bug, copy, *bug.red, f"--junitxml={report}", "-ojunit_family=xunit1")
     if answer.returncode == 0:
         raise Unproven("no test noticed")
-    failed = first_failure(copy)
-    if answer.returncode != 1 or not failed:
+    failed = first_failure(report)
+    if answer.returncode != 1 or failed is None:
         raise Unproven(f"no test failed, the run did: {last_line(answer)}")
     found = re.search(r"^seeds to detection: (\d+)", answer.stdout, re.MULTILINE)
-    return failed, int(found[1]) if found else None
+    return *failed, int(found[1]) if found else None
 
 
-def first_failure(copy: Path) -> str:
-    """Name of the first test whose own body failed, as pytest's JUnit report has it."""
-    for case in ElementTree.parse(copy / "report.xml").getroot().iter("testcase"):
-        if case.find("failure") is not None:
-            return case.get("name", "")
-    return ""
+def first_failure(report: Path) -> tuple[CaseId, str] | None:
+    """The first test whose own body failed, and how pytest selects it."""
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        if case.find("failure") is None:
+            continue
+        file, name = case.get("file", ""), case.get("name", "")
+        classname = case.get("classname", "")
+        classes = classname[len(file.removesuffix(".py")) :].replace(".", "::")
+        selected = name if _PLAIN_NAME.fullmatch(name) else name.split("[")[0]
+        return CaseId(classname, name), f"{file}{classes}::{selected}"
+    return None
+
+
+def passed_tests(reports: Sequence[Path]) -> set[CaseId]:
+    """Those that passed, as pytest's JUnit reports have it."""
+    return {
+        CaseId(case.get("classname", ""), case.get("name", ""))
+        for report in reports
+        for case in ElementTree.parse(report).getroot().iter("testcase")
+        if not len(case) or {each.tag for each in case} <= {"properties"}
+    }
 
 
 def run_tests(
-    bug: PlantedBug, copy: Path, *, green: bool = False
+    bug: PlantedBug, copy: Path, *arguments: str, green: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    options = ["-x", "-q", "-m", "", "-p", "no:cacheprovider", "--junitxml=report.xml"]
+    options = ["-x", "-q", "-m", "", "-p", "no:cacheprovider"]
     seeds = [f"--seeds={bug.seeds}"] if bug.seeds is not None else []
-    return run(copy, "-m", "pytest", *options, *seeds, *bug.red, green=green)
+    return run(copy, "-m", "pytest", *options, *seeds, *arguments, green=green)
 
 
 def run(copy: Path, *arguments: str, green: bool = False) -> subprocess.CompletedProcess[str]:
@@ -191,15 +232,27 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         return 0
     if options.check:
         return show_misplaced(chosen, root)
-    with (
-        tempfile.TemporaryDirectory(prefix="planted-green-") as notes,
-        ThreadPoolExecutor(options.jobs) as pool,
-    ):
-        proofs = list(pool.map(lambda bug: prove(bug, root, Path(notes)), chosen))
+    proofs = prove_all(chosen, root, min(options.jobs, len(chosen)))
     print_table([("bug", "rule", "red by", "seeds", "seconds"), *map(_row, proofs)])
     noticed = sum(not proof.why_not for proof in proofs)
     print(f"{noticed} of {len(proofs)} planted bugs were noticed")
     return 0 if noticed == len(proofs) else 1
+
+
+def prove_all(bugs: Sequence[PlantedBug], root: Path, jobs: int) -> list[Proof]:
+    copies: queue.Queue[Path] = queue.Queue()
+
+    def prove_one(bug: PlantedBug) -> Proof:
+        copy = copies.get()
+        try:
+            return prove_in(copy, bug, root)
+        finally:
+            copies.put(copy)
+
+    with ExitStack() as stack:
+        for _ in range(jobs):
+            copies.put(stack.enter_context(copied(root)))
+        return list(stack.enter_context(ThreadPoolExecutor(jobs)).map(prove_one, bugs))
 
 
 def show_misplaced(bugs: Sequence[PlantedBug], root: Path) -> int:
@@ -216,11 +269,20 @@ def misplaced(bugs: Sequence[PlantedBug], root: Path = ROOT) -> list[str]:
     for bug in bugs:
         try:
             planted(bug, root)
-            if absent := [name for name in bug.red if not (root / name.split("::")[0]).exists()]:
+            if absent := [name for name in bug.red if not _is_there(name, root)]:
                 raise Unproven(f"{bug.name}: there is no {', '.join(absent)}")
         except Unproven as reason:
             complaints.append(str(reason))
     return complaints
+
+
+def _is_there(test: str, root: Path) -> bool:
+    """Whether the file is there, and a function of that name in it."""
+    file, *names = test.split("[")[0].split("::")
+    path = root / file
+    if not names:
+        return path.exists()
+    return path.is_file() and re.search(rf"\bdef {names[-1]}\(", path.read_text()) is not None
 
 
 def _row(proof: Proof) -> tuple[str, ...]:

@@ -1,9 +1,8 @@
 """Runs everything that must pass, tier by tier, and sums up: `make test`.
 
-Each tier is one pytest run. Clients have one process, since two series of one seed choose the same
-ports; the others have several, and their deadlines allow for a loaded machine. A tier that cannot
-run on this machine says so in a line of its own and in the last line. That last line counts the
-tests of all tiers; a failed check (format, lint, types, imports) counts as one.
+Each tier is one pytest run of several processes; deadlines allow for a loaded machine. A tier that
+cannot run on this machine says so in a line of its own and in the last line. That last line counts
+the tests of all tiers; a failed check (format, lint, types, imports) counts as one.
 
 Simulations play other seeds each day beside those that they always play. The first of them is
 printed at the beginning and at the end; `--first-daily-seed` plays the same ones again.
@@ -14,7 +13,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +34,8 @@ class Tier:
     name: str
     arguments: tuple[str, ...]
     parallel: bool = False
+    compares: bool = False
+    """Its tests want the reports of the tiers before it: what passes without a planted bug."""
     why_not: Callable[[], str | None] = lambda: None
 
 
@@ -59,7 +60,7 @@ TIERS = (
     Tier("slow", ("-m", "slow and not spark and not clients", "--ignore", PLANTED), parallel=True),
     Tier("clients", ("-m", "clients and not spark"), parallel=True),
     Tier("spark", ("-m", "spark", "--dist", "loadgroup"), parallel=True, why_not=why_no_java),
-    Tier("planted", ("-m", "slow", PLANTED), parallel=True),
+    Tier("planted", ("-m", "slow", PLANTED), parallel=True, compares=True),
 )
 
 
@@ -81,6 +82,7 @@ def main() -> int:
     lines: list[str] = []
     total = Counts() if options.only else run_checks(lines)
     not_run: list[str] = []
+    reports: list[Path] = []
     for tier in TIERS:
         if options.only not in (None, tier.name):
             continue
@@ -89,7 +91,9 @@ def main() -> int:
             lines.append(f"{tier.name:10} NOT RUN on this machine: {reason}")
             print(lines[-1], flush=True)
             continue
-        total += run_tier(tier, options.jobs, first, lines)
+        earlier = reports if tier.compares else ()
+        total += run_tier(tier, options.jobs, first, lines, earlier)
+        reports.append(report_of(tier))
 
     print("\n" + "\n".join(lines))
     print(f"seeds of the day: --first-daily-seed {first}")
@@ -117,11 +121,19 @@ def first_daily_seed(now_ms: int) -> int:
     return now_ms // DAY_MS * SEEDS_A_DAY
 
 
-def run_tier(tier: Tier, jobs: int, first_daily: int, lines: list[str]) -> Counts:
-    report = REPORTS / f"{tier.name}.xml"
+def report_of(tier: Tier) -> Path:
+    return REPORTS / f"{tier.name}.xml"
+
+
+def run_tier(
+    tier: Tier, jobs: int, first_daily: int, lines: list[str], earlier: Sequence[Path]
+) -> Counts:
+    """`earlier`: reports of tiers that ran before it."""
+    report = report_of(tier)
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "--durations=15", f"--junitxml={report}"]
     command.append(f"--first-daily-seed={first_daily}")
+    command += [f"--passed-in={known.resolve()}" for known in earlier if known.exists()]
     if tier.parallel and jobs > 1:
         # Neighbours share brokers and Sparks, and long tests would leave a process without work.
         command += ["-n", str(jobs), "--dist", "worksteal"]

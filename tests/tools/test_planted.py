@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.planted import main, prove
+from tools.planted import CaseId, copied, main, passed_tests, prove, prove_in
 from tools.planted_bug import read_bug
 
 ADD = '"""Sums."""\n\n\ndef add(a: int, b: int) -> int:\n    return a + b\n'
@@ -46,6 +46,10 @@ def plant(root: Path, body: str, *, red: str = "tests/test_add.py", name: str = 
     return path
 
 
+def fail_always(root: Path) -> None:
+    (root / "tests/test_add.py").write_text(TEST_ADD.replace("== 5", "== 6"))
+
+
 def test_a_bug_that_a_test_notices_is_proven(root: Path) -> None:
     proof = prove(read_bug(plant(root, "a - b")), root)
 
@@ -77,16 +81,44 @@ def test_a_bug_whose_place_is_gone_is_unproven(root: Path) -> None:
 @pytest.mark.slow
 def test_tests_that_fail_without_the_bug_prove_nothing(root: Path) -> None:
     bug = read_bug(plant(root, "a - b"))
-    (root / "adding/add.py").write_text(ADD.replace("a + b", "a * b"))
+    fail_always(root)
 
     assert "without the bug" in prove(bug, root).why_not
+
+
+@pytest.mark.slow
+def test_a_test_that_is_known_to_pass_is_not_run_again_and_one_copy_serves_all_bugs(
+    root: Path,
+) -> None:
+    bug = read_bug(plant(root, "a - b"))
+    fail_always(root)
+    with copied(root) as copy:
+        assert "without the bug" in prove_in(copy, bug, root).why_not
+        assert prove_in(copy, bug, root, {CaseId("tests.test_add", "test_sums")}).why_not == ""
+        assert (copy / "adding/add.py").read_text() == ADD
+
+
+def test_a_report_says_which_tests_passed(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    cases = [
+        f'<testcase classname="tests.test_x" name="{name}">{inside}</testcase>'
+        for name, inside in {
+            "test_passed": "",
+            "test_told": "<properties/>",
+            "test_failed": "<failure/>",
+            "test_skipped": "<skipped/>",
+        }.items()
+    ]
+    report.write_text(f"<testsuites>{''.join(cases)}</testsuites>")
+
+    assert {test.name for test in passed_tests([report])} == {"test_passed", "test_told"}
 
 
 @pytest.mark.slow
 def test_a_test_that_is_not_there_proves_nothing(root: Path) -> None:
     bug = read_bug(plant(root, "a - b", red="tests/test_add.py::test_gone"))
 
-    assert "without the bug" in prove(bug, root).why_not
+    assert "the run did" in prove(bug, root).why_not
 
 
 @pytest.mark.slow
@@ -114,6 +146,7 @@ def test_the_command_says_which_bugs_no_longer_find_their_place(
 ) -> None:
     plant(root, "a - b", name="placed")
     plant(root, "a - b", name="untested", red="tests/test_gone.py::test_sums")
+    plant(root, "a - b", name="renamed", red="tests/test_add.py::test_gone")
     moved = plant(root, "a - b", name="moved")
     moved.write_text(moved.read_text().replace("adding.add", "adding.sums"))
 
@@ -121,5 +154,6 @@ def test_the_command_says_which_bugs_no_longer_find_their_place(
     assert main(["--check"], root) == 1
     printed = capsys.readouterr().out
     assert "untested: there is no tests/test_gone.py" in printed
+    assert "renamed: there is no tests/test_add.py::test_gone" in printed
     assert "moved: there is no module adding.sums" in printed
-    assert "1 of 3 find their place" in printed
+    assert "1 of 4 find their place" in printed
