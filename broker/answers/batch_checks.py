@@ -76,8 +76,10 @@ def _refuse_bits(attributes: int) -> None:
     if attributes & CONTROL_BIT:
         raise Refuse(ErrorCode.INVALID_RECORD, "clients may not write control records")
     if attributes & LOG_APPEND_TIME_BIT:
-        raise Refuse(ErrorCode.INVALID_TIMESTAMP, "clients may not claim log append time")
-    raise Refuse(ErrorCode.INVALID_TXN_STATE, "this version serves no transactions")
+        raise Refuse(
+            ErrorCode.INVALID_TIMESTAMP, "clients may not set the timestamp type LogAppendTime"
+        )
+    raise Refuse(ErrorCode.INVALID_TXN_STATE, "transactions are not supported by this version")
 
 
 def _check_timestamps(header: BatchHeader, rules: TopicRules, now_ms: int) -> None:

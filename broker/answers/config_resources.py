@@ -31,5 +31,6 @@ def check_broker_name(broker: Services, name: str) -> bool:
         return bool(name)
     raise Refuse(
         ErrorCode.INVALID_REQUEST,
-        f"a broker knows its own settings: asked={name!r} this={broker.node_id}; ask that broker",
+        f"a broker knows only its own settings: asked={name!r} this={broker.node_id}; "
+        "ask that broker",
     )

@@ -84,7 +84,7 @@ async def make_placed(
             if again is None:
                 raise
         assignments = again()
-    raise Retryable("brokers die while partitions are placed on them; try again")
+    raise Retryable("brokers stopped while partitions were placed on them; try again")
 
 
 async def begin_and_wait(
@@ -96,7 +96,7 @@ async def begin_and_wait(
     task.add_done_callback(lambda _: work.close())
     await asyncio.wait([task], timeout=timeout_s)
     if not task.done():
-        return Refuse(ErrorCode.REQUEST_TIMED_OUT, "still being done; ask again")
+        return Refuse(ErrorCode.REQUEST_TIMED_OUT, "the change has not finished yet; ask again")
     return task.result()
 
 

@@ -32,7 +32,7 @@ async def look_for_seal(log: Log) -> LogstoreError | None:
         async with asyncio.timeout(LOOK_TIMEOUT_S):
             await log.look_for_seal()
     except TimeoutError:
-        return OutcomeUnknown("looking for a seal took too long")
+        return OutcomeUnknown("the fencing check timed out")
     except LogstoreError as error:
         return error
     return None

@@ -141,7 +141,9 @@ class Acting:
         heartbeat = row.heartbeat if is_silent else None
         steps = fence_broker(action.broker, row.epoch, heartbeat)
         if not await self._performer.run(steps):
-            logger.warning("alive after all: broker=%d epoch=%d", action.broker, row.epoch)
+            logger.warning(
+                "not taken over, the broker is alive: broker=%d epoch=%d", action.broker, row.epoch
+            )
             return False
         if may_vouch:
             # It has renewed until now, and may answer fetches until that runs out.

@@ -140,7 +140,7 @@ class Controller:
             except LogstoreError as error:
                 if self.is_active and str(error) != self._told:
                     self._told = str(error)
-                    logger.warning("the controller cannot look: %s", error)
+                    logger.warning("the controller cannot read the cluster: %s", error)
             await wait_for(self._look_now, LOOK_S)
 
     async def _look(self, desk: Desk) -> None:

@@ -85,7 +85,7 @@ class LeaseKeeper:
                 now_s = self._clock.monotonic_s()
                 await self._performer.run(self._lease.step(now_s, self._is_dead))
         except (LogstoreError, TimeoutError) as error:
-            logger.debug("the lease can be neither renewed nor watched: %s", error)
+            logger.debug("the controller lease can be neither renewed nor read: %s", error)
 
     def _is_dead(self, broker: int, epoch: int) -> bool:
         if not self._log.brokers:

@@ -121,7 +121,7 @@ class TcpPeers:
 
 def _tell_unreachable(peer: Peer, error: Exception) -> None:
     logger.warning(
-        "broker cannot be reached where it says it is, so its clients cannot either: broker=%d "
+        "broker cannot be reached at its advertised address, nor can its clients: broker=%d "
         "address=%s:%d error=%s; check its --advertise",
         peer.broker,
         peer.host,

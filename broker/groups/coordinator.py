@@ -92,7 +92,7 @@ class Coordinator:
             except (LogstoreError, TimeoutError) as error:
                 why = str(error) or "no answer in time"
                 logger.warning(
-                    "groups wait for their partition: partition=%d %s", self.log.partition, why
+                    "groups cannot be loaded yet: partition=%d %s", self.log.partition, why
                 )
                 await self._clock.sleep_s(LOAD_AGAIN_S)
 
@@ -305,7 +305,9 @@ class Coordinator:
         try:
             self._journal.append(changes)
         except LogstoreError as error:
-            logger.warning("groups cannot be recorded: partition=%d %s", self.log.partition, error)
+            logger.warning(
+                "records of groups cannot be appended: partition=%d %s", self.log.partition, error
+            )
             self.retire()
 
 

@@ -125,7 +125,7 @@ class Coordinators:
         try:
             now_ms = await self._log.performer.run(believed_ms())
         except LogstoreError as error:
-            logger.warning("offsets of groups stay, whatever their age: %s", error)
+            logger.warning("offsets of groups are not expired, the time is unknown: %s", error)
             return
         for coordinator in self.loaded():
             await coordinator.sweep(now_ms)

@@ -94,7 +94,9 @@ class Journal:
             self.rewrite_count += 1
         except LogstoreError as error:
             self._rewrite_from_s = self._clock.monotonic_s() + AGAIN_S
-            logger.warning("log start stays: partition=%d %s", self._log.partition, error)
+            logger.warning(
+                "log start cannot be raised: partition=%d %s", self._log.partition, error
+            )
         else:
             assert self._next_shape is not None
             self._shape = self._next_shape

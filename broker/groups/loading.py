@@ -44,7 +44,11 @@ async def load_states(log: PartitionLog, clock: Clock) -> tuple[GroupStates, Log
         at = piece.end_offset
         await clock.sleep_s(0 if piece.batches else WAIT_S)
     if skipped:
-        logger.warning("records passed over: partition=%d records=%d", log.partition, skipped)
+        logger.warning(
+            "records skipped, damaged or without a key: partition=%d records=%d",
+            log.partition,
+            skipped,
+        )
     if states.newer:
         _tell_newer(log.partition, states.newer)
     return states, shape

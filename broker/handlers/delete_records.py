@@ -85,7 +85,9 @@ def _find(broker: Services, call: Call, name: str, partition: int) -> Topic:
     if topic is None or not 0 <= partition < topic.partition_count:
         raise UnknownTopic(f"no such partition: topic={name} partition={partition}")
     if name in INTERNAL_TOPICS:
-        raise Refuse(ErrorCode.INVALID_TOPIC_EXCEPTION, "the cluster itself needs these records")
+        raise Refuse(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, "records of internal topics cannot be deleted"
+        )
     policy = topic_value("cleanup.policy", topic.configs, broker.settings.topic_defaults)
     if isinstance(policy, tuple) and "delete" not in policy:
         raise Refuse(ErrorCode.POLICY_VIOLATION, f"this topic only compacts: name={name}")

@@ -44,5 +44,5 @@ def _wrong_endpoint(asked: int) -> DescribeClusterResponse:
     if asked == CONTROLLERS:
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
     return DescribeClusterResponse(
-        0, code, f"this is an endpoint of brokers: endpoint_type={asked}", asked
+        0, code, f"only brokers are described here (endpoint type 1): endpoint_type={asked}", asked
     )

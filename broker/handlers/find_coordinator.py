@@ -22,7 +22,7 @@ GROUP, TRANSACTION, SHARE = 0, 1, 2
 SHARE_FROM = 6
 NO_NODE = -1
 CREATION_TIMEOUT_S = 5.0
-_MESSAGE = "this version serves no transactions and no share groups"
+_MESSAGE = "transactions and share groups are not supported by this version"
 
 
 def handle(broker: Services, call: Call, request: FindCoordinatorRequest) -> None:

@@ -53,13 +53,15 @@ LOOP_LAG = _histogram("loop_lag_seconds", "How late a beat of the event loop cam
 # Clients
 REQUESTS = _histogram(
     "request_duration_seconds",
-    "From a request's arrival to its answer's leaving; a Fetch that finds nothing waits on purpose",
+    "Time from a request's arrival to its response; a Fetch without data waits as it asks for",
     "api",
 )
 CONNECTIONS = _gauge("connections", "Clients that are connected")
-ACCEPTED = _counter("connections_accepted", "Connections that were let in")
-REFUSED = _counter("connections_refused", "Connections closed for what came in, or too many")
-LOG_FULL = _gauge("producers_held", "1 while producers are not read, since the backlog is full")
+ACCEPTED = _counter("connections_accepted", "Connections that were accepted")
+REFUSED = _counter("connections_refused", "Connections closed for invalid frames, or as too many")
+LOG_FULL = _gauge(
+    "producers_held", "1 while requests of producers are not read, since the backlog is full"
+)
 
 # Writing
 SEGMENTS = _counter("segments_stored", "Segments put into the store")
@@ -88,14 +90,14 @@ FOLLOWED = _gauge("partitions_followed", "Partitions that it follows as a replic
 CLAIMS = _counter("claims", "Partitions that it began to lead")
 RELEASES = _counter("releases", "Partitions that it handed over")
 PEERS_WATCHED = _gauge("peers_watched", "Brokers that it keeps a connection to, to notice deaths")
-PEERS_CONNECTED = _gauge("peers_connected", "Those of them that it is connected to")
+PEERS_CONNECTED = _gauge("peers_connected", "Brokers that it has such a connection to now")
 
 # The controller
 CONTROLLER = _gauge("controller_active", "1 while this broker is the controller")
 CONTROLLER_ID = _gauge("controller_broker", "Id of the controller, as far as known; -1: none")
 TERMS = _counter("controller_terms", "How many times this broker became the controller")
-ACTIONS = _counter("controller_actions", "What it did as the controller", "action")
-CONTROLLER_FAILURES = _counter("controller_failures", "Of those, what failed and is decided again")
+ACTIONS = _counter("controller_actions", "Actions as the controller", "action")
+CONTROLLER_FAILURES = _counter("controller_failures", "Actions that failed; each is decided again")
 
 # Trimming
 TRIM_POINTS = _counter("trim_points", "Trim points that were raised")
@@ -104,13 +106,15 @@ TRIM_FAILURES = _counter("trim_failures", "Passes of trimming that failed")
 
 # Requests to the object store, and what they cost
 STORE_REQUESTS = _counter("store_requests", "Requests to the object store", "kind")
-STORE_ERRORS = _counter("store_errors", "Those that failed, or found nothing", "kind")
+STORE_ERRORS = _counter(
+    "store_errors", "Requests to the object store that failed, or found nothing", "kind"
+)
 STORE_BYTES = _counter("store_bytes", "Bytes of objects sent or received", "kind")
-STORE_DOLLARS = _counter("store_dollars", "What S3's list price for these requests is")
+STORE_DOLLARS = _counter("store_dollars", "S3's list price of these requests")
 
 # Consumer groups: each is reported by its coordinator alone
 GROUPS = _gauge("groups", "Groups that this broker coordinates", "state")
-GROUPS_LOADING = _gauge("groups_loading", "1 while some of its groups are not known yet")
+GROUPS_LOADING = _gauge("groups_loading", "1 while some of its groups are not loaded yet")
 GROUP_MEMBERS = _gauge("group_members", "Members of a group", "group")
 GROUP_GENERATION = _gauge(
     "group_generation", "Generation of a group: goes up by rebalances", "group"

@@ -72,5 +72,5 @@ def why_not_ready(standing: Standing) -> list[str]:
     if not standing.vouches:
         reasons.append("the lease is not renewed: the registry does not answer")
     if standing.put_age_s > PUT_AGE_MAX_S:
-        reasons.append(f"the store takes nothing: oldest put={standing.put_age_s:.1f} s")
+        reasons.append(f"the store accepts no puts: oldest put={standing.put_age_s:.1f} s")
     return reasons

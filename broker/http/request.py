@@ -53,6 +53,6 @@ def _names(headers: list[bytes]) -> list[bytes]:
             raise BadRequest(400, "a header is not of the form name: value")
         name, value = found[1].lower(), found[2]
         if name == b"transfer-encoding" or (name == b"content-length" and value != b"0"):
-            raise BadRequest(400, "a body is not taken")
+            raise BadRequest(400, "a request body is not accepted")
         names.append(name)
     return names

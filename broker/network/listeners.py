@@ -91,7 +91,7 @@ def plan_listeners(
         return [(places[0], known[0])]
     by_name = {address.name: address for address in known}
     if strange := sorted(set(by_name) - set(names)):
-        raise Invalid(f"--advertise for a listener that is not there: {', '.join(strange)}")
+        raise Invalid(f"--advertise names no listener of --listen: {', '.join(strange)}")
     return [(place, by_name.get(place.name)) for place in places]
 
 

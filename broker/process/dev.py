@@ -51,9 +51,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--racks",
         default="",
         metavar="A,B,…",
-        help="zones the brokers are said to be in, in turn",
+        help="racks of the brokers, in turn",
     )
-    parser.add_argument("--state-dir", type=Path, metavar="DIR", help="as of logstore serve")
+    parser.add_argument("--state-dir", type=Path, metavar="DIR", help="as for logstore serve")
     parser.add_argument("--config", type=Path, metavar="FILE.toml", help="settings in a file")
     parser.add_argument(
         "--set",

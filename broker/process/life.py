@@ -203,7 +203,7 @@ async def _end(host: Host, log: Log, server: Server) -> int | None:
         host.say(f"{name} ended: another broker took over its partitions")
         return OK if host.stop.is_set() else None
     if not is_committed:
-        host.say(f"{name} ended: not all that was taken could be committed; look at the store")
+        host.say(f"{name} ended: some accepted batches could not be committed; check the store")
         return FAILED
     host.say(f"{name} stopped")
     return OK

@@ -61,7 +61,7 @@ class Retention:
         try:
             now_ms = await log.performer.run(believed_ms())
         except LogstoreError as error:
-            self._tell({f"retention cannot tell the time: {error}"})
+            self._tell({f"retention does not know the time: {error}"})
             return
         wanted: list[NewStart] = []
         ledgers, troubles = {}, self._doubts()
@@ -76,7 +76,7 @@ class Retention:
             try:
                 await turn.read_on(ledger, leader, policy, now_ms)
             except LogstoreError as error:
-                troubles.add(f"retention cannot look: topic={topic.name} {error}")
+                troubles.add(f"retention cannot read the index: topic={topic.name} {error}")
             offset = ledger.decide(policy, now_ms, leader.log_start)
             if offset > leader.log_start:
                 wanted.append(NewStart(topic, leader, offset))

@@ -67,7 +67,7 @@ class WatchedStore:
     def _worked(self) -> None:
         if self._told_at_s is not None and self._failing_since_s is not None:
             for_s = self._clock.monotonic_s() - self._failing_since_s
-            logger.warning("the store takes again, after %.0f s", for_s)
+            logger.warning("the store accepts puts again, after %.0f s", for_s)
         self._failing_since_s = self._told_at_s = None
 
 

@@ -88,7 +88,7 @@ class Trimming:
         performer = self._log.performer
         held = await self._tables.look(performer, fresh=due or ())
         for trouble in held.troubles:
-            troubles[f"a table is not trimmed by: {trouble}"] = logging.ERROR
+            troubles[f"segments are not trimmed by a table: {trouble}"] = logging.ERROR
         done = await performer.run(
             self._trimmer.steps(wanted, held.ends, may_delete=due is not None)
         )

@@ -52,7 +52,7 @@ def test_a_full_disk_delays_what_is_not_acknowledged_and_loses_nothing(tmp_path:
             assert "free some space" in broker.wait_for("nothing could be stored").string
             assert writer.flush(A_LEASE_S) == len(MORE)
             assert read(bootstrap, TOPIC) == VALUES
-        broker.wait_for("the store takes again")
+        broker.wait_for("the store accepts puts again")
         assert writer.flush() == 0
 
         assert writer.acked == VALUES + MORE

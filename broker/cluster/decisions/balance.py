@@ -105,7 +105,7 @@ def _pick(at_most: dict[str, list[Place]], at_least: dict[str, list[Place]], lea
 
 
 def _with_head(place: Place, head: int, racks: dict[int, str]) -> Reassign:
-    row, reason = place.row, "brokers are to be the preferred leader of equally many partitions"
+    row, reason = place.row, "preferred leaders are to be spread evenly"
     if head in row.replicas:
         replicas = (head, *(broker for broker in row.replicas if broker != head))
     else:

@@ -65,7 +65,9 @@ def test_json_has_the_same_and_the_facts_by_name() -> None:
 
 
 def test_json_without_facts_has_none() -> None:
-    assert "facts" not in json.loads(line_of(JSON, "the store takes again, after %.0f s", 3.0))
+    assert "facts" not in json.loads(
+        line_of(JSON, "the store accepts puts again, after %.0f s", 3.0)
+    )
     assert json.loads(line_of(JSON, "as it is: 50%"))["message"] == "as it is: 50%"
 
 

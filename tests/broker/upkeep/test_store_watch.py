@@ -52,7 +52,7 @@ def test_a_store_that_takes_nothing_is_told_with_the_reason_and_when_it_is_over(
 ) -> None:
     assert told([FULL] * 5, caplog) == [
         "nothing could be stored for 1 s, producers wait: no room to create",
-        "the store takes again, after 2 s",
+        "the store accepts puts again, after 2 s",
     ]
 
 

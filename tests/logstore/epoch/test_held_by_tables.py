@@ -208,7 +208,7 @@ def test_an_overwritten_commit_stops_trimming_and_alarms(
 
     with caplog.at_level(logging.INFO):
         play(story)
-    assert alarms(caplog)[0].startswith("a table is not trimmed by: ")
+    assert alarms(caplog)[0].startswith("segments are not trimmed by a table: ")
 
 
 def test_a_mark_says_how_far_commits_were_looked_at() -> None:
