@@ -1,1 +1,1 @@
-"""What handlers share: checks, error codes, what clients are shown."""
+"""Shared by handlers: checks, error codes, the cluster and its configs as clients see them."""

@@ -1,4 +1,4 @@
-"""What the operations of IncrementalAlterConfigs make of a topic's configs. Pure (KIP-339)."""
+"""Applies the operations of IncrementalAlterConfigs to a topic's configs. Pure (KIP-339)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ def check_changes(asked: Sequence[tuple[str, int, str | None]]) -> list[ConfigCh
 def apply_changes(
     configs: Mapping[str, str], defaults: Mapping[str, str], changes: Sequence[ConfigChange]
 ) -> dict[str, str]:
-    """The topic's own configs afterwards; `defaults` are what holds for those it has not.
+    """The topic's own configs afterwards; `defaults` hold for those it has not.
 
     Raises `InvalidConfig` for a value that the configuration does not have.
     """

@@ -66,7 +66,7 @@ PRODUCER_CODES: dict[Refusal, ErrorCode] = {
 
 
 def code_of(error: errors.LogstoreError) -> ErrorCode:
-    """The code of what the error says of itself, else of its nearest class in `CODES`."""
+    """The code that the error names itself, else that of its nearest class in `CODES`."""
     if isinstance(error, Refuse):
         return error.code
     if isinstance(error, BadBatch):

@@ -1,4 +1,4 @@
-"""What handlers of group requests begin with: may the client, is the group coordinated here."""
+"""First checks of group requests: the client's rights, and whether we coordinate the group."""
 
 from collections.abc import Callable
 
@@ -30,10 +30,11 @@ def coordinator_for(
 
 
 def when_vouched(broker: Services, call: Call, step: Callable[[], None]) -> None:
-    """Take `step`, which tells what is known of a group, once that cannot be out of date.
+    """Take `step`, which answers from the state of a group, once that cannot be out of date.
 
-    A broker that cannot renew its lease first looks whether it was fenced (safety rule 9): then
-    `step` finds that it coordinates nothing. What waits for a commit needs no look: that tells.
+    A broker that cannot renew its lease makes a fencing check first (safety rule 9): if it was
+    fenced, `step` finds that it coordinates nothing. An answer that waits for a commit needs no
+    check: a fenced broker commits nothing.
     """
     if broker.log.vouches:
         step()

@@ -1,7 +1,7 @@
-"""One look at the log for a Fetch: what can be answered now, and what has to be read first.
+"""One look at the log for a Fetch: the data in memory, and the segments to read from the store.
 
-Calls no I/O. A fetch that waits takes a look whenever something was committed; one that needs the
-store takes a look, loads what the look names, and looks again.
+Calls no I/O. A fetch that waits takes a look after each commit; one that needs the store takes a
+look, loads the segments that the look names, and looks again.
 """
 
 from collections.abc import Mapping
@@ -168,7 +168,7 @@ class Look:
             [] if self._is_committed_only else None,
         )
         offset = wanted.fetch_offset
-        # A follower does not know where the log ends: who asks for more than it knows of waits.
+        # A follower does not know where the log ends: a fetch above its own end waits.
         is_beyond = led is not None and offset > partition.log_end
         if offset < partition.log_start or is_beyond:
             answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE

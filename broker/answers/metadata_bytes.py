@@ -7,8 +7,8 @@
 
 Arrays of brokers are a count and int32s. A tail has a fixed size in every version: of the response
 cluster authorized operations (int32, 8 to 10), the error code (int16, 13), a tag section (9+); of a
-topic its authorized operations (int32, 8+), a tag section (9+). So what is encoded without topics,
-or without partitions, shows where they go.
+topic its authorized operations (int32, 8+), a tag section (9+). So an encoding without topics, or
+without partitions, shows where they go.
 
 The generic encoder takes 30 ms for 10,000 partitions. Here all partitions of one leader and one
 list of replicas share their last bytes, and the bytes of a topic are kept while its rows, and who

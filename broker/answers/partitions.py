@@ -22,7 +22,7 @@ def find_leader(broker: Services, topic: Topic, partition: int) -> tuple[Leader 
 
 
 def check_epoch(partition: Readable, current_leader_epoch: int) -> ErrorCode:
-    """Whether the client's view of who leads is ours (KIP-320)."""
+    """Whether the client's leader epoch is ours (KIP-320)."""
     if current_leader_epoch in (NO_EPOCH, partition.leader_epoch):
         return ErrorCode.NONE
     if current_leader_epoch < partition.leader_epoch:

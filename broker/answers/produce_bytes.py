@@ -9,7 +9,7 @@ response message; so the broker keeps outcomes as tuples, and packs them straigh
                | log start offset int64 (5+) | record errors, error message (8+) | tags
 
 Counts and tags are of the compact kind from version 9 on. Outcomes with errors go through the
-generated codec, which is also what the tests hold these bytes to.
+generated codec, with which the tests compare these bytes.
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ class Outcome(NamedTuple):
     message: str | None = None
     bad_records: Sequence[int] = ()
     hint: Hint | None = None
-    """Who leads the partition, where this broker does not."""
+    """The partition's leader, where this broker is not it."""
 
 
 class TopicOutcome(NamedTuple):
@@ -111,7 +111,7 @@ def _encode_flexible(correlation_id: int, version: int, topics: Sequence[TopicOu
 
 @lru_cache(maxsize=4096)
 def _topic_front(topic: str | bytes, partition_count: int) -> bytes:
-    """What comes before the partitions of a topic, given by name or by id."""
+    """The bytes before the partitions of a topic, given by name or by id."""
     if isinstance(topic, str):
         encoded = topic.encode()
         topic = encode_varint(len(encoded) + 1) + encoded

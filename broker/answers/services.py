@@ -1,4 +1,4 @@
-"""What handlers, and what they share, use of a broker; `broker.handlers.broker` has it all."""
+"""The parts of a broker that handlers use; `broker.handlers.broker` has them all."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence

@@ -1,4 +1,4 @@
-"""What clients are shown of the cluster: brokers, who is the controller, replicas. Pure.
+"""The cluster as clients see it: brokers, controller, replicas. Pure.
 
 Records are in the object store, so a replica is a broker that would serve a partition: it is in
 sync while it is alive, and offline while it is not.

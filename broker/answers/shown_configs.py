@@ -1,4 +1,4 @@
-"""What clients are shown of configs: each with its value, where it is from, what it means. Pure.
+"""Configs as clients see them: each with its value, source and description. Pure.
 
 A topic's value is its own, else the broker's setting of the matching name, else the default; these
 are its synonyms, in this order. Broker settings are given at its start and cannot be changed while

@@ -1,4 +1,4 @@
-"""What one topic asks of a batch, its configs parsed once. Pure."""
+"""One topic's rules for batches, its configs parsed once. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Carries out what the controller decides: one call per kind of action, each repeatable."""
+"""Carries out the controller's actions: one call per kind of action, each repeatable."""
 
 import logging
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Counts:
 
 
 class Acting:
-    """`chains` is what is known of chains' rows, kept up with what is done here."""
+    """`chains` are the chains' rows as last read, updated after each action."""
 
     def __init__(self, log: ClusterLog) -> None:
         self.counts = Counts()

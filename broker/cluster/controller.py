@@ -1,7 +1,7 @@
 """The controller: one broker at a time fences the dead, and keeps partitions where they should be.
 
     every second        renew the lease, or watch who holds it
-    every half second   while we hold it: look at the cluster, decide, start what is to be done;
+    every half second   while we hold it: look at the cluster, decide, start actions;
                         at once when a broker's lease has run out
     every minute        read all chains' rows again; clear away half-done topics
 
@@ -53,11 +53,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Term:
-    """One stretch of time as the controller, and what is remembered for as long."""
+    """One period as the controller, and the state that is kept for as long."""
 
     memory: Memory
     sightings: Sightings = field(default_factory=Sightings)
-    """Of what is to be cleaned."""
+    """Of half-done topics that are to be cleared away."""
     cleaning: Turn = field(default_factory=lambda: Turn(CLEANING_S))
     chains_at_s: float | None = None
 

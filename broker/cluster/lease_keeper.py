@@ -1,4 +1,4 @@
-"""Keeps the controller lease, or watches who does: the runner of `logstore.protocol.lease`."""
+"""Keeps the controller lease, or watches its holder: the runner of `logstore.protocol.lease`."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What the controller needs of the log: what is known of the cluster, and where to report."""
+"""The controller's interface to the log: the cluster as known here, and where to report."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

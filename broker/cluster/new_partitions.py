@@ -1,4 +1,4 @@
-"""Where new partitions are placed: on brokers that serve, by their racks and by what they hold."""
+"""Where new partitions are placed: on brokers that serve, by their racks and their load."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What the controller goes by, from the broker's settings."""
+"""The controller's settings, from the broker's."""
 
 from dataclasses import dataclass
 

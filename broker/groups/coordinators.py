@@ -98,7 +98,7 @@ class Coordinators:
             coordinator.retire()
 
     def follow(self) -> None:
-        """Begin and end what the log has begun and ended."""
+        """Begin and end coordinators as the log has begun and ended leaderships."""
         topic = self._log.topics.get(OFFSETS_TOPIC)
         leaders = {} if topic is None else topic.leaders
         for partition in [p for p in self._led if leaders.get(p) is not self._leaders[p]]:
@@ -112,7 +112,7 @@ class Coordinators:
             self.follow()
 
     async def run(self) -> None:
-        """Follow the log, and drop what is too old, until cancelled."""
+        """Follow the log, and drop offsets that are too old, until cancelled."""
         sweep_at_s = self._clock.monotonic_s() + self._sweep_s
         while True:
             self.follow()
@@ -149,7 +149,7 @@ class Coordinators:
         coordinator = self._led[partition]
         if coordinator.is_retired:
             return ErrorCode.NOT_COORDINATOR
-        # What clients do upon it is to ask again, for all kinds of request alike.
+        # Upon it clients ask again, for all kinds of request alike.
         is_known = coordinator.is_loaded and coordinator.understands(group_id)
         return coordinator if is_known else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class Journal:
-    """Everything that is appended goes through here, so that what lies there is known."""
+    """Every append goes through here, so that the partition's size is known."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Journal:
     ) -> None:
         """`start` runs a coroutine in the background."""
         self.last_seq = -1
-        """Of the segment that holds what was appended last."""
+        """Of the segment that holds the last append."""
         self.rewrite_count = 0
         self._log = log
         self._states = states

@@ -20,9 +20,9 @@ logger = logging.getLogger(__name__)
 
 
 async def load_states(log: PartitionLog, clock: Clock) -> tuple[GroupStates, LogShape]:
-    """What the records say, and what lies there; only a part of it once `log` is led no more.
+    """The groups' state from the records, and their size; a part of both if leadership ends.
 
-    Others run between two pieces; of one piece's records each takes some ten microseconds. Raises
+    Other tasks run between two pieces; each record of a piece takes some ten microseconds. Raises
     as the store does, or `TimeoutError` when it does not answer.
     """
     states, shape, at = GroupStates(), LogShape(), log.start

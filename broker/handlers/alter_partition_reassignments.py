@@ -1,9 +1,9 @@
 """AlterPartitionReassignments, versions 0 and 1: each partition has its own outcome (KIP-455).
 
-Null instead of replicas cancels. Fewer replicas than the topic was made with lower what the whole
-topic asks for, or the controller would fill the list up again; longer lists stay. The answer leaves
-when the registry knows what is wanted; where the leader is to change that may take a moment more,
-and ListPartitionReassignments tells.
+Null instead of replicas cancels. Fewer replicas than the topic was made with lower the whole
+topic's replication factor, or the controller would fill the list up again; longer lists stay. The
+answer leaves when the request is in the registry; a change of the leader may take a moment more,
+and ListPartitionReassignments shows it.
 """
 
 from dataclasses import replace

@@ -30,7 +30,7 @@ _RESPONSE = ApiVersionsResponse()
 
 
 def advertise(ranges: Iterable[tuple[int, int, int]]) -> None:
-    """Say what is to be answered: (key, first version, last version) of every API."""
+    """Set the answer: (key, first version, last version) of every API."""
     _RESPONSE.api_keys = [
         ApiVersion(key, 0 if key == PRODUCE_KEY else first, last)
         for key, first, last in sorted(ranges)

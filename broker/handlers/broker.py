@@ -1,4 +1,4 @@
-"""What handlers work with, `broker.answers.services`: log, settings, rights, slow work."""
+"""The services of handlers (`broker.answers.services`): log, settings, rights, slow work."""
 
 import asyncio
 import base64
@@ -33,7 +33,7 @@ RULES_SPARE = 64
 
 
 class Standing(Protocol):
-    """The controller of this process, as far as it says who is in charge."""
+    """The controller of this process, as far as it names the lease's holder."""
 
     @property
     def holder(self) -> int | None: ...
@@ -98,8 +98,8 @@ class Broker:
 
     @property
     def controller_id(self) -> int:
-        """Who is the controller; where that is not known this broker is shown, which does as well:
-        every broker takes every request."""
+        """Id of the controller; where it is unknown, that of this broker: every broker takes every
+        request."""
         holder = None if self.controller is None else self.controller.holder
         return holder if holder in self.log.live_brokers() and holder is not None else self.node_id
 

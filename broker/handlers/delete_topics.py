@@ -68,7 +68,7 @@ def _find(broker: Services, call: Call, asked: DeleteTopicState) -> Topic:
     name = asked.name if topic is None else topic.name
     seen = name is not None and broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, name)
     if name is not None and not (seen and broker.allows(call, Operation.DELETE, Kind.TOPIC, name)):
-        # Who may not even see the topic learns nothing: an id stays unknown, a name is denied.
+        # A client that may not see the topic learns nothing: an id stays unknown, a name denied.
         if by_id and not seen:
             raise Refuse(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
         raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to delete this topic")

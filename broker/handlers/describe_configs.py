@@ -2,7 +2,7 @@
 
 A list of names that is null or empty asks for all; unknown names in it are passed over. A broker
 knows its own settings only: clients send requests about a broker to that broker. The broker with an
-empty name stands for all of them, and for what was set for all while they run: nothing can be.
+empty name stands for all of them, and has no settings: none can be set for all while they run.
 """
 
 from collections.abc import Sequence

@@ -15,7 +15,7 @@ from logstore.wire.primitives import DecodeError
 
 
 def dispatch(broker: Services, connection: Connection, frame: memoryview) -> None:
-    """Raises `Invalid`, with what is wrong where, for a frame that is not a request we know."""
+    """Raises `Invalid`, with the fault and its byte, for a frame that is no known request."""
     key, version, correlation_id, client_id, at = decode_request_header(frame)
     found = HANDLERS.get(key)
     if found is None or not found.version_min <= version <= found.version_max:

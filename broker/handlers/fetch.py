@@ -7,12 +7,12 @@ first batch of the first partition that has any comes whole, however large; afte
 `partition_max_bytes` each partition, but for its first batch (KIP-74). Only whole batches are
 served, beginning with the one that holds the offset.
 
-What is in memory is answered by plain calls. The rest is read in a task, a bounded number at once:
+Data in memory is answered by plain calls. The rest is read in a task, a bounded number at once:
 segments, and where these are gone batches made from the topic's table, which look the same.
 
-A follower serves consumers too (KIP-392), up to what it knows to be committed; who asks for more
-waits. A leader names a follower in the consumer's rack. While this broker cannot vouch for what it
-knows, and before it says that there is no such offset or leader epoch, it looks for a seal
+A follower serves consumers too (KIP-392), up to the end that it knows to be committed; a fetch
+above that waits. A leader names a follower in the consumer's rack. While this broker has no read
+lease, and before it answers that there is no such offset or leader epoch, it makes a fencing check
 (`broker.answers.sure`).
 
 Sessions (KIP-227) are declined: session id 0 and a full answer are always legal.
@@ -91,7 +91,7 @@ class _Fetch:
             self._settle(look)
 
     def _settle(self, look: Look) -> None:
-        """Answer with what was found, or wait for more."""
+        """Answer with the data found, or wait for more."""
         if (
             self._is_over
             or look.is_final
@@ -108,7 +108,7 @@ class _Fetch:
         self._broker.start(self._call, work, self._broker.cold_reads)
 
     async def _look_surely(self) -> None:
-        """Look for a seal first; what is found after it may be said."""
+        """Make a fencing check first; a look after it may be answered."""
         standing = await standing_of(self._broker.log)
         look = self._look_with({}, standing)
         if look.cold:

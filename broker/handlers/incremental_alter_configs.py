@@ -27,7 +27,7 @@ from logstore.wire.messages.incremental_alter_configs import (
 )
 
 APPLIED_S_MAX = 5.0
-"""How long an answer waits for this broker to go by what was changed."""
+"""How long an answer waits until this broker has applied the change."""
 
 
 def handle(broker: Services, call: Call, request: IncrementalAlterConfigsRequest) -> None:

@@ -1,4 +1,4 @@
-"""ListOffsets, versions 1 to 10: where a partition begins and ends, and what lies at a time.
+"""ListOffsets, versions 1 to 10: where a partition begins and ends, and offsets by time.
 
     -1  latest: the high watermark, for read_committed the last stable offset
     -2  earliest, in whatever tier
@@ -158,7 +158,7 @@ async def _look_up_one(
 
 
 async def _find(broker: Services, leader: Leader, timestamp: int, up_to: int) -> FoundRecord | None:
-    """What is asked for by `timestamp`, a time or one of the numbers above."""
+    """The question asked by `timestamp`, a time or one of the numbers above."""
     log = broker.log
     if timestamp == MAX_TIMESTAMP:
         return await log.offset_of_max_timestamp(leader, up_to)
@@ -172,7 +172,7 @@ async def _find(broker: Services, leader: Leader, timestamp: int, up_to: int) ->
 
 
 class TimeIndex(Protocol):
-    """What is asked of a `Log`."""
+    """The calls of a `Log` that are used here."""
 
     async def offset_for_time(
         self, partition: Leader, timestamp: int, up_to: int

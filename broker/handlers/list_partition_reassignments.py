@@ -1,7 +1,7 @@
-"""ListPartitionReassignments, version 0: what is being reassigned as far as this broker knows.
+"""ListPartitionReassignments, version 0: running reassignments, as far as this broker knows.
 
-Null instead of topics asks for all; what is not being reassigned is left out. Until it is done, the
-replicas are those from before and those to come.
+Null instead of topics asks for all; partitions that are not being reassigned are left out. Until it
+is done, the replicas are those from before and those to come.
 """
 
 from collections.abc import Iterable

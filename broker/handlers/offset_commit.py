@@ -52,7 +52,7 @@ def handle(broker: Services, call: Call, request: OffsetCommitRequest) -> None:
 def _check_topic(
     broker: Services, call: Call, asked: OffsetCommitRequestTopic, wanted: list[Wanted]
 ) -> OffsetCommitResponseTopic:
-    """The answer if all goes well; what may be committed goes to `wanted`."""
+    """The answer if all goes well; offsets that may be committed are added to `wanted`."""
     partitions: list[OffsetCommitResponsePartition] = []
     topic = broker.log.topics.get(asked.name)
     count = 0 if topic is None else topic.partition_count

@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch, versions 2 to 4: where a leader epoch ended (KIP-101, KIP-320).
 
 A consumer whose partition got a new leader asks with the epoch of the last record it has, to see
-whether what it has read is still there. Here it always is: nothing is served that is not committed.
+whether those records are still there. Here they always are: only committed records are served.
 Only the leader answers.
 """
 

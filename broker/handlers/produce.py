@@ -10,9 +10,9 @@ REQUEST_TIMED_OUT; its batches may still be committed, which the producer's sequ
 
 acks=0 is never answered; an error closes the connection, as in Kafka.
 
-A partition that another broker leads is answered NOT_LEADER_OR_FOLLOWER with who does (KIP-951). A
-batch that breaks its producer's sequence is refused only after a look for a seal
-(`broker.answers.sure`): a broker whose place was taken would know the sequence too, as it was.
+A partition that another broker leads is answered NOT_LEADER_OR_FOLLOWER with its leader (KIP-951).
+A batch that breaks its producer's sequence is refused only after a fencing check
+(`broker.answers.sure`): a broker that was replaced knows the sequence only as it was then.
 While it may only have overtaken another because of a change of leaders, it gets
 NOT_LEADER_OR_FOLLOWER (`Leader.append`).
 

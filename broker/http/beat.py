@@ -1,7 +1,7 @@
 """How late the event loop is: a beat every half second, and when it came instead.
 
-What holds the loop up holds every client up, so this is the first figure to look at. Only a broker
-that serves metrics has one.
+Work that holds the loop up holds every client up, so this is the first figure to look at. Only a
+broker that serves metrics has one.
 """
 
 import asyncio

@@ -1,5 +1,4 @@
-"""Reads a broker's counters as they are, in pieces. Nothing is counted for it but what is counted
-anyway."""
+"""Reads a broker's counters as they are, in pieces. No counter exists for it alone."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -20,7 +19,7 @@ CONTROLLER_FAILURES = "failures"
 
 
 class Observer:
-    """`lateness` is the event loop's. Keeps what is remembered between two readings."""
+    """`lateness` is the event loop's. Keeps state between two readings."""
 
     def __init__(self, version: str, settings: BrokerSettings, lateness: Histogram) -> None:
         self._version = version

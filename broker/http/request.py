@@ -1,4 +1,4 @@
-"""The head of an HTTP request, and what may be wrong with it. Pure.
+"""The head of an HTTP request, and its possible faults. Pure.
 
     GET /metrics HTTP/1.1 | name: value | ... | empty line
 
@@ -28,7 +28,7 @@ class BadRequest(Invalid):
 def path_of(head: bytes) -> str:
     """The path that a request asks for, from its bytes up to the empty line.
 
-    Raises `BadRequest`: 400 for what is not HTTP/1, 405 for every method but GET.
+    Raises `BadRequest`: 400 for bytes that are not HTTP/1, 405 for every method but GET.
     """
     line, *headers = head.split(b"\r\n")
     found = _LINE.fullmatch(line)

@@ -1,4 +1,4 @@
-"""What is looked at: the parts of a broker in one of its epochs, and how it stands."""
+"""The parts of a broker, in one of its epochs, that metrics and health are read from."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,1 +1,1 @@
-"""Connections: frames in, answers out in order, deadlines, who is connected."""
+"""Connections: frames in, answers out in order, deadlines, the list of clients."""

@@ -53,7 +53,7 @@ CLUSTER_OPERATIONS = (
     Operation.ALTER_CONFIGS,
     Operation.IDEMPOTENT_WRITE,
 )
-"""What the fields "authorized operations" of Metadata tell about (KIP-430)."""
+"""Operations that the fields "authorized operations" of Metadata cover (KIP-430)."""
 
 CLUSTER = Resource(Kind.CLUSTER, "kafka-cluster")
 ANONYMOUS = "User:ANONYMOUS"

@@ -37,7 +37,7 @@ class BufferPool:
         self.kept_bytes = 0
 
     def take(self, size_bytes: int) -> memoryview:
-        """At least `size_bytes`; what is in it is left over from another use."""
+        """At least `size_bytes`; its bytes are left over from another use."""
         size = 1 << (size_bytes - 1).bit_length()
         free = self._free.get(size)
         if free:

@@ -120,7 +120,7 @@ class Call:
 
 
 def guard(call: Call, step: Callable[[], None]) -> None:
-    """Take a step of `call`; what it raises ends its connection, and nothing else."""
+    """Take a step of `call`; an exception ends its connection, and nothing else."""
     try:
         step()
     except LogstoreError as error:

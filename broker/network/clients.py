@@ -1,4 +1,4 @@
-"""Everybody who is connected: who comes in, whose answers leave, who is held back, who idles."""
+"""All connections: accepted, answered, paused while the log is full, closed when idle."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Dispatch = Callable[[Connection, memoryview], None]
 
 
 class Intake(Protocol):
-    """What the log's writer tells about how much it has on its way."""
+    """The log's writer, as far as it says how many bytes are on their way."""
 
     @property
     def fenced(self) -> asyncio.Event: ...
@@ -149,14 +149,14 @@ class Clients:
     # Ending
 
     def stop(self) -> None:
-        """Read nothing more; answer what is held."""
+        """Read nothing more; answer the waiting requests."""
         self._is_stopping = True
         self._timers.close()
         for connection in tuple(self.connections):
             connection.stop()
 
     async def close(self, timeout_s: float) -> None:
-        """Let what was answered leave, then close every connection."""
+        """Send the answers that are ready, then close every connection."""
         for connection in tuple(self.connections):
             connection.close()
         if self.connections:

@@ -9,7 +9,7 @@ became ready (`send` is most of what a small request costs). A connection is not
     its peer does not take the answers, or
     it produces and the log cannot take more,
 
-and what had arrived by then stays where it is.
+and bytes that had arrived by then stay where they are.
 """
 
 import asyncio
@@ -183,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
         self._paused |= why
 
     def resume(self, why: Pause) -> None:
-        """Look at what is waiting here first, then read on."""
+        """Dispatch the bytes that wait here first, then read on."""
         if not self._paused & why:
             return
         self._paused &= ~why
@@ -327,7 +327,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def stop(self) -> None:
-        """Read no more, and answer what is held with what there is."""
+        """Read no more, and answer waiting requests with the data that there is."""
         self.pause(Pause.STOPPING)
         for call in tuple(self._calls):
             if call.held is not None:

@@ -1,7 +1,7 @@
 """How long requests of each API took, and how many there were: one histogram per API.
 
-From the read that a request came with to the write that its answer leaves with. What came in one
-read and leaves in one write is counted at once, so that a pipelined request costs next to nothing.
+From the read that a request came with to the write that its answer leaves with. Requests of one
+read that leave in one write are counted at once: a pipelined request costs next to nothing.
 """
 
 from bisect import bisect_left

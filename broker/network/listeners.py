@@ -54,7 +54,7 @@ class Listener:
 
     @property
     def public_address(self) -> tuple[str, int]:
-        """What goes into the broker's row."""
+        """The listeners as the broker's row has them."""
         if self.advertised is not None:
             return self.advertised.host, self.advertised.port
         if self.host in WILDCARDS:
@@ -96,7 +96,7 @@ def plan_listeners(
 
 
 def bind(place: Address, advertised: Address | None, flag: str = "--listen") -> Listener:
-    """Bind without listening yet; `flag` is what the user may change. Raises `Refused`."""
+    """Bind without listening yet; `flag` is the user's option for it. Raises `Refused`."""
     try:
         family, _, _, _, where = socket.getaddrinfo(
             place.host, place.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -1,9 +1,9 @@
 """Bounds the memory that is held for peers that do not take their answers.
 
 An answer to a Fetch is made of views: of arenas that segments were built in, of segments that were
-fetched. A view of some kilobytes keeps all 16 MiB of an arena. So what is left of the answers of a
-connection whose socket has been full for `SLOW_S` is copied; a peer that takes its answers as they
-come is never copied for, since that would cost a tenth of the CPU time of a fetch.
+fetched. A view of some kilobytes keeps all 16 MiB of an arena. So the unsent rest of the answers of
+a connection whose socket has been full for `SLOW_S` is copied; a peer that takes its answers as
+they come is never copied for, since that would cost a tenth of the CPU time of a fetch.
 
 All answers that wait to be written have one budget, too: beyond `UNSENT_BYTES_MAX` for all
 connections together an answer to a Fetch is made no larger than `FAIR_BYTES` (and its first batch).
@@ -15,7 +15,7 @@ from broker.network.timers import Timers
 
 SLOW_S = 1.0
 COPIED_AT_ONCE_MAX = 16 * 1024 * 1024
-"""Some milliseconds of copying; what is left then waits for the next turn."""
+"""Some milliseconds of copying; the rest waits for the next turn."""
 UNSENT_BYTES_MAX = 128 * 1024 * 1024
 FAIR_BYTES = 256 * 1024
 
@@ -38,7 +38,7 @@ class SlowReaders:
 
     @property
     def room_bytes(self) -> int:
-        """What one more answer should not exceed."""
+        """The size that one more answer should not exceed."""
         return max(FAIR_BYTES, UNSENT_BYTES_MAX - self.unsent_bytes)
 
     def blocked(self, connection: BlockedConnection) -> None:

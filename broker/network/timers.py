@@ -15,7 +15,7 @@ TICK_S = 0.02
 
 
 class Timed(Protocol):
-    """What can have a deadline; one at a time."""
+    """An object that can have a deadline; one at a time."""
 
     timer_bucket: int
     """Kept here; 0 when there is no deadline."""

@@ -1,4 +1,4 @@
-"""Several broker processes on this machine: start them, show what they say, start the dead again.
+"""Several broker processes on this machine: start them, show their output, restart dead ones.
 
 One that ends by itself before it ever accepted connections has refused to start: then all end. One
 that dies later is started again, after a back-off that grows while it keeps dying.

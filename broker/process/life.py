@@ -61,7 +61,7 @@ class Host:
     broker: int
     rack: str
     url: str
-    """For the lines that say what is served."""
+    """For the lines that name the log."""
     settings: BrokerSettings
     log_settings: LogSettings
     opened: OpenLog
@@ -171,14 +171,15 @@ async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
     if not log.fenced.is_set():
         await asyncio.wait([running], timeout=GIVE_UP_TIMEOUT_S)
         return await _end(host, log, server)
-    # Clients first: who cannot give the lease up cannot tell them who leads either.
+    # Disconnect clients before releasing the lease: a broker that cannot reach the registry
+    # cannot name the new leader.
     code = await _end(host, log, server)
     await asyncio.wait([running], timeout=GIVE_UP_TIMEOUT_S)
     return code
 
 
 async def _hand_over(host: Host, log: Log) -> None:
-    """Let other brokers lead what is led here, where there are any."""
+    """Hand our partitions to other brokers, where there are any."""
     if not host.settings.flag("controlled.shutdown.enable"):
         return
     others = [
@@ -193,7 +194,7 @@ async def _hand_over(host: Host, log: Log) -> None:
 
 
 async def _end(host: Host, log: Log, server: Server) -> int | None:
-    """Commit what was taken, and say how it ended: the exit code, or None."""
+    """Commit all accepted batches, and print how it ended: the exit code, or None."""
     name = _name(host, log)
     if host.stop.is_set():
         for listener in host.listeners:

@@ -1,13 +1,13 @@
-"""A broker process from start to end: what `python -m broker` and `logstore serve` run.
+"""A broker process from start to end: run by `python -m broker` and `logstore serve`.
 
 One line on stdout when it accepts connections, one when it has ended; everything else is log lines
-on stderr. What stops a start is one line on stderr that says what to do.
+on stderr. A refused start is one line on stderr that says what to do.
 
 A broker that was fenced, because it hung or could not be reached, starts again in the same process
-as a new epoch; what it led is its successors' by then. Where it runs twice, one is refused.
+as a new epoch; by then successors lead its partitions. Where it runs twice, one is refused.
 
-    0    stopped by a signal, everything taken is committed and answered
-    1    refused to start, or could not commit what it had taken
+    0    stopped by a signal, all accepted batches are committed and answered
+    1    refused to start, or could not commit all accepted batches
     2    the arguments make no sense
     130  interrupted before it could stop in good order
 """
@@ -189,7 +189,7 @@ def _log_settings(settings: BrokerSettings, opened: OpenLog) -> LogSettings:
 
 
 def collect_less() -> None:
-    """What was made at the start stays; requests make no cycles, so look for them seldom.
+    """Objects made at the start stay; requests make no cycles, so collect seldom.
 
     At its default pace the collector takes a tenth of the time of small requests.
     """

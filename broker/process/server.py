@@ -1,6 +1,6 @@
 """The broker's front: accepts connections on every listener, and ends in good order.
 
-stop accepting → answer what is held → commit what was taken → let the answers leave → close
+stop accepting → answer waiting requests → commit accepted batches → send the answers → close
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Every five minutes: raise the log start of partitions that hold too old or too much.
 
-Each leader does it for its own, by what `logstore.protocol.retention` decides from the index, and
-from the table where the log no longer goes back so far. What is raised goes when chains are
-trimmed.
+Each leader does it for its own partitions: `logstore.protocol.retention` decides from the index,
+and from the table where the log no longer goes back so far. Records below the new log start are
+deleted when chains are trimmed.
 """
 
 import logging
@@ -22,7 +22,7 @@ from logstore.protocol.retention import Ledger, Policy, parts_of_files
 from logstore.protocol.steps import believed_ms
 
 READS_PER_PASS_MAX = 1000
-"""Reads of index pages; what is left waits for the next pass."""
+"""Reads of index pages; the rest waits for the next pass."""
 DAY_MS = 86_400_000
 DOUBTED_DAYS = 0.05
 PARTITIONS_PER_TURN = 100
@@ -132,7 +132,7 @@ class Retention:
 
 
 class _Pass:
-    """One pass: what it may still read, and what it knows of tables."""
+    """One pass: the reads that it has left, and the tables' rows."""
 
     def __init__(self, log: Log, tables: AskedTables) -> None:
         self._log = log
@@ -160,7 +160,7 @@ class _Pass:
             ledger.take(parts, policy)
 
     async def _read_table(self, ledger: Ledger, leader: Leader, policy: Policy) -> bool:
-        """Read on in the partition's table; False: it does not go beyond what is read."""
+        """Read on in the partition's table; False: the table has no more to read."""
         if self._rows is None:
             self._rows = await self._log.performer.run(read_table_rows())
         row = self._rows.get(leader.topic_id)

@@ -81,9 +81,9 @@ class Trimming:
     async def _pass(
         self, wanted: Wanted, troubles: dict[str, int], due: Collection[bytes] | None = None
     ) -> tuple[Trimmed, Mapping[TopicPartition, int]]:
-        """Nothing is deleted unless it is known what is `due`: those tables are asked again.
+        """Nothing is deleted unless `due` is given: those tables are asked again.
 
-        Returns what was done, and what tables hold.
+        Returns the pass's result, and the offsets that tables hold.
         """
         performer = self._log.performer
         held = await self._tables.look(performer, fresh=due or ())

@@ -1,1 +1,1 @@
-"""What the controller decides, from rows and what it remembers. Pure."""
+"""The controller's decisions, from rows and its own state. Pure."""

@@ -37,7 +37,7 @@ def balance(view: View, members: Members, memory: Memory, rules: BalanceRules) -
     if back:
         return list(back[: max(0, room)])
     if view.places.under_way:
-        return []  # level what is at rest
+        return []  # only while no partition moves
     return list(_level(view, movable, members, memory, rules))
 
 

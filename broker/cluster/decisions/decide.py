@@ -1,4 +1,4 @@
-"""What the controller does next, from one look at the cluster: fence, set right, complete, balance.
+"""The controller's next actions, from one look at the cluster: fence, repair, complete, balance.
 
 Every action may be repeated, and done by a controller that is one no more: rows change only under
 the conditions of the row that was seen. Pure but for `memory`, which it keeps.

@@ -1,4 +1,4 @@
-"""What the controller remembers between two looks, beyond what rows say. Pure.
+"""The controller's state between two looks, beyond rows. Pure.
 
 All of it may be lost with the controller: the next one waits a little longer before it acts.
 """
@@ -44,7 +44,7 @@ class Turn:
 
 
 class Advances:
-    """When each broker's chain was last seen to advance, by the end of what is committed.
+    """When each broker's chain was last seen to advance, by its committed end.
 
     An idle broker shows nothing either way.
     """

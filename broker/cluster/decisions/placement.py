@@ -114,7 +114,7 @@ class Heirs:
         self._led = Counter({broker: led.get(broker, 0) for broker in eligible})
 
     def restrict(self, eligible: Iterable[int], led: Mapping[int, int]) -> None:
-        """Other brokers are eligible now; what was counted since the start stays counted."""
+        """Other brokers are eligible now; partitions counted since the start stay counted."""
         self._led = Counter(
             {broker: self._led.get(broker, led.get(broker, 0)) for broker in eligible}
         )

@@ -1,4 +1,4 @@
-"""Replica lists: filled up to what the topic asks for, and rid of brokers that are gone. Pure.
+"""Replica lists: filled up to the topic's replication factor, without dead brokers. Pure.
 
 Replicas hold no data that is not in the store, so a new one costs no copy.
 """

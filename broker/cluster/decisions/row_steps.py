@@ -40,7 +40,7 @@ def read_inventory() -> Steps[Inventory]:
 
 
 def reassign(place: Place, wanted: PartitionRow) -> Steps[bool]:
-    """Change replicas, reassigning and target; False: the row is not what was seen any more."""
+    """Change replicas, reassigning and target; False: the row has changed since it was read."""
     was, now = place.row.row(), wanted.row()
     sets: Row = {name: now[name] for name in CHANGED if now[name] != was[name]}
     terms = [*_same_leadership(place.row), *(Condition(name, "=", was[name]) for name in CHANGED)]

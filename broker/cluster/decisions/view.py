@@ -1,4 +1,4 @@
-"""The cluster as one look shows it, and what the controller may do about it. Pure."""
+"""The cluster as one look shows it, and the controller's possible actions. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -73,7 +73,7 @@ class View:
 
     @property
     def eligible(self) -> frozenset[int]:
-        """Who may be given partitions: alive, not about to go, not fenced."""
+        """Brokers that may be given partitions: alive, not stopping, not fenced."""
         return frozenset(broker for broker in self.alive if self._is_eligible(broker))
 
     def _is_eligible(self, broker: int) -> bool:
@@ -83,7 +83,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """Fence and seal a chain and hand on what it leads. `probe`: only if the store answers us."""
+    """Fence and seal a chain, hand its partitions on. `probe`: only if the store answers us."""
 
     chain: int
     broker: int

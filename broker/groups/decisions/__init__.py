@@ -1,1 +1,1 @@
-"""What is decided about consumer groups, and the bytes of their records. Pure."""
+"""Decisions about consumer groups, and the bytes of their records. Pure."""

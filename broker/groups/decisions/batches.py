@@ -1,4 +1,4 @@
-"""Changes as record batches, and back: what is appended to `__consumer_offsets`. Pure."""
+"""Changes as record batches of `__consumer_offsets`, and back. Pure."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Who leads a generation, and by which protocol: chosen when all have joined. Pure.
+"""The leader of a generation and its protocol: chosen when all have joined. Pure.
 
 The protocol is the one most members like best among those that all of them know, each voting for
 the first such in its own list. Kafka leaves a tie open; here the leader's list decides it.

@@ -1,4 +1,4 @@
-"""Field by field reading and writing of what lies in `__consumer_offsets`. Pure.
+"""Field by field reading and writing of records of `__consumer_offsets`. Pure.
 
 Big-endian integers; strings and bytes either with a length in front (int16 and int32, -1: null) or,
 in flexible versions, compact (unsigned varint of length + 1, 0: null) with a tag section at the

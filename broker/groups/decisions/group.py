@@ -2,9 +2,9 @@
 
     Empty → PreparingRebalance → CompletingRebalance → Stable → PreparingRebalance …
 
-What must survive a restart (generation, protocol, leader, members, assignments, offsets) is what
-the last records say, and changes in `state.GroupStates.apply` alone. The rest is who waits, whose
-time is when over, who is on the way in: a restart may forget it, and members then begin again.
+State that must survive a restart (generation, protocol, leader, members, assignments, offsets) is
+that of the last records, and changes in `state.GroupStates.apply` alone. The rest is waiting
+requests, deadlines and members about to join: a restart may forget it, and members begin again.
 
 Times are milliseconds: deadlines by a steady clock, stamps in records by the wall's.
 """
@@ -18,7 +18,7 @@ from broker.groups.decisions.formats import CommittedOffset, GroupValue, MemberV
 
 NO_DEADLINE = 1 << 62
 GROUP_BYTES, MEMBER_BYTES, PENDING_BYTES, OFFSET_BYTES = 1_000, 500, 150, 400
-"""About what one takes in memory beside what its clients brought."""
+"""Approximate bytes that one takes in memory beside the data of its clients."""
 
 Protocols = Sequence[tuple[str, bytes]]
 """Names with the member's metadata for each, the one it likes best first."""
@@ -62,7 +62,7 @@ class Member:
 
     @property
     def byte_count(self) -> int:
-        """About what it holds in memory."""
+        """Approximate bytes that it holds in memory."""
         return (
             MEMBER_BYTES
             + len(self.assignment)
@@ -106,7 +106,7 @@ class Group:
 
     @property
     def type_now(self) -> str:
-        """The protocol type of who is in, else of who was."""
+        """The protocol type of the members, else of the last ones."""
         return next((m.protocol_type for m in self.members.values()), self.protocol_type)
 
     @property
@@ -170,7 +170,7 @@ class Group:
 
 
 def offset_bytes(place: tuple[str, int], value: CommittedOffset) -> int:
-    """About what it takes in memory."""
+    """Approximate bytes that it takes in memory."""
     return OFFSET_BYTES + len(place[0]) + len(value.metadata)
 
 

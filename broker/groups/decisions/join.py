@@ -1,9 +1,9 @@
-"""JoinGroup: a member comes, comes back, or changes what it wants. Pure.
+"""JoinGroup: a member joins, joins again, or changes its subscription. Pure.
 
     no member id    a new one, or the static member that bears its instance id, under a new id
     a member id     one that was given out before (KIP-394), or a member that joins again
 
-Source: `GroupMetadataManager.classicGroupJoinToClassicGroup` and what it calls.
+Source: `GroupMetadataManager.classicGroupJoinToClassicGroup` and its callees.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from logstore.wire.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinAsk:
-    """`token` is what the answer is for; `new_member_id` is free to be used."""
+    """The answer goes to `token`; `new_member_id` is an unused id."""
 
     token: object
     member_id: str = ""

@@ -15,7 +15,7 @@ LIVE_PER_SEGMENT = 64
 
 @dataclass(slots=True)
 class LogShape:
-    """What lies in the partition from log start on."""
+    """Records and segments of the partition from log start on."""
 
     record_count: int = 0
     segment_count: int = 0
@@ -28,7 +28,7 @@ class LogShape:
             self.segment_count += 1
 
     def found(self, records: int) -> None:
-        """A batch that was there already: taken for a segment of its own, which it may not be."""
+        """A batch from before: counted as a segment of its own, which it may not be."""
         self.record_count += records
         self.segment_count += 1
 

@@ -17,7 +17,7 @@ def check_member(group: Group, member_id: str, instance_id: str | None) -> Error
 
 
 def remove(group: Group, member: Member, outcome: Outcome, code: ErrorCode) -> None:
-    """Take a member out; what it waits for is answered with `code`."""
+    """Take a member out; its waiting requests are answered with `code`."""
     group.members.pop(member.member_id, None)
     group.pending_sync.discard(member.member_id)
     dismiss(member, outcome, code)

@@ -17,7 +17,7 @@ from logstore.errors import Corrupt
 BYTES_MAX = 64 * 1024 * 1024
 """Of one partition. With more, nothing is written again and its log start stays."""
 RECORD_BYTES = 300
-"""About what one takes in memory beside its bytes."""
+"""Approximate bytes that one takes in memory beside its own."""
 
 
 class NewerRecord(NamedTuple):

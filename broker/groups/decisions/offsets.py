@@ -1,4 +1,4 @@
-"""Who may commit offsets, fetch them, and delete them. Pure.
+"""The rules for committing, fetching and deleting offsets. Pure.
 
 Members commit in their generation; a consumer that assigns partitions to itself ("simple") commits
 without one, which is accepted only while the group has no members.

@@ -56,7 +56,7 @@ def join_is_due(group: Group, limits: GroupLimits, now: Moment, outcome: Outcome
 
 
 def complete(group: Group, now: Moment, outcome: Outcome) -> None:
-    """Go on with those who have joined, and with static members, who may be late."""
+    """Go on with the members that have joined, and with static members, which may be late."""
     group.members = {
         member_id: member
         for member_id, member in group.members.items()

@@ -1,7 +1,7 @@
-"""All groups of one partition of `__consumer_offsets`: what its records say. Pure.
+"""All groups of one partition of `__consumer_offsets`: the state of its records. Pure.
 
-`apply` is the one place where anything changes that must survive; a live coordinator applies what
-it appends, one that starts applies what it reads, from log start to the high watermark.
+Only `apply` changes state that must survive: a live coordinator applies the records that it
+appends, one that starts applies those that it reads, from log start to the high watermark.
 """
 
 from collections.abc import Callable, Iterator
@@ -74,7 +74,7 @@ class GroupStates:
             self._apply_group(key, value)
 
     def apply_newer(self, record: NewerRecord) -> None:
-        """A record that only a newer version understands; what it replaces is no longer so."""
+        """A record that only a newer version understands; the one it replaces no longer holds."""
         if isinstance(record.known, OffsetKey):
             self._apply_offset(record.known, None)
         elif record.known is not None:
