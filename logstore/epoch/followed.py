@@ -12,10 +12,10 @@ from logstore.errors import LogstoreError
 from logstore.formats.chain_state import Stretch, StretchKey
 from logstore.formats.index_rows import (
     Rows,
-    first_row_for_offset,
+    find_offset,
+    find_time,
+    max_timestamp_below,
     row_at,
-    row_count,
-    row_for_time,
 )
 from logstore.formats.rows import PartitionRow, StretchRef
 
@@ -125,28 +125,20 @@ class Followed:
 
     def rows_for_offset(self, offset: int) -> tuple[Rows, int]:
         """Rows in memory and the number of the one that holds `offset`, which must be there."""
-        rows = self._rows()
-        number = first_row_for_offset(rows, offset)
-        assert number < row_count(rows), f"offset is not in memory: offset={offset}"
-        return rows, number
+        found = find_offset([self._rows()], offset)
+        assert found is not None, f"offset is not in memory: offset={offset}"
+        return found
 
     def rows_for_time(self, timestamp: int, from_offset: int = 0) -> tuple[Rows, int] | None:
         """Rows in memory and the number of the first with a record at or after `timestamp`.
 
         Batches wholly below log start, or below `from_offset`, are passed over.
         """
-        rows = self._rows()
-        number = row_for_time(rows, timestamp, max(self.log_start, from_offset))
-        return (rows, number) if number < row_count(rows) else None
+        return find_time([self._rows()], timestamp, max(self.log_start, from_offset))
 
     def max_timestamp_below(self, offset: int) -> tuple[int, int]:
         """Largest timestamp in memory below `offset`, and an offset in its batch, or (-1, -1)."""
-        best, rows = (-1, -1), self._rows()
-        for number in range(row_count(rows)):
-            row = row_at(rows, number)
-            if row.base_offset < offset and row.max_timestamp > best[0]:
-                best = (row.max_timestamp, row.base_offset)
-        return best
+        return max_timestamp_below([self._rows()], offset)
 
     def _rows(self) -> bytearray:
         stretch = self._stretch()

@@ -15,10 +15,10 @@ from logstore.formats.chain_state import Stretch, StretchKey
 from logstore.formats.index_rows import (
     ROW,
     Rows,
-    first_row_for_offset,
+    find_offset,
+    find_time,
+    max_timestamp_below,
     row_at,
-    row_count,
-    row_for_time,
 )
 from logstore.formats.partition_state import PartitionState, ProducedBatch
 from logstore.formats.rows import PartitionRow, StretchRef
@@ -278,31 +278,20 @@ class Leader:
 
     def rows_for_offset(self, offset: int) -> tuple[Rows, int]:
         """Rows in memory and the number of the one that holds `offset`, which must be there."""
-        for rows in self._row_runs():
-            if row_at(rows, row_count(rows) - 1).last_offset >= offset:
-                return rows, first_row_for_offset(rows, offset)
-        raise AssertionError(f"offset is not in memory: offset={offset}")
+        found = find_offset(self._row_runs(), offset)
+        assert found is not None, f"offset is not in memory: offset={offset}"
+        return found
 
     def rows_for_time(self, timestamp: int, from_offset: int = 0) -> tuple[Rows, int] | None:
         """Rows in memory and the number of the first with a record at or after `timestamp`.
 
         Batches wholly below log start, or below `from_offset`, are passed over.
         """
-        for rows in self._row_runs():
-            number = row_for_time(rows, timestamp, max(self.log_start, from_offset))
-            if number < row_count(rows):
-                return rows, number
-        return None
+        return find_time(self._row_runs(), timestamp, max(self.log_start, from_offset))
 
     def max_timestamp_below(self, offset: int) -> tuple[int, int]:
         """Largest timestamp in memory below `offset`, and an offset in its batch, or (-1, -1)."""
-        best = (-1, -1)
-        for rows in self._row_runs():
-            for number in range(row_count(rows)):
-                row = row_at(rows, number)
-                if row.base_offset < offset and row.max_timestamp > best[0]:
-                    best = (row.max_timestamp, row.base_offset)
-        return best
+        return max_timestamp_below(self._row_runs(), offset)
 
     def _row_runs(self) -> list[bytearray]:
         runs = [window.rows for window in self._windows]

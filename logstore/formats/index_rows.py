@@ -20,6 +20,7 @@ by offset on last offset, by time on the running max (client timestamps need not
 """
 
 import struct
+from collections.abc import Iterable
 from typing import NamedTuple
 
 ROW = struct.Struct(">QQIIHBxqqqqq")
@@ -75,6 +76,46 @@ def row_for_time(rows: Rows, timestamp: int, log_start: int) -> int:
     while number < count and row_at(rows, number).max_timestamp < timestamp:
         number += 1
     return number
+
+
+def find_offset(runs: Iterable[Rows], offset: int) -> tuple[Rows, int] | None:
+    """The rows of `runs` that hold `offset`, and the number of that row; None: before or after all.
+
+    `runs` follow one another by offsets; some may be empty.
+    """
+    is_first = True
+    for rows in runs:
+        if not rows:
+            continue
+        if is_first and row_at(rows, 0).base_offset > offset:
+            return None
+        number, is_first = first_row_for_offset(rows, offset), False
+        if number < row_count(rows):
+            return rows, number
+    return None
+
+
+def find_time(runs: Iterable[Rows], timestamp: int, from_offset: int) -> tuple[Rows, int] | None:
+    """The rows of `runs` with the first record at or after `timestamp` (ms), and its row's number.
+
+    Batches wholly below `from_offset` are passed over.
+    """
+    for rows in runs:
+        number = row_for_time(rows, timestamp, from_offset)
+        if number < row_count(rows):
+            return rows, number
+    return None
+
+
+def max_timestamp_below(runs: Iterable[Rows], offset: int) -> tuple[int, int]:
+    """Largest timestamp (ms) in `runs` below `offset`, and an offset in its batch, or (-1, -1)."""
+    best = (-1, -1)
+    for rows in runs:
+        for number in range(row_count(rows)):
+            row = row_at(rows, number)
+            if row.base_offset < offset and row.max_timestamp > best[0]:
+                best = (row.max_timestamp, row.base_offset)
+    return best
 
 
 def first_row_for_seq(rows: Rows, seq: int) -> int:

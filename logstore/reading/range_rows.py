@@ -70,39 +70,6 @@ def table_rows(
             reached = rest.start if rest is not None else reached
 
 
-def offset_for_time(store: BlockingObjectStore, wanted: TableRange, time_ms: int) -> int | None:
-    """The first offset of `wanted` whose record is of `time_ms` or later; None without one.
-
-    Raises `NotFound` where a file is gone.
-    """
-    for file in wanted.files:
-        latest = file.max_timestamp_ms
-        if latest is not None and latest < time_ms:
-            continue
-        start, end = max(wanted.start, file.min_offset), min(wanted.end, file.max_offset + 1)
-        for rows in read_rows(
-            store,
-            wanted.topic_id,
-            [one for one in wanted.files if one.min_offset < end and one.max_offset >= start],
-            wanted.partition,
-            start,
-            end,
-            ["offset", "timestamp_ms"],
-        ):
-            found = _first_from(rows, time_ms)
-            if found is not None:
-                return found
-    return None
-
-
-def _first_from(rows: pa.RecordBatch, time_ms: int) -> int | None:
-    import pyarrow.compute as pc
-
-    is_late = pc.fill_null(pc.greater_equal(rows.column("timestamp_ms"), time_ms), False)
-    place = pc.index(is_late, True).as_py()
-    return None if place < 0 else int(rows.column("offset")[place].as_py())
-
-
 def _with_checks(columns: Sequence[str]) -> list[str]:
     """What is read: also where it is, and whether it could be decoded."""
     return [*columns, *(name for name in ("offset", RAW_BATCH) if name not in columns)]

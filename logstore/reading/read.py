@@ -22,10 +22,10 @@ from logstore.formats.checkpoint import Checkpoint
 from logstore.formats.index_rows import (
     ROW,
     Rows,
-    first_row_for_offset,
+    find_offset,
+    find_time,
     row_at,
     row_count,
-    row_for_time,
 )
 from logstore.formats.rows import StretchRef
 from logstore.protocol.lookup import (
@@ -222,12 +222,8 @@ class Reader:
         if found is not None or _is_current(partition, ref):
             return found
         stretch = await self._followers.stretch(ref.chain, key, offset)
-        if stretch is None or not stretch.rows or row_at(stretch.rows, 0).base_offset > offset:
-            return None
-        number = first_row_for_offset(stretch.rows, offset)
-        if number == row_count(stretch.rows):
-            return None
-        return FoundRows(key, ref.chain, stretch.rows, number)
+        here = None if stretch is None else find_offset([stretch.rows], offset)
+        return None if here is None else FoundRows(key, ref.chain, *here)
 
     # Records by time
 
@@ -292,12 +288,8 @@ class Reader:
         if await self._is_summed_up(ref.chain, known, key, end):
             return None
         stretch = await self._followers.stretch(ref.chain, key, end - 1)
-        if stretch is None:
-            return None
-        number = row_for_time(stretch.rows, timestamp, from_offset)
-        if number == row_count(stretch.rows):
-            return None
-        return FoundRows(key, ref.chain, stretch.rows, number)
+        here = None if stretch is None else find_time([stretch.rows], timestamp, from_offset)
+        return None if here is None else FoundRows(key, ref.chain, *here)
 
     def _summed_up_for_time(
         self,

@@ -15,7 +15,11 @@ from typing import NamedTuple
 
 from logstore.errors import Corrupt, NotFound, Refused, Retryable
 from logstore.formats.chain_state import SegmentSpan, Stretch, StretchKey
-from logstore.formats.index_rows import first_row_for_offset, row_at, row_count, row_for_time
+from logstore.formats.index_rows import (
+    find_offset,
+    find_time,
+    row_at,
+)
 from logstore.formats.keys import segment_key
 from logstore.formats.pieces import Cut, Piece, TopicPartition
 from logstore.formats.rows import (
@@ -297,14 +301,9 @@ class LogReader:
         follower = yield from self._enter(ref.chain)
         if follower is not None:
             stretch = follower.state.stretches.get(stretch_key)
-            if (
-                stretch is not None
-                and stretch.rows
-                and row_at(stretch.rows, 0).base_offset <= offset
-            ):
-                number = first_row_for_offset(stretch.rows, offset)
-                if number < row_count(stretch.rows):
-                    return row_at(stretch.rows, number).seq
+            here = None if stretch is None else find_offset([stretch.rows], offset)
+            if here is not None:
+                return row_at(*here).seq
         checkpoints = yield from self._known_checkpoints(ref.chain)
         found = yield from rows_for_offset(
             self._checkpoints.cache, ref.chain, checkpoints, stretch_key, offset
@@ -403,9 +402,8 @@ class LogReader:
             row = None if found is None else row_at(found.rows, found.number)
             if row is None and ref.chain in self._followers:
                 stretch = self._followers[ref.chain].state.stretches.get(stretch_key)
-                rows = bytearray() if stretch is None else stretch.rows
-                number = row_for_time(rows, timestamp, start)
-                row = row_at(rows, number) if number < row_count(rows) else None
+                here = None if stretch is None else find_time([stretch.rows], timestamp, start)
+                row = None if here is None else row_at(*here)
             if row is not None:
                 data = yield from _read_body_range(ref.chain, row.seq, row.position, row.length)
                 batch = memoryview(data)

@@ -17,10 +17,10 @@ from logstore.history.snapshot import Snapshot
 from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.protocol.witnesses import TopicFate
 from logstore.reading.extents import Extent, Extents, Range, TopicExtent
-from logstore.reading.range_rows import offset_for_time
 from logstore.reading.reader import LogReader, PartitionView, Piece, TopicPartition, Trimmed
 from logstore.reading.snapshots import OpenTables, Snapshots, open_tables
 from logstore.reading.table_ranges import TableRange, table_range
+from logstore.reading.table_times import first_offset_at_or_after
 from logstore.reading.tasks import Places
 from logstore.retry import RetryDelays, retry
 from logstore.wiring.open import ReadableLog, open_readable
@@ -168,7 +168,9 @@ class Survey:
         held = self._held(key, view.log_start, view.end)
         if held is None:
             return self._retry(self._log().offset_for_time, key, view, time_ms)
-        found = self._retry(offset_for_time, self._log().objects, held, time_ms)
+        found = self._retry(
+            first_offset_at_or_after, self._log().objects, held, held.files, time_ms
+        )
         if found is not None or held.end == view.end:
             return found
         return self._retry(self._log().offset_for_time, key, view, time_ms, held.end)

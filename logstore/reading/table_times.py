@@ -51,7 +51,25 @@ class TimedRecord(NamedTuple):
 def first_at_or_after(
     store: BlockingObjectStore, wanted: Range, files: Sequence[DataFile], timestamp: int
 ) -> TimedRecord | None:
-    """The first record of `files`, which come by smallest offset, at or after `timestamp` (ms)."""
+    """The first record of `files`, which come by smallest offset, at or after `timestamp` (ms).
+
+    Raises `NotFound` where a file is gone.
+    """
+    best = _first_at_or_after(store, wanted, files, timestamp)
+    return None if best is None else _with_epoch(store, wanted, best)
+
+
+def first_offset_at_or_after(
+    store: BlockingObjectStore, wanted: Range, files: Sequence[DataFile], timestamp: int
+) -> int | None:
+    """As `first_at_or_after`, without the GET for its leader epoch."""
+    best = _first_at_or_after(store, wanted, files, timestamp)
+    return None if best is None else best.offset
+
+
+def _first_at_or_after(
+    store: BlockingObjectStore, wanted: Range, files: Sequence[DataFile], timestamp: int
+) -> _Found | None:
     import pyarrow.compute as pc
 
     since = _scalar(timestamp)
@@ -67,7 +85,7 @@ def first_at_or_after(
             if found.num_rows:
                 best = _found(file, found, 0)
                 break
-    return None if best is None else _with_epoch(store, wanted, best)
+    return best
 
 
 def latest(

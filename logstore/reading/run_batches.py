@@ -1,0 +1,35 @@
+"""Batches of a run in chain order; where a segment is gone, the rest of the run is asked for."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from logstore.formats.pieces import Piece
+from logstore.reading.reader import FoundBatch, SegmentGone
+from logstore.reading.tasks import Run
+
+_Moved = TypeVar("_Moved")
+
+Resolve = Callable[[Run, SegmentGone, Mapping[Piece, int]], tuple[Sequence[_Moved], Run | None]]
+"""(run, what is gone, next offset by piece) → what has moved, and the run that is left, if any."""
+
+
+def run_batches(
+    run: Run, read: Callable[[Run], Iterator[FoundBatch]], resolve: Resolve[_Moved] | None
+) -> Iterator[FoundBatch | _Moved]:
+    """What `read` yields of `run`. In place of what has moved since it was planned: `resolve`'s.
+
+    Raises `SegmentGone` without `resolve`, and what both of them do.
+    """
+    reached: dict[Piece, int] = {}
+    rest: Run | None = run
+    while rest is not None:
+        try:
+            for found in read(rest):
+                reached[found.piece] = found.entry.last_offset + 1
+                yield found
+            return
+        except SegmentGone as gone:
+            if resolve is None:
+                raise
+            moved, rest = resolve(rest, gone, reached)
+            yield from moved
