@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from broker.answers.log_starts import NewStart, raise_led
 from broker.answers.shown_cluster import INTERNAL_TOPICS
+from broker.upkeep.troubles import ReportedTroubles
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.asked_tables import AskedTables
 from logstore.epoch.leader import Leader
@@ -41,7 +42,7 @@ class Retention:
         self._tables = tables
         self._ledgers: dict[tuple[bytes, int], Ledger] = {}
         self._policies: dict[bytes, tuple[Mapping[str, str], Policy | None]] = {}
-        self._told: set[str] = set()
+        self._troubles = ReportedTroubles(logger)
         self.raised_count = 0
         self.failed_count = 0
 
@@ -124,11 +125,8 @@ class Retention:
         ]
 
     def _tell(self, troubles: set[str]) -> None:
-        """Once for each trouble, as long as it lasts."""
         self.failed_count += len(troubles)
-        for trouble in troubles - self._told:
-            logger.warning("%s", trouble)
-        self._told = troubles
+        self._troubles.report(dict.fromkeys(troubles, logging.WARNING))
 
 
 class _Pass:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
+from broker.upkeep.troubles import ReportedTroubles
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.asked_tables import AskedTables
 from logstore.epoch.held_by_tables import HeldByTables
@@ -51,7 +52,7 @@ class Trimming:
         self.published_count = 0
         self.deleted_count = 0
         self.failed_count = 0
-        self._told: set[str] = set()
+        self._troubles = ReportedTroubles(logger)
         """The troubles that were logged, while they last."""
 
     async def run(self) -> None:
@@ -98,12 +99,9 @@ class Trimming:
         return done, held.ends
 
     def _tell(self, troubles: dict[str, int]) -> None:
-        """Once for each trouble; what passes by itself is worth a word, what does not an alarm."""
+        """What passes by itself is worth a word, what does not an alarm."""
         self.failed_count += bool(troubles)
-        for trouble, level in troubles.items():
-            if trouble not in self._told:
-                logger.log(level, "%s", trouble)
-        self._told = set(troubles)
+        self._troubles.report(troubles)
 
 
 def _report(done: Trimmed) -> None:

@@ -5,15 +5,15 @@ a topic that was deleted, is left out; the commit says so by where it ends. Anyt
 wanted from there is missing, or another run moved it: then this one's commit would be refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Never, Protocol
 
-from logstore.compaction.task import Resolve
 from logstore.errors import Corrupt
 from logstore.formats.pieces import Piece, TopicPartition
 from logstore.formats.rows import PartitionRow
 from logstore.reading.reader import LogReader, SegmentGone
+from logstore.reading.run_batches import Resolve
 from logstore.reading.tasks import Run
 from logstore.wiring.open import open_readable
 
@@ -28,13 +28,15 @@ class Rows(Protocol):
     ) -> list[Piece]: ...
 
 
-def resolver(url: str, storage: Mapping[str, str]) -> Resolve:
+def resolver(url: str, storage: Mapping[str, str]) -> Resolve[Never]:
     """Opens the registry only when it is needed."""
 
-    def resolve(run: Run, gone: SegmentGone, reached: Mapping[Piece, int]) -> Run | None:
+    def resolve(
+        run: Run, gone: SegmentGone, reached: Mapping[Piece, int]
+    ) -> tuple[Sequence[Never], Run | None]:
         log = open_readable(url, storage)
         try:
-            return rest_of(run, gone, reached, LogReader(log))
+            return (), rest_of(run, gone, reached, LogReader(log))
         finally:
             log.close()
 

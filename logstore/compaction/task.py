@@ -8,10 +8,10 @@ however many partitions there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import thread_time
-from typing import NamedTuple
+from typing import NamedTuple, Never
 
 from logstore.compaction.decoding import BYTES_MAX, ROWS_MAX, decoded
 from logstore.compaction.plan import MergeTask, MoveTask, Task, TaskResult
@@ -21,15 +21,12 @@ from logstore.history.read import read_rows
 from logstore.history.snapshot import DataFile
 from logstore.history.write import TableWriter
 from logstore.ports.objects import BlockingObjectStore
-from logstore.reading.reader import FoundBatch, Piece, SegmentGone, read_batches
+from logstore.reading.reader import FoundBatch, read_batches
+from logstore.reading.run_batches import Resolve, run_batches
 from logstore.reading.tasks import Run
 
 WRITERS = 8
 """Partitions at a time: a put takes 10 to 50 ms of waiting, a small file 3 ms of work."""
-
-Resolve = Callable[[Run, SegmentGone, Mapping[Piece, int]], Run | None]
-"""(run, what is gone, next offset by piece) → the rest of the run, if any is left."""
-
 
 _Key = tuple[bytes, int]
 """Topic id, partition."""
@@ -44,7 +41,7 @@ class _Written(NamedTuple):
 
 
 def run_task(
-    store: BlockingObjectStore, task: Task, attempt: str, resolve: Resolve | None = None
+    store: BlockingObjectStore, task: Task, attempt: str, resolve: Resolve[Never] | None = None
 ) -> TaskResult:
     """`attempt` makes the names of files unique: a task may be tried again, or twice at once.
 
@@ -57,13 +54,17 @@ def run_task(
 
 
 def _move(
-    store: BlockingObjectStore, task: MoveTask, run: str, resolve: Resolve | None
+    store: BlockingObjectStore, task: MoveTask, run: str, resolve: Resolve[Never] | None
 ) -> TaskResult:
     began_s = thread_time()
     gathered: dict[_Key, list[FoundBatch]] = {}
     bytes_in: dict[bytes, int] = {}
+
+    def read(run: Run) -> Iterator[FoundBatch]:
+        return read_batches(store, run.chain, run.first_seq, run.last_seq, run.pieces)
+
     for each in task.runs:
-        for found in _found(store, each, resolve):
+        for found in run_batches(each, read, resolve):
             key = (found.piece.topic_id, found.piece.partition)
             gathered.setdefault(key, []).append(found)
             bytes_in[key[0]] = bytes_in.get(key[0], 0) + len(found.data)
@@ -95,23 +96,6 @@ def _write(key: _Key, batches: Sequence[FoundBatch], topic: str, writer: TableWr
         del rows  # one row may be large, and its room is given up when the next is asked for
     files = writer.close()
     return _Written(key, files, row_count, undecodable, thread_time() - began_s)
-
-
-def _found(store: BlockingObjectStore, run: Run, resolve: Resolve | None) -> Iterator[FoundBatch]:
-    reached: dict[Piece, int] = {}
-    rest: Run | None = run
-    while rest is not None:
-        try:
-            for found in read_batches(
-                store, rest.chain, rest.first_seq, rest.last_seq, rest.pieces
-            ):
-                reached[found.piece] = found.entry.last_offset + 1
-                yield found
-            return
-        except SegmentGone as gone:
-            if resolve is None:
-                raise
-            rest = resolve(rest, gone, reached)
 
 
 def _merge(store: BlockingObjectStore, task: MergeTask, run: str) -> TaskResult:

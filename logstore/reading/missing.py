@@ -8,8 +8,8 @@ know the log's URL and nothing else.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
+from typing import NamedTuple, Protocol
 
 from logstore.errors import Corrupt, Refused
 from logstore.formats.pieces import Piece, TopicPartition
@@ -25,8 +25,7 @@ REMEDY = "to go on with what is left, set failOnDataLoss to false"
 """What Spark's users can do about records that are gone; other readers have other ways."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rest:
+class Rest(NamedTuple):
     """What is left of a run above a segment that is gone: first what tables have of it."""
 
     history: tuple[TableRange, ...]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from logstore.errors import Corrupt, Invalid, Refused
@@ -16,7 +17,8 @@ from logstore.history.columns import TABLE_COLUMNS as RECORD_COLUMNS
 from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.missing import Missing
 from logstore.reading.range_rows import table_rows
-from logstore.reading.reader import FoundBatch, Piece, SegmentGone, read_batches
+from logstore.reading.reader import FoundBatch, Piece, read_batches
+from logstore.reading.run_batches import run_batches
 from logstore.reading.table_ranges import TableRange
 from logstore.reading.tasks import ReadTask, Run, Storage
 from logstore.records.arrow import INFLATED_BYTES_MAX, arrow_schema, decode_to_arrow
@@ -101,7 +103,9 @@ class _TaskRows:
             yield from self._of_table(part)
         gathered: dict[_Stretch, list[FoundBatch]] = {}
         gathered_bytes = 0
-        for found in (each for run in task.runs for each in self._found(run)):
+        resolve = None if self._missing is None else self._missing.segment
+        runs = (run_batches(run, self._read, resolve) for run in task.runs)
+        for found in chain.from_iterable(runs):
             if isinstance(found, TableRange):
                 yield from _decode_all(gathered, self._topics, self._columns)
                 gathered, gathered_bytes = {}, 0
@@ -116,29 +120,14 @@ class _TaskRows:
                 gathered, gathered_bytes = {}, 0
         yield from _decode_all(gathered, self._topics, self._columns)
 
-    def _found(self, run: Run) -> Iterator[FoundBatch | TableRange]:
-        """Batches in chain order; in place of what has moved since, where it is now."""
-        reached: dict[Piece, int] = {}
-        rest: Run | None = run
-        while rest is not None:
-            try:
-                for found in read_batches(
-                    self._store, rest.chain, rest.first_seq, rest.last_seq, rest.pieces
-                ):
-                    reached[found.piece] = found.entry.last_offset + 1
-                    yield found
-                return
-            except SegmentGone as gone:
-                if self._missing is None:
-                    raise
-                now = self._missing.segment(rest, gone, reached)
-                yield from now.history
-                rest = now.run
-            except Corrupt as fault:
-                wanted = (_wanted(piece, self._topics) for piece in rest.pieces[:PIECES_TOLD])
-                raise Corrupt(
-                    f"{fault}; wanted from there: {'; '.join(wanted)}; {WHAT_TO_DO}"
-                ) from fault
+    def _read(self, run: Run) -> Iterator[FoundBatch]:
+        try:
+            yield from read_batches(self._store, run.chain, run.first_seq, run.last_seq, run.pieces)
+        except Corrupt as fault:
+            wanted = (_wanted(piece, self._topics) for piece in run.pieces[:PIECES_TOLD])
+            raise Corrupt(
+                f"{fault}; wanted from there: {'; '.join(wanted)}; {WHAT_TO_DO}"
+            ) from fault
 
     def _of_table(self, part: TableRange) -> Iterator[pa.RecordBatch]:
         found = table_rows(
