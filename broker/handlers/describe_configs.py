@@ -27,32 +27,41 @@ from logstore.wire.messages.describe_configs import (
 
 def handle(broker: Services, call: Call, request: DescribeConfigsRequest) -> None:
     results = []
-    for asked in request.resources:
-        result = DescribeConfigsResult(
-            resource_type=asked.resource_type, resource_name=asked.resource_name
-        )
+    for (kind, name), names in _merge(request.resources).items():
+        result = DescribeConfigsResult(resource_type=kind, resource_name=name)
         results.append(result)
         try:
-            shown = _describe(broker, call, asked)
+            shown = _describe(broker, call, kind, name)
         except LogstoreError as error:
             result.error_code, result.error_message = code_of(error), str(error)
             continue
-        names = set(asked.configuration_keys or ())
         result.configs = [_encode(request, one) for one in shown if not names or one.name in names]
     call.answer(DescribeConfigsResponse(0, results))
 
 
-def _describe(
-    broker: Services, call: Call, asked: DescribeConfigsResource
-) -> Sequence[ShownConfig]:
-    name = asked.resource_name
-    if asked.resource_type == ResourceType.TOPIC:
+def _merge(resources: Sequence[DescribeConfigsResource]) -> dict[tuple[int, str], set[str]]:
+    """Names of configs by resource; an empty set asks for all of them."""
+    merged: dict[tuple[int, str], set[str]] = {}
+    for resource in resources:
+        key = (resource.resource_type, resource.resource_name)
+        names = resource.configuration_keys
+        if not names:
+            merged[key] = set()
+        elif key not in merged:
+            merged[key] = set(names)
+        elif merged[key]:
+            merged[key].update(names)
+    return merged
+
+
+def _describe(broker: Services, call: Call, kind: int, name: str) -> Sequence[ShownConfig]:
+    if kind == ResourceType.TOPIC:
         if not broker.allows(call, Operation.DESCRIBE_CONFIGS, Kind.TOPIC, name):
             raise Refuse(
                 ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to see this topic's configs"
             )
         return show_topic_configs(find_topic(broker, name).configs, broker.settings)
-    if asked.resource_type == ResourceType.BROKER:
+    if kind == ResourceType.BROKER:
         if not broker.allows(call, Operation.DESCRIBE_CONFIGS, *CLUSTER):
             raise Refuse(
                 ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to see brokers' settings"
@@ -61,7 +70,7 @@ def _describe(
         return show_broker_configs(broker.settings) if is_this else []
     raise Refuse(
         ErrorCode.INVALID_REQUEST,
-        f"configs of topics and brokers can be described: resource_type={asked.resource_type}",
+        f"configs of topics and brokers can be described: resource_type={kind}",
     )
 
 

@@ -6,6 +6,7 @@ A group that does not exist is "Dead"; from version 6 on it is GROUP_ID_NOT_FOUN
 from functools import partial
 
 from broker.answers.group_requests import coordinator_for, when_vouched
+from broker.answers.repeats import without_repeats
 from broker.answers.services import Services
 from broker.groups.decisions.describe import DEAD, describe
 from broker.network.authorizer import Kind, Operation
@@ -28,7 +29,7 @@ def handle(broker: Services, call: Call, request: DescribeGroupsRequest) -> None
 
 def _handle(broker: Services, call: Call, request: DescribeGroupsRequest) -> None:
     groups = []
-    for group_id in request.groups or ():
+    for group_id in without_repeats(request.groups):
         group = _describe(broker, call, group_id)
         if request.include_authorized_operations and not group.error_code:
             group.authorized_operations = broker.allowed_bits(

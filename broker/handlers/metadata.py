@@ -12,6 +12,7 @@ may, so any may be shown as it.
 from broker.answers.creation import auto_create, check_new_name
 from broker.answers.errors import code_of
 from broker.answers.metadata_bytes import NOT_ASKED, encode_topic, frame_with_topics
+from broker.answers.repeats import without_repeats
 from broker.answers.services import Services
 from broker.answers.shown_cluster import show_brokers
 from broker.network.authorizer import (
@@ -27,7 +28,6 @@ from logstore.errors import LogstoreError
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.metadata import (
     MetadataRequest,
-    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponseTopic,
@@ -70,15 +70,15 @@ def _topics(
             for topic in broker.log.topics.values()
             if broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, topic.name)
         ]
-    return [_find(broker, call, request, asked) for asked in request.topics]
+    names = without_repeats((asked.name, asked.topic_id) for asked in request.topics)
+    return [_find(broker, call, request, *name) for name in names]
 
 
 def _find(
-    broker: Services, call: Call, request: MetadataRequest, asked: MetadataRequestTopic
+    broker: Services, call: Call, request: MetadataRequest, name: str | None, topic_id: bytes
 ) -> Topic | MetadataResponseTopic:
-    name = asked.name
     if name is None:
-        return _find_by_id(broker, call, asked.topic_id)
+        return _find_by_id(broker, call, topic_id)
     if not broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, name):
         return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
     topic = broker.log.topics.get(name)

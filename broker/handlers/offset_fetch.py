@@ -7,10 +7,11 @@ concern a whole group; before version 2 there is no place for them but each part
 Not done: transactions, so no offset is ever unstable and `require_stable` changes nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from broker.answers.group_requests import coordinator_for, when_vouched
+from broker.answers.repeats import Topics, merge_groups
 from broker.answers.services import Services
 from broker.groups.coordinator import Coordinator
 from broker.groups.decisions.offsets import find
@@ -30,9 +31,6 @@ from logstore.wire.messages.offset_fetch import (
 GROUPS_FROM = 8
 GROUP_ERROR_FROM = 2
 NOTHING = -1
-
-Topics = Sequence[tuple[str, Sequence[int]]] | None
-"""Names and partitions; None: all that the group has."""
 
 
 def handle(broker: Services, call: Call, request: OffsetFetchRequest) -> None:
@@ -55,7 +53,7 @@ def _handle(broker: Services, call: Call, request: OffsetFetchRequest) -> None:
         if request.topics is not None:
             topics = [(topic.name, topic.partition_indexes or ()) for topic in request.topics]
         asked = [(request.group_id, topics)]
-    _Fetch(broker, call, asked).begin()
+    _Fetch(broker, call, merge_groups(asked)).begin()
 
 
 class _Fetch:

@@ -1,0 +1,19 @@
+"""What a request names twice is answered once, with all that was asked about it."""
+
+from broker.answers.repeats import merge_groups, without_repeats
+
+
+def test_items_stay_in_the_order_in_which_they_were_named_first() -> None:
+    assert without_repeats(["b", "a", "b", "c", "a"]) == ["b", "a", "c"]
+    assert without_repeats(None) == []
+
+
+def test_groups_are_merged_with_their_topics_and_partitions() -> None:
+    asked = [("g", [("t", [1, 1])]), ("h", [("t", [0])]), ("g", [("u", [0]), ("t", [2, 1])])]
+
+    assert merge_groups(asked) == [("g", [("t", [1, 2]), ("u", [0])]), ("h", [("t", [0])])]
+
+
+def test_all_topics_of_a_group_hold_those_that_are_named() -> None:
+    assert merge_groups([("g", [("t", [1])]), ("g", None), ("g", [("u", [1])])]) == [("g", None)]
+    assert merge_groups([("g", None)] * 1000) == [("g", None)]
