@@ -37,7 +37,7 @@ class BackgroundCommits:
                 threading.Thread(target=self._run, name=THREAD_NAME, daemon=True).start()
 
     def flush(self, timeout_s: float) -> bool:
-        """Whether everything was told, or given up, within that time: for a query that ends."""
+        """Whether all commits were sent, or given up, within that time: for a query that ends."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._is_running, timeout_s)
 

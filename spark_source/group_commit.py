@@ -1,7 +1,7 @@
-"""How far a query has read, told to Kafka's tools: offsets committed to a consumer group.
+"""Commits a query's progress to a consumer group, for Kafka's tools.
 
-Nobody reads them back: the query's checkpoint alone says where it goes on. So a commit that fails
-costs nothing but a warning, and is tried again later with whatever is true then. It may take
+They are never read back: the query resumes from its checkpoint alone. So a failed commit costs
+only a warning, and is retried later with the offsets of that time. It may take
 seconds: `spark_source.background_commits` runs it beside the query.
 """
 
@@ -75,8 +75,8 @@ class GroupCommits:
             if not self._has_warned:
                 self._has_warned = True
                 logger.warning(
-                    "commitGroup: progress does not reach the group, the query goes on: "
-                    "group=%s cause=%s; tried again with later batches, not told again",
+                    "commitGroup: progress is not committed to the group, the query continues: "
+                    "group=%s cause=%s; retried with later batches, reported once",
                     self._group,
                     error,
                 )

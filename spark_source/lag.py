@@ -4,8 +4,8 @@
     spark.streams.addListener(lag)
     lag.serve("127.0.0.1", 9108)          # or look at lag.lags(), or give it a `publish`
 
-Spark tells a query's progress after each batch. The source adds to it where the log ended then, so
-a lag is known without asking anybody.
+Spark reports a query's progress after each batch. The source adds the ends of the log at that time,
+so the lag is known without a request.
 """
 
 import json
@@ -54,7 +54,7 @@ class LagListener(StreamingQueryListener):
         """Nothing is known yet."""
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """What was told last is still so."""
+        """The last report is still valid."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         progress = event.progress
@@ -91,7 +91,7 @@ class LagListener(StreamingQueryListener):
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Scrapes are nobody's news."""
+                """Scrapes are not logged."""
 
         self._server = ThreadingHTTPServer((host, port), Handler)
         serve = self._server.serve_forever

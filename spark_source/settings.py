@@ -16,7 +16,7 @@ Builder = TypeVar("Builder")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """`preset` is what Spark has if nobody says anything."""
+    """`preset` is Spark's default."""
 
     name: str
     value: str

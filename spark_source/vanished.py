@@ -47,5 +47,5 @@ def check_fates(
                 f"the registry has no rows of the {lacks} that this query reads, and no record "
                 f"says that the topic was deleted: topic={name} id={topic_id.hex()}; the registry "
                 "is lost or older than the log: stop the brokers, run: logstore restore, then "
-                "start this query again; nothing of the topic was left out"
+                "start this query again; no record of the topic was skipped"
             )

@@ -1,4 +1,4 @@
-"""One checkpoint: what it sums up, its stretches, its index pages and whether they hold."""
+"""One checkpoint: what it covers, its epoch ranges, its index pages and whether they hold."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -92,7 +92,7 @@ def view_checkpoint(
 def _producers(
     key: str, front: Checkpoint, data: bytes
 ) -> tuple[Mapping[object, int], Sequence[Finding]]:
-    """How many idempotent producers each stretch knows."""
+    """How many idempotent producers each epoch range knows."""
     states = data[front.front_bytes : front.pages_at]
     try:
         chain = chain_state_of(front, states)

@@ -1,7 +1,7 @@
 """A cluster as commands see it: the broker that is right for each request, asked until it answers.
 
-Brokers come and go, and coordinators load: what may be otherwise in a moment is asked for again,
-with the cluster looked up anew, until the deadline.
+Brokers restart and coordinators load: a call with a retriable error is retried, with fresh
+metadata, until the deadline.
 """
 
 import random
@@ -27,7 +27,7 @@ from logstore.wire.messages.metadata import MetadataRequest, MetadataRequestTopi
 LIST_OFFSETS, METADATA, FIND_COORDINATOR = 2, 3, 10
 EARLIEST, LATEST = -2, -1
 CONSUMER = -1
-"""Replica id of whoever is no broker."""
+"""Replica id of clients."""
 
 CALL_TIMEOUT_S = 35.0
 DEADLINE_S = 30.0

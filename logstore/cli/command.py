@@ -56,7 +56,7 @@ def add_broker_options(parser: argparse.ArgumentParser, *, is_action: bool = Fal
         type=addresses,
         default=argparse.SUPPRESS if is_action else DEFAULT_BOOTSTRAP,
         metavar="HOST:PORT",
-        help=f"brokers to ask, the first that answers is taken (default {DEFAULT_BOOTSTRAP})",
+        help=f"brokers to connect to, tried in order (default {DEFAULT_BOOTSTRAP})",
     )
     parser.add_argument(
         "--json",

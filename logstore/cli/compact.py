@@ -26,5 +26,5 @@ def run(options: argparse.Namespace) -> int:
 
 
 COMMAND = Command(
-    "move what is committed into each topic's Delta table", configure=configure, run=run
+    "move committed records into each topic's Delta table", configure=configure, run=run
 )

@@ -1,4 +1,4 @@
-"""What both commands of compaction take: which log, which topics, how often, how it is told."""
+"""Arguments of both compaction commands: log, topics, interval, output."""
 
 import argparse
 import re
@@ -19,12 +19,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         dest="topics",
         metavar="NAME",
-        help="only this topic; may be repeated (default: every topic that is not internal)",
+        help="only this topic; may be repeated (default: all topics except internal ones)",
     )
     parser.add_argument(
         "--now",
         action="store_true",
-        help="move whatever is committed, regardless of size and age",
+        help="move all committed records, regardless of size and age",
     )
     how_often = parser.add_mutually_exclusive_group()
     how_often.add_argument("--once", action="store_true", help="one run (the default)")
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=whole_number,
         default=0,
         metavar="SECONDS",
-        help="how long to wait for another run to end (default 0: say who runs, exit with 1)",
+        help="how long to wait for another run to end (default 0: report it and exit with 1)",
     )
     parser.add_argument(
         "--keep-deleted", action="store_true", help="keep the tables of topics that were deleted"
@@ -46,14 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive_number,
         default=24,
         metavar="N",
-        help="files that no version of the table named for so long are deleted (default 24)",
+        help="delete files that no table version of the last N hours names (default 24)",
     )
     parser.add_argument(
         "--task-mib",
         type=positive_number,
         default=256,
         metavar="N",
-        help="how much a task reads; it needs about twice that memory (default 256)",
+        help="bytes that a task reads, in MiB; it needs about twice that memory (default 256)",
     )
     parser.add_argument("--json", action="store_true", help="print a line of JSON for each run")
 

@@ -48,7 +48,8 @@ def run_in_turn(
 ) -> int:
     """The exit code of the only run; with `every_s` it ends by an interrupt, or an alarm.
 
-    What may pass (a store that is away, another run at work) is told, and the next turn comes.
+    A transient error (an unreachable store, another run in progress) is printed, and the next run
+    follows.
     """
     if every_s is None:
         return _tell(_watched(run, options), as_json)
@@ -85,5 +86,5 @@ def _complain(error: LogstoreError) -> None:
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    """A stop in good order is the same, whoever asks for it."""
+    """SIGTERM ends a run in the same way as Ctrl-C."""
     raise KeyboardInterrupt

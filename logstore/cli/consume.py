@@ -27,21 +27,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=addresses,
         default=DEFAULT_BOOTSTRAP,
         metavar="HOST:PORT",
-        help=f"brokers to ask first (default {DEFAULT_BOOTSTRAP})",
+        help=f"brokers to connect to first (default {DEFAULT_BOOTSTRAP})",
     )
     parser.add_argument(
         "--from", dest="start", default="earliest", metavar=FROM_METAVAR, help="(default earliest)"
     )
     parser.add_argument(
         "--group",
-        help="go on where this group is, and commit; partitions are not shared with its members",
+        help="start at this group's committed offsets, and commit; takes no part in its rebalances",
     )
     parser.add_argument(
         "--partition", type=whole_number, action="append", metavar="N", help="default: all"
     )
-    parser.add_argument("--max", type=positive_number, metavar="N", help="end after N records")
+    parser.add_argument("--max", type=positive_number, metavar="N", help="stop after N records")
     parser.add_argument(
-        "--follow", action="store_true", help="wait for more instead of ending at the end"
+        "--follow", action="store_true", help="wait for more records instead of stopping at the end"
     )
     parser.add_argument("--key-separator", metavar="TEXT", help="print key TEXT value")
     parser.add_argument("--json", action="store_true", help="print a JSON object per line")

@@ -30,7 +30,7 @@ from logstore.runners.perform import BlockingPerformer
 
 FRONTS_AT_ONCE = 32
 PROBLEMS_MAX = 100
-"""Of one chain; whoever lost a thousand segments need not read a thousand lines."""
+"""Of one chain, so that a thousand lost segments do not print a thousand lines."""
 
 
 @dataclass(slots=True)

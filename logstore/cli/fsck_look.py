@@ -1,8 +1,8 @@
 """A whole log held against its registry, also while it is written: the runner of `logstore fsck`.
 
-Chain rows are read first, then objects, then rows of partitions and topics: what a chain tells of
-must be known to rows that are read later. A log that changes meanwhile may still look wrong for a
-moment, so what looks wrong is looked at again, rows first; only what is found every time counts.
+Chain rows are read first, then objects, then rows of partitions and topics: rows read later must
+know all contents of a chain. A log that changes during the check may still seem damaged, so each
+problem is checked again, rows first; only problems found every time count.
 """
 
 from collections import defaultdict
@@ -276,7 +276,7 @@ class _Look:
         rows: Mapping[TopicPartition, PartitionRow],
         led: Mapping[bytes, int],
     ) -> None:
-        """`led`: by topic id, a chain that has a stretch of it."""
+        """`led`: by topic id, a chain that has an epoch range of it."""
         for name, topic in topics.items():
             if topic.status is not TopicStatus.LIVE:
                 continue

@@ -1,8 +1,8 @@
 """Tables of topics held against their files and their own logs: a part of `logstore fsck`.
 
 A table is read before chains are, and its copy row before it: both only go up, so what was read
-later may be ahead and must not be behind. The list of files comes first of all; a file that a run
-put there meanwhile is found by the second look.
+later may be ahead and must not be behind. The list of files comes first of all; a file that a
+concurrent run creates is found by the second check.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -247,7 +247,7 @@ def end_problems(
 
 
 def _log_start_problems(row: PartitionRow, first: int | None, where: str) -> Iterator[Problem]:
-    """A log start that nobody accounts for may hide records that are still stored below it."""
+    """A log start without a reason may hide records that are still stored below it."""
     confirmed = confirmed_start(row)
     if confirmed < row.log_start:
         detail = f"log start is {row.log_start}, and the row gives a reason only for {confirmed}"

@@ -25,24 +25,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=whole_number,
         default=GRACE_MINUTES,
         metavar="N",
-        help="time between saying that segments may go and deleting them, for readers that are "
-        f"about to read them (default {GRACE_MINUTES}; 0 only where nothing reads)",
+        help="time between publishing a trim point and deleting segments below it, for readers "
+        f"that planned to read them (default {GRACE_MINUTES}; 0 only if nothing reads)",
     )
     for name in ("ms", "bytes"):
         parser.add_argument(
             f"--retention-{name}",
             type=positive_number,
             metavar="N",
-            help=f"retention.{name} of topics that say nothing themselves; without it they keep "
-            "everything, since what brokers were told is not in the log",
+            help=f"retention.{name} of topics that do not set it; without this option they keep "
+            "everything, since brokers' defaults are not stored in the log",
         )
     parser.add_argument(
         "--trust-table",
         metavar="TOPIC",
         action="append",
         default=[],
-        help="trim by this topic's table again although one of its commits was found overwritten "
-        "or turned back: what it lacks of records then goes for good",
+        help="trust this topic's table again after one of its commits was overwritten or undone: "
+        "records that it lacks may then be lost for good",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -163,5 +163,5 @@ def _print(swept: "Swept", done: "Trimmed", troubles: Sequence[str], grace_minut
 
 
 COMMAND = Command(
-    "drop what retention and trimming leave no use for, without a broker", configure, run
+    "apply retention, and delete segments no longer needed, without a broker", configure, run
 )

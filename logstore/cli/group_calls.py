@@ -181,7 +181,7 @@ def fetch_offsets(cluster: Cluster, group: str) -> dict[Place, int]:
 
 
 def commit_offsets(cluster: Cluster, group: str, offsets: dict[Place, int]) -> None:
-    """As nobody's member: accepted while the group has none. Raises `Invalid`."""
+    """Commit without a member id: accepted while the group has no members. Raises `Invalid`."""
     by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         one = OffsetCommitRequestPartition(partition, offset, NO_EPOCH, "")

@@ -17,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     describe = _action(actions, "describe", _describe, "members, offsets, lag")
     describe.add_argument("group")
     reset = _action(
-        actions, "reset-offsets", _reset, "where the group goes on; it must have no members"
+        actions, "reset-offsets", _reset, "set committed offsets; the group must have no members"
     )
     reset.add_argument("group")
     reset.add_argument("--topic", required=True, action="append", help="may be repeated")
@@ -28,9 +28,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a time is like 2026-01-31T12:00:00, in UTC unless it says otherwise",
     )
     where.add_argument(
-        "--shift-by", type=int, metavar="N", help="so many records on, or back when negative"
+        "--shift-by", type=int, metavar="N", help="move by N records, back if negative"
     )
-    reset.add_argument("--dry-run", action="store_true", help="say what would be done")
+    reset.add_argument("--dry-run", action="store_true", help="print the changes, make none")
     _action(actions, "delete", _delete, "delete a group and its offsets").add_argument("group")
 
 

@@ -1,4 +1,4 @@
-"""`logstore init`: make a log in a bucket, or check one that is there."""
+"""`logstore init`: create a log in a bucket, or check an existing one."""
 
 import argparse
 
@@ -12,7 +12,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--registry",
         metavar="URL",
-        help="dynamodb://TABLE[?region=REGION&endpoint=URL], made if there is no such table; "
+        help="dynamodb://TABLE[?region=REGION&endpoint=URL], created if it does not exist; "
         "a directory needs none",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -46,8 +46,8 @@ def run(options: argparse.Namespace) -> int:
         return OK
     print_facts(
         [
-            ("log", f"{done.url} ({'made now' if done.created_log else 'there already'})"),
-            ("registry", f"{done.registry}{' (table made now)' if done.created_table else ''}"),
+            ("log", f"{done.url} ({'created' if done.created_log else 'exists'})"),
+            ("registry", f"{done.registry}{' (table created)' if done.created_table else ''}"),
             ("cluster", done.cluster_id.hex()),
             ("deleted objects", deleted_text(done.url, done.keeps_deleted)),
         ]
@@ -57,4 +57,4 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-COMMAND = Command("make a log in a bucket, or check one that is there", configure, run)
+COMMAND = Command("create a log in a bucket, or check an existing one", configure, run)

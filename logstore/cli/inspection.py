@@ -36,8 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="also show N records of each partition, the newest unless --offset is given",
     )
-    topic.add_argument("--partition", type=whole_number, metavar="P", help="of this one alone")
-    topic.add_argument("--offset", type=whole_number, metavar="O", help="from this offset on")
+    topic.add_argument("--partition", type=whole_number, metavar="P", help="only this partition")
+    topic.add_argument("--offset", type=whole_number, metavar="O", help="records from this offset")
 
 
 def _part(
@@ -64,7 +64,8 @@ def _add_common(parser: argparse.ArgumentParser, *, inner: bool) -> None:
         "--fsspec",
         action="store_true",
         default=absent if inner else False,
-        help="read the objects through fsspec (s3fs, …): another eye, and any URL that it opens",
+        help="read the objects through fsspec (s3fs, …): an independent client, any URL it "
+        "supports",
     )
     parser.add_argument(
         "--json", action="store_true", default=absent if inner else False, help="print JSON"
@@ -76,7 +77,7 @@ def _add_common(parser: argparse.ArgumentParser, *, inner: bool) -> None:
         default=absent if inner else [],
         dest="more_storage" if inner else "storage",
         metavar="NAME=VALUE",
-        help="how to reach a bucket: a storage.* setting; may be repeated",
+        help="a storage.* setting, to reach a bucket; may be repeated",
     )
 
 
@@ -153,5 +154,5 @@ def _topic(log: "ReadableLog", options: argparse.Namespace) -> int:
 
 
 COMMAND = Command(
-    "show what a log holds, without a broker; all of it unless WHAT is given", configure, run
+    "show the contents of a log, without a broker; everything unless WHAT is given", configure, run
 )

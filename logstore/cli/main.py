@@ -16,7 +16,7 @@ from logstore.errors import LogstoreError
 GROUP = "logstore.commands"
 DISTRIBUTION = "pyspark-logstore"
 DESCRIPTION = "A streaming log that speaks Kafka's protocol and lives in object storage."
-EPILOG = "`logstore COMMAND --help` tells more of one command."
+EPILOG = "`logstore COMMAND --help` describes one command."
 
 
 class Parser(argparse.ArgumentParser):
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return stop.code if isinstance(stop.code, int) else OK
     except KeyboardInterrupt:
         return _say("interrupted", INTERRUPTED)
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of our output has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except ModuleNotFoundError as error:

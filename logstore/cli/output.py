@@ -94,7 +94,7 @@ def _print_rich(
 def progress(what: str, total: int | None) -> Iterator[Advance]:
     """A bar on stderr while something long goes on; nothing unless that is a terminal.
 
-    None: nobody knows how long; what has been done is counted.
+    None: the total is unknown; finished steps are counted.
     """
     if total == 0 or not sys.stderr.isatty():
         yield lambda count: None

@@ -20,7 +20,7 @@ def surroundings() -> Surroundings:
 
 
 def checked_storage(options: argparse.Namespace, registry: str | None) -> dict[str, str]:
-    """The `storage.*` settings, once all that can be told of the arguments alone is in order."""
+    """The `storage.*` settings, after all checks that need only the arguments."""
     try:
         storage = storage_of(options)
         check_arguments(options.url, registry, storage)
@@ -52,7 +52,10 @@ def deleted_text(url: str, keeps_deleted: bool | None) -> str:
     if keeps_deleted is None:
         return "unknown: allow this identity s3:GetBucketVersioning"
     if not keeps_deleted:
-        return "gone for good: the bucket has no versions; turn on versioning to have them back"
+        return (
+            "lost for good: the bucket has no versions; turn on versioning to be able to "
+            "restore them"
+        )
     if url.startswith("s3"):
         return "kept as noncurrent versions, until a lifecycle rule removes them"
     return "kept for a day, in .trash"

@@ -16,24 +16,26 @@ LINE_BYTES_MAX = 1024 * 1024
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topic", help="created, if brokers may, when there is none")
+    parser.add_argument("topic", help="created if it does not exist and brokers allow it")
     parser.add_argument(
         "--bootstrap",
         type=addresses,
         default=DEFAULT_BOOTSTRAP,
         metavar="HOST:PORT",
-        help=f"brokers to ask first (default {DEFAULT_BOOTSTRAP})",
+        help=f"brokers to connect to first (default {DEFAULT_BOOTSTRAP})",
     )
     parser.add_argument(
-        "--key-separator", metavar="TEXT", help="lines are key TEXT value, split at the first"
+        "--key-separator", metavar="TEXT", help="lines are key TEXT value, split at the first TEXT"
     )
-    parser.add_argument("--partition", type=whole_number, metavar="N", help="default: by the key")
+    parser.add_argument(
+        "--partition", type=whole_number, metavar="N", help="default: chosen by the key"
+    )
     parser.add_argument("--compression", choices=CODECS, default="none")
     parser.add_argument(
         "--json",
         action="store_true",
-        help='lines are JSON: {"key": …, "value": …, "headers": {…}, "partition": …}; so is the '
-        "answer",
+        help='lines are JSON: {"key": …, "value": …, "headers": {…}, "partition": …}; the '
+        "answer is JSON too",
     )
 
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     parser.add_argument(
-        "--dry-run", action="store_true", help="change nothing, say what would be written"
+        "--dry-run",
+        action="store_true",
+        help="print the rows that would be written, change nothing",
     )
     parser.add_argument(
         "--topic",
@@ -26,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         dest="names",
         metavar="ID=NAME",
-        help="name of a topic whose row is lost, in place of its own or of restored-ID; repeatable",
+        help="name of a topic whose row is lost; default: its own, or restored-ID; may be repeated",
     )
     parser.add_argument(
         "--leave-out",
@@ -34,14 +36,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="CHAIN",
-        help="where two chains hold the same leadership or offsets, do not count this one: its "
-        "records are not read any more; repeatable",
+        help="if two chains hold the same leader epoch or offsets, ignore this one: its records "
+        "are lost to readers; may be repeated",
     )
     parser.add_argument(
         "--holes-deleted",
         action="store_true",
-        help="where chains lack offsets between two leaderships of a partition, these were deleted "
-        "by retention or by a client: begin the partition above them",
+        help="offsets missing between two leader epochs of a partition were deleted by retention "
+        "or by a client: set log start above them",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 

@@ -18,7 +18,7 @@ def add_url(parser: argparse.ArgumentParser) -> None:
         default=[],
         dest="storage",
         metavar="NAME=VALUE",
-        help=f"how to reach the bucket; may be repeated: {', '.join(sorted(STORAGE_SETTINGS))}",
+        help=f"setting of the store; may be repeated: {', '.join(sorted(STORAGE_SETTINGS))}",
     )
 
 

@@ -27,7 +27,7 @@ LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_TOPICS = 2, 3, 19, 20
 EARLIEST, LATEST = -2, -1
 BROKER_DEFAULT = -1
 CONSUMER = -1
-"""Replica id of whoever is no broker."""
+"""Replica id of clients."""
 
 NOT_YET = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

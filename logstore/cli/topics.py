@@ -20,23 +20,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     _action(actions, "list", _list, "names of all topics", named=False)
-    create = _action(actions, "create", _create, "make a topic")
+    create = _action(actions, "create", _create, "create a topic")
     _add_partitions_and_configs(create, "default: the broker's")
     create.add_argument(
         "--replicas",
         type=positive_number,
         metavar="N",
-        help="brokers per partition that can take over at once; default: the broker's",
+        help="replicas of each partition; default: the broker's",
     )
     _action(actions, "describe", _describe, "partitions, leaders, replicas, offsets")
     alter = _action(actions, "alter", _alter, "add partitions, change settings")
-    _add_partitions_and_configs(alter, "how many there are to be; more than there are")
+    _add_partitions_and_configs(alter, "new number of partitions, higher than now")
     alter.add_argument(
         "--unset",
         action="append",
         default=[],
         metavar="KEY",
-        help="a setting that is to be the default again; may be repeated",
+        help="reset this setting to its default; may be repeated",
     )
     reassign = _action(actions, "reassign", _reassign, "move partitions to other brokers")
     _add_partition(reassign)
@@ -45,10 +45,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--replicas",
         type=broker_ids,
         metavar="ID,ID…",
-        help="brokers that are to serve it, the one that is to lead first",
+        help="its new replicas, the preferred leader first",
     )
-    wanted.add_argument("--cancel", action="store_true", help="leave it where it is")
-    _add_partition(_action(actions, "elect", _elect, "give leadership to the first replica"))
+    wanted.add_argument("--cancel", action="store_true", help="cancel a reassignment")
+    _add_partition(_action(actions, "elect", _elect, "make the first replica the leader"))
     _action(actions, "delete", _delete, "delete a topic and its records")
 
 
@@ -74,7 +74,7 @@ def _add_partition(parser: argparse.ArgumentParser) -> None:
         type=whole_number,
         action="append",
         metavar="P",
-        help="one of its partitions; may be repeated; default: all",
+        help="only this partition; may be repeated; default: all",
     )
 
 

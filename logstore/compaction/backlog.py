@@ -31,7 +31,7 @@ LOOKS = 16
 """Tables that are looked at together."""
 
 Tell = Callable[[Topic, LogstoreError], None]
-"""What cannot be looked at is told, and the rest goes on."""
+"""Reports a topic that cannot be read; the others continue."""
 
 
 @dataclass(slots=True)
@@ -138,7 +138,7 @@ class Backlog:
     def pieces(
         self, states: Mapping[bytes, TopicState], ranges: Sequence[Waiting]
     ) -> dict[TopicPartition, list[Piece]]:
-        """Where ranges lie. One that cannot be found is told, or comes with the next run."""
+        """Locations of ranges. One that cannot be found is reported, or moves with the next run."""
         found = {}
         for one in ranges:
             state = states[one.key.topic_id]
@@ -146,7 +146,7 @@ class Backlog:
             try:
                 found[one.key] = self._reader.pieces(one.key, row, one.start, one.end)
             except Retryable:
-                continue  # log start went up meanwhile
+                continue  # log start was raised concurrently
             except Corrupt as error:
                 self._tell(state.topic, error)
         return found

@@ -26,7 +26,7 @@ ATTEMPTS_MAX = 8
 
 
 class Overtaken(Retryable):
-    """Somebody else moved these offsets, or the files are gone: begin again from the table."""
+    """These offsets were moved by another run, or files are gone: begin again from the table."""
 
 
 class TableLog(Protocol):
@@ -82,7 +82,8 @@ def commit_once(
                 return newest
             case Standing.CHANGED:
                 raise Overtaken(
-                    f"the table went on without this run: topic={snapshot.topic_id.hex()} "
+                    "another writer changed the table during this run: "
+                    f"topic={snapshot.topic_id.hex()} "
                     f"version={newest.version} run={commit.run}"
                 )
             case Standing.UNCHANGED:

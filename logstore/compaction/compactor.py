@@ -26,7 +26,7 @@ OWNER_BITS = 31
 
 
 def _unwatched(_: str) -> None:
-    """Nobody looks."""
+    """Does nothing."""
 
 
 class Compactor:
@@ -53,7 +53,10 @@ class Compactor:
         self._known: dict[bytes, Snapshot] = {}
 
     def run(self, options: RunOptions, wait_s: float = 0.0, watch: Watch = _unwatched) -> Summary:
-        """Raises `Busy` while another run is at work, after `wait_s`; see `run.run_once`."""
+        """Raises `Busy` while another compaction run is in progress, after `wait_s`.
+
+        See `run.run_once`.
+        """
         began_s = self._clock.monotonic_s()
         run = RunId(self._clock.now_ms(), secrets.randbits(OWNER_BITS))
         log, reader = self._open()
@@ -117,7 +120,7 @@ class Compactor:
             minutes = max(0, self._clock.now_ms() - other.began_ms) / 60_000
             raise Busy(
                 busy.holder,
-                f"another run of compaction is at work: run={other} "
+                f"another compaction run is in progress: run={other} "
                 f"by={'?' if row is None else row.by} for={minutes:.1f} min; "
                 "let it end, or wait for it: --wait SECONDS",
             ) from busy

@@ -116,7 +116,7 @@ def waiting_of(
         view = mine.get(partition)
         if view is None or end > view.end:
             raise Refused(
-                f"the table goes further than the log: topic={topic.name} partition={partition} "
+                f"the table ends above the log: topic={topic.name} partition={partition} "
                 f"table end={end} log end={'none' if view is None else view.end}; the registry is "
                 "older than what is stored: stop the brokers and run: logstore restore"
             )

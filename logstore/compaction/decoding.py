@@ -78,7 +78,7 @@ def decoded(batches: Sequence[FoundBatch], topic: str) -> Iterator[pa.RecordBatc
             raise Corrupt(
                 f"a stored batch is damaged: topic={topic} partition={piece.partition} "
                 f"offsets=[{piece.start}, {piece.end}) chain={piece.chain} cause={fault}; this "
-                "topic is not compacted until it is dealt with: logstore fsck tells more"
+                "topic is not compacted until it is repaired; see: logstore fsck"
             ) from fault
 
 

@@ -1,4 +1,4 @@
-"""Rows that a table's owner changed: found by a run of compaction, told to everybody who reads.
+"""Rows that a table's owner changed: found by a compaction run, published for all readers.
 
 Below the table end the table is the truth. Segments say the same until the owner deletes or updates
 rows in the table; from then on brokers must not read segments there. So a run looks at the commits
@@ -31,8 +31,8 @@ def edited_ends(
 ) -> dict[int, int]:
     """By partition, the table end below which its owner changed rows after `told_version`.
 
-    Every offset that a change may have touched lies below the table end. Where commits were
-    cleaned away that nobody looked at, that is the end of each partition. One GET a commit.
+    Every offset that a change may have touched lies below the table end. If commits were removed
+    before they were read, that is the end of each partition. One GET per commit.
     """
     first = 1 if told_version is None else told_version + 1
     if first > snapshot.version:
@@ -53,7 +53,7 @@ def edited_ends(
 
 
 def raise_edited_ends(topic_id: bytes, topic: str, ends: Mapping[int, int]) -> Steps[None]:
-    """In the rows of partitions; brokers are told that these have changed."""
+    """In the rows of partitions; the change feed notifies brokers."""
     changes = []
     for partition, end in ends.items():
         if (yield from _raise(topic_id, partition, end)):
@@ -73,7 +73,7 @@ def _raise(topic_id: bytes, partition: int, end: int) -> Steps[bool]:
         if row.edited_end >= end:
             return False
         # Rows have the attribute from the first change on. Before, only the leadership can be
-        # named: a run that is told the same moment from elsewhere holds no lease.
+        # named: a concurrent run that raises the same ends holds no lease.
         same = Condition("leader_epoch", "=", row.leader_epoch)
         rising = Condition("edited_end", "<", end)
         try:

@@ -29,7 +29,9 @@ GIVE_UP_S = 5.0
 class Busy(Refused):
     """Another run is at work. `holder` is its lease."""
 
-    def __init__(self, holder: LeaseRow, told: str = "another run is at work") -> None:
+    def __init__(
+        self, holder: LeaseRow, told: str = "another compaction run is in progress"
+    ) -> None:
         super().__init__(told)
         self.holder = holder
 

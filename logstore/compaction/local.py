@@ -30,7 +30,7 @@ class LocalCarrier:
             for done in as_completed(waiting):
                 yield done.result()
         finally:
-            # Whoever stops here waits for the tasks that are at work, some seconds.
+            # A stop waits for the running tasks, for some seconds.
             threads.shutdown(cancel_futures=True)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Which small data files become one: neighbours, many enough, and not again and again. Pure.
 
-A group is merged when that at least doubles its largest file, so a row is written anew about as
-often as sizes double between a small file and a large one, and not with every run.
+A group is merged when that at least doubles its largest file, so a row is rewritten about as often
+as sizes double between a small file and a large one, and not with every run.
 """
 
 from collections.abc import Iterator, Sequence

@@ -15,7 +15,7 @@ from logstore.formats.table_rows import NO_TABLE, CutRange, TopicCut
 from logstore.history.snapshot import TableCommit
 
 OVERTAKEN_MAX = 3
-"""How often this may happen in one run: more than that, and somebody fights over a table."""
+"""Maximum of such conflicts in one run; more mean that another program writes the table."""
 
 States = Mapping[bytes, TopicState]
 
@@ -29,7 +29,7 @@ class Moves:
         self._overtaken_count = 0
 
     def go(self) -> None:
-        """Move all that is due now. Offsets that are committed meanwhile wait for the next run."""
+        """Move all that is due now. Offsets committed during the run wait for the next one."""
         self._session.step("cut")
         due = self._backlog.due(self._states, everything=self._session.options.now)
         self._pieces = {one: due.pieces[one.key] for one in due.cut}
@@ -92,7 +92,9 @@ class Moves:
             if one in self._pieces:
                 by_topic.setdefault(one.key.topic_id, []).append(one)
             elif not self._session.has_failed(topic):
-                self._session.tell(topic, Retryable("log start went up meanwhile: run it again"))
+                self._session.tell(
+                    topic, Retryable("log start was raised during the run: run it again")
+                )
         return by_topic
 
     def _finish(
@@ -110,7 +112,7 @@ class Moves:
         if failure is not None:
             now = self._session.ports.tables.snapshot(topic.topic_id)
             if now is not None and any(now.end(one.key.partition) != one.table_end for one in cut):
-                raise Overtaken("another run moved what a task was to read")
+                raise Overtaken("another run moved the records of a task")
             raise failure
         files = [
             file for one in results for topic_id, file in one.files if topic_id == topic.topic_id
@@ -133,7 +135,10 @@ class Moves:
         self._session.step(f"begin again: {state.topic.name}")
         self._overtaken_count += 1
         if self._overtaken_count > OVERTAKEN_MAX:
-            raise Retryable("tables go on without this run, again and again: who else writes them?")
+            raise Retryable(
+                "other commits change the tables during this run, again and again: which "
+                "other program writes them?"
+            )
         self._backlog.look_again(self._states, state.topic.topic_id)
         self._session.see(state, state.snapshot)
 

@@ -1,7 +1,7 @@
 """What leaves tables: files below log start, files that nothing names.
 
 Whole files only: a file that also holds younger records stays until all of it is below log start,
-and nobody is shown what is below. Pure.
+and readers are not shown the records below. Pure.
 """
 
 from collections.abc import Mapping

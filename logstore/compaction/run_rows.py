@@ -1,7 +1,7 @@
 """Rows of a run as steps: its own row, and the copy row of each table. Pure.
 
-A run's row says what it set out to move. Whoever has the lease finds the rows of runs that did not
-end and closes them: what they committed is in tables, what they only wrote is swept. A copy row
+A run's row lists the offsets that it moves. The holder of the lease finds rows of runs that did not
+end and closes them: their commits are in tables, their uncommitted files are swept. A copy row
 only goes up, and only once the table has what it says.
 """
 

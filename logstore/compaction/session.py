@@ -1,7 +1,7 @@
 """What every part of a run does: take a step, have tasks carried out, commit, tell what failed.
 
-`watch` is told of each step before it is begun: progress is shown by it, and tests end runs there.
-Every step may be the last one. A later run begins from the tables, and finds in them what happened.
+`watch` is called before each step: progress is shown by it, and tests end runs there. A run may die
+after any step. A later run begins from the tables, which show the commits of earlier runs.
 """
 
 import random
@@ -88,7 +88,7 @@ class Session:
         self.ports.watch(name)
         self.ports.rows.check()
         if self.ports.clock.now_ms() - self.run.began_ms > self.options.horizon_hours * HOUR_MS:
-            raise Retryable("the run takes too long: what it wrote may be swept; it is given up")
+            raise Retryable("the run took too long and is abandoned: its files may be swept")
 
     def carry_out(self, tasks: Sequence[Task]) -> dict[int, TaskResult]:
         """The results by number of task; nothing is begun for none."""

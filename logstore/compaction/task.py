@@ -120,7 +120,7 @@ def _merge(store: BlockingObjectStore, task: MergeTask, run: str) -> TaskResult:
     wanted = sum(file.rows for file in task.files)
     if count != wanted:
         raise Corrupt(
-            f"files hold other rows than the table says: topic={task.topic} "
+            f"files do not hold the rows that the table lists: topic={task.topic} "
             f"partition={first.partition} rows={count} said={wanted} first file={first.path}"
         )
     return TaskResult(

@@ -30,7 +30,7 @@ class Upkeep:
         self._perform = session.ports.rows.perform
 
     def repair(self, states: States, copy_rows: CopyRows, closed: Sequence[CompactionRow]) -> None:
-        """Copy rows that a dead run did not write, also of topics that were deleted meanwhile."""
+        """Write copy rows that a dead run did not, also of topics that were deleted since."""
         self._session.told = {topic_id: row.version for topic_id, row in copy_rows.items()}
         for topic_id, state in states.items():
             row = copy_rows.get(topic_id)
@@ -108,7 +108,7 @@ class Upkeep:
             self._session.summary.topic(state.topic.name).merged_files += len(removes)
 
     def _commit(self, state: TopicState, commit: TableCommit) -> bool:
-        """Whether the table took it. One that was changed meanwhile is left to the next run."""
+        """Whether the table took it. One that was changed concurrently is left to the next run."""
         try:
             self._session.commit(state, commit)
         except Overtaken:
@@ -140,7 +140,7 @@ class Upkeep:
         fate, deletion = self._session.ports.reader.fates([topic_id])[topic_id]
         if fate is Fate.UNKNOWN:
             self._session.summary.topic(name).error = (
-                f"there is a table of a topic that is not known: {fate.value}: "
+                f"a table belongs to an unknown topic: {fate.value}: "
                 f"topic={topic_id.hex()}; run: logstore fsck"
             )
         elif not row.gone_ms:

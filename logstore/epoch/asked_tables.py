@@ -18,7 +18,7 @@ NOTHING_VERIFIED = -1
 
 
 class InTables(NamedTuple):
-    """`ends`: below them a table holds a partition for sure. `troubles`: one line each, alarms.
+    """`ends`: below them a table holds a partition durably. `troubles`: one line each, alarms.
 
     `verified`: by topic, the version up to which commits were found to follow each other.
     """
@@ -87,7 +87,7 @@ def _verify(tables: "Tables", topic_id: bytes, mark: int) -> int | str | None:
         return None
     table = table_key(topic_id)
     if now.version < mark:
-        return f"a table went back: table={table} version={now.version} seen={mark}"
+        return f"a table's version went back: table={table} version={now.version} seen={mark}"
     if now.version == mark:
         return mark
     before = Snapshot(topic_id, NOTHING_VERIFIED)

@@ -1,12 +1,11 @@
-"""Every topic of the cluster as this broker knows it, and what rows mean for what it leads. Pure.
+"""This broker's view of all topics, and the effects of changed rows on its leaderships. Pure.
 
 A partition row that names this broker's chain makes it the leader once it has claimed the partition
 (`epoch.leading`); one with a higher leader epoch ends its leadership. Rows never go back: one with
 a lower leader epoch or log start than is known, or a topic's with a lower version, was read before
 it.
 
-A topic is served only when all its partition rows are there: a creation that died half way is
-nobody's topic.
+A topic is served only when all its partition rows exist: an incomplete creation is no topic.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -61,7 +60,7 @@ class Consequences:
     claims: list[Claim] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
     lost: list[Leader] = field(default_factory=list)
-    """Led here until now, and not released: somebody must have sealed the chain."""
+    """Led here until now, and not released: the chain must have been sealed."""
 
 
 class Catalog:
@@ -71,7 +70,7 @@ class Catalog:
         self.version = 0
         """Of the change feed, up to which all is known."""
         self.edit_count = 0
-        """Changes that this broker made itself: what was read before one of them is out of date."""
+        """Changes that this broker made itself: rows read before one of them are out of date."""
         self._broker = broker
         self._chain = chain
         self._topic_rows: dict[str, TopicRow] = {}
@@ -83,7 +82,7 @@ class Catalog:
             yield from topic.leaders.values()
 
     def apply(self, news: News) -> Consequences:
-        """Take in what was read, and say what follows."""
+        """Apply rows that were read; the effects on leaderships."""
         self.version = max(self.version, news.version)
         self.edit_count += not news.version
         topics = dict(news.topics)
@@ -124,7 +123,7 @@ class Catalog:
         return True
 
     def _settle(self, name: str, found: Consequences) -> None:
-        """Make the topic what its rows say."""
+        """Update the topic from its rows."""
         row, known = self._topic_rows.get(name), self.topics.get(name)
         rows = None if row is None else self._rows_of(row)
         if known is not None and (rows is None or row is None or row.topic_id != known.topic_id):

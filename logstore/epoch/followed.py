@@ -1,8 +1,8 @@
 """One partition that another broker leads, as far as its chain has been followed here.
 
 It is read like a `Leader`: offsets, index rows in memory, a watch. What it shows never goes back,
-also not when the partition's row names another leader: a stretch begins where the one before ended,
-and nothing beyond that was ever committed.
+also not when the partition's row names another leader: an epoch range begins where the one before
+ended, and nothing beyond that was ever committed.
 """
 
 from collections.abc import Callable, Sequence
@@ -70,7 +70,7 @@ class Followed:
             self._wake()
 
     def retire(self) -> None:
-        """It is followed no more: whoever waits here is to look again."""
+        """It is no longer followed: waiters look the partition up again."""
         self.is_retired = True
         self._wake()
 
@@ -90,7 +90,7 @@ class Followed:
 
     @property
     def log_end(self) -> int:
-        """What is not committed is not known here."""
+        """Uncommitted batches are not known here."""
         return self.high_watermark
 
     @property

@@ -5,7 +5,7 @@
 
 A look at the next seq is one GET: one a second and chain where nothing happens, about one per
 segment and a quarter more where something does (`protocol.pace`). Bytes of batches are not read
-here but when somebody fetches them, through the segment cache.
+here but on fetch, through the segment cache.
 
 Chains that no partition is followed in any more are kept for a while, a few at most: until a sealed
 chain is summed up, and in the life of a chain that partitions were released from, the index of what
@@ -42,7 +42,7 @@ ENTER_AT_ONCE = 4
 
 
 class Followers:
-    """What one broker follows. `error` of a `Followed` says why its chain cannot be."""
+    """All chains that one broker follows. `error` of a `Followed`: why its chain cannot be."""
 
     def __init__(
         self,
@@ -105,15 +105,15 @@ class Followers:
         return tuple(chains[:SERVED_MAX])
 
     def doubt(self, epoch: int) -> None:
-        """What a consumer asked for could not be read: send it to the leader for a while."""
+        """A consumer's fetch could not be read here: send it to the leader for a while."""
         chain = self._chains.get(epoch)
         if chain is not None:
             chain.doubted_s = self._performer.clock.monotonic_s()
 
     async def stretch(self, epoch: int, key: StretchKey, offset: int) -> Stretch | None:
-        """A stretch with its index rows since the chain's last checkpoint, read up to `offset`.
+        """An epoch range with its index rows since the last checkpoint, read up to `offset`.
 
-        For offsets that no checkpoint sums up yet. Not to be changed. Raises as the store does.
+        For offsets that no checkpoint covers yet. Not to be changed. Raises as the store does.
         """
         chain = self._chain(epoch)
         found = chain.stretch(key)
@@ -145,7 +145,7 @@ class Followers:
             self._forget_live(chain)
 
     def _forget_live(self, chain: "_Chain") -> None:
-        """Unless its owner is asked: an earlier stretch of this broker's own chain is read here."""
+        """Unless its owner is asked: earlier epoch ranges of our own chain are read here."""
         if self._checkpoints.live.get(chain.epoch) == chain.durable_checkpoints:
             del self._checkpoints.live[chain.epoch]
 
@@ -190,7 +190,7 @@ class Followers:
             chain.is_running = False
 
     async def _read(self, chain: "_Chain", width: int | None = None) -> int:
-        """What is new, `width` segments at most; how many there were. Raises as the store does."""
+        """Read new segments, at most `width`; their number. Raises as the store does."""
         try:
             if chain.is_entered:
                 return await chain.read(width)
@@ -205,7 +205,7 @@ class Followers:
 
 @dataclass(eq=False, slots=True)
 class _Chain:
-    """One chain, who is followed in it, and how its following goes."""
+    """One chain, the partitions followed in it, and the state of following it."""
 
     cluster_id: bytes
     epoch: int
@@ -271,7 +271,7 @@ class _Chain:
             except Unavailable:
                 raise
             except LogstoreError as error:
-                # What was half applied is worth nothing; another try begins at the checkpoint.
+                # The state was only partly applied; the next attempt begins at the checkpoint.
                 self.error = error
                 self.follower = self._new_follower()
                 raise
@@ -279,7 +279,10 @@ class _Chain:
             return count
 
     async def _advance(self, width: int | None) -> int:
-        """One look, or all there is. Partitions are told of what was read, however it ended."""
+        """One poll, or up to the tail.
+
+        Partitions are notified of new segments, however it ended.
+        """
         follower, perform = self.follower, self.performer.run
         entered_count = follower.entered_count
         if not follower.is_entered:

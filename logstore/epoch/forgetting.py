@@ -1,23 +1,23 @@
-"""Which stretches of an open chain nobody will ask for any more: its owner forgets them.
+"""Epoch ranges of an open chain that are no longer needed: its owner forgets them.
 
-A checkpoint holds every stretch of its chain with its whole state, so that a chain that is open for
-months would carry all partitions that were ever led here. A stretch may be forgotten when
+A checkpoint holds every epoch range of its chain with its whole state, so that a chain that is open
+for months would carry all partitions that were ever led here. An epoch range may be forgotten when
 
     its topic is deleted, and a record says so, which is final, or
     it was released, its partition's row, of a later leadership, lists it no more, and it has no
     offsets from log start on, by a log start that has its reason (`disposal`)
 
-A search for a stretch in a chain starts from a partition's row. A row drops a stretch only when a
-later one has a committed take entry, which holds the state that would be inherited, and when the
-stretch has no offsets from log start on, or the topic's table holds them. A reader with an older
-row finds nothing in the chain and reads the row again (safety rule 6); trimming has nothing to hold
-for; restore finds the later take entry.
+A search for an epoch range in a chain starts from a partition's row. A row drops an epoch range
+only when a later one has a committed leadership-begin entry, which holds the state that would be
+inherited, and when the epoch range has no offsets from log start on, or the topic's table holds
+them. A reader with an older row finds nothing in the chain and reads the row again (safety rule 6);
+trimming has nothing to hold for; restore finds the later leadership-begin entry.
 
 Forgetting is an entry in the chain: a checkpoint stays a function of it. Nothing is lost by it that
 the segments hold, and none is deleted by it. Repeatable.
 
-Without the registry, a stretch that log start passed and one that was lost look the same: offsets
-that no chain holds. So the chain says of each partition below which offset its records were
+Without the registry, an epoch range that log start passed and one that was lost look the same:
+offsets that no chain holds. So the chain says of each partition below which offset its records were
 deleted, in an entry before those that forget, and in its checkpoints, until the topic is deleted.
 """
 
@@ -40,7 +40,7 @@ from logstore.protocol.witnesses import read_deletions
 from logstore.runners.perform import Performer
 
 NOTHING: Mapping[TopicPartition, int] = {}
-"""What tables hold where there are none, or none was asked."""
+"""Ends of tables if there are none, or none was read."""
 
 AT_ONCE_MAX = 1_000
 """Of each kind and pass: the rest has its turn with the next."""
@@ -51,7 +51,7 @@ CHECKPOINTS_LISTED_MIN = 64
 
 
 class Forgettable(NamedTuple):
-    """Stretches that may be forgotten, and which topics are deleted, as a record says."""
+    """Epoch ranges that may be forgotten, and which topics are deleted, as a record says."""
 
     stretches: Sequence[StretchKey]
     deleted: Collection[bytes]
@@ -60,10 +60,10 @@ class Forgettable(NamedTuple):
 async def forget_ended(
     performer: Performer, writer: ChainWriter, led: Collection[StretchKey], live: Collection[bytes]
 ) -> int:
-    """Have the owner of a chain forget what is `find_forgettable`; how many stretches.
+    """Have the owner of a chain forget what is `find_forgettable`; how many epoch ranges.
 
-    `led` are the stretches that go on. The list of checkpoints that are deleted is cut, too. Raises
-    `Fenced`, or as store and registry do.
+    `led` are the epoch ranges that go on. The list of checkpoints that are deleted is cut, too.
+    Raises `Fenced`, or as store and registry do.
     """
     ended = {key: one for key, one in writer.chain.stretches.items() if key not in led}
     noted = {partition.topic_id for partition in writer.chain.deleted_below}
@@ -84,7 +84,7 @@ async def forget_ended(
 async def shorten_rows(
     performer: Performer, leaders: Iterable[Leader], held: Mapping[TopicPartition, int] = NOTHING
 ) -> int:
-    """Drop stretches below log start, or below the end that `held` has for their partition, from
+    """Drop epoch ranges below log start, or below the end that `held` has for their partition, from
     the rows of partitions led here. Returns how many rows changed.
 
     Else a row would list them until the next change of leader, and those in the table for as long
@@ -125,7 +125,7 @@ def _together(
 def find_forgettable(
     ended: Mapping[StretchKey, Stretch], live: Collection[bytes], noted: Collection[bytes] = ()
 ) -> Steps[Forgettable]:
-    """Those of `ended`, stretches that are not led here any more, that may be forgotten.
+    """Those of `ended`, epoch ranges that are not led here any more, that may be forgotten.
 
     `live` are topic ids; any other may be deleted, or just unknown here. Whether topics in `noted`
     are deleted is asked too. Raises as stores do.
@@ -151,8 +151,8 @@ def deleted_below(
     """What the chain has to say in addition to what it has `noted` already, before `found` of
     `ended` is forgotten. 0 for partitions of deleted topics.
 
-    A stretch with records is forgotten only when log start has passed its end. One without records
-    proves nothing: log start may lie below it.
+    An epoch range with records is forgotten only when log start has passed its end. One without
+    records proves nothing: log start may lie below it.
     """
     new = {partition: 0 for partition in noted if partition.topic_id in found.deleted}
     for key in found.stretches:
@@ -165,9 +165,9 @@ def deleted_below(
 
 
 def is_dropped(key: StretchKey, stretch: Stretch, row: PartitionRow | None) -> bool:
-    """Whether the partition's row says that a stretch is over and needed no more.
+    """Whether the partition's row says that an epoch range is over and needed no more.
 
-    A row also drops stretches that the table holds. Those are not forgotten: trimming asks the
+    A row also drops epoch ranges that the table holds. Those are not forgotten: trimming asks the
     table about them again before it deletes.
     """
     if row is None or not stretch.released or key.leader_epoch >= row.leader_epoch:

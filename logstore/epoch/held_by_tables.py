@@ -1,9 +1,9 @@
-"""What tables hold for sure, asked for trimming as seldom as that allows.
+"""Durable ends of tables for trimming, read as rarely as possible.
 
 Looking at a table costs requests, and trimming looks every minute: so a tenth of the grace may pass
-before tables are looked at again, and one whose copy row stood still since all of it was held is
-not. That will do to raise trim points. Before anything is deleted its topics' tables are asked anew
-(`fresh`). Logs without tables cost one query of the registry.
+before tables are read again, and a table whose copy row has not changed since all of it was held is
+not read. That suffices to raise trim points. Before a deletion the tables of its topics are read
+again (`fresh`). Logs without tables cost one query of the registry.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,7 +31,7 @@ class _Known(NamedTuple):
 
     @property
     def is_settled(self) -> bool:
-        """Whether all that the row tells of is held for sure; then time alone changes nothing."""
+        """Whether all offsets of the row are durably held; then only a new row changes it."""
         return sum(self.ends.values()) == sum(self.row.ends.values())
 
 
@@ -46,7 +46,7 @@ class HeldByTables:
         self._looked_at_s: float | None = None
 
     async def look(self, performer: Performer, *, fresh: Collection[bytes] = ()) -> InTables:
-        """Of every live topic that has a table; those in `fresh` are asked anew.
+        """Of every live topic that has a table; those in `fresh` are read again.
 
         Raises as registry and tables do; then nothing may be trimmed.
         """

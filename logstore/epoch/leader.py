@@ -43,7 +43,7 @@ client waits between two attempts, shorter than it tries (two minutes)."""
 
 
 class Appended(NamedTuple):
-    """What a batch got; it is safe once segment `seq` is committed."""
+    """Offset of an appended batch; it is durable once segment `seq` is committed."""
 
     base_offset: int
     timestamp: int
@@ -88,7 +88,10 @@ class Leader:
         self.stretches: Sequence[StretchRef] = row.stretches
         self.high_watermark = row.stretches[-1].start
         self.is_taken = False
-        """Whether the take entry is committed: before that nothing of the stretch exists."""
+        """Whether the leadership-begin entry is committed.
+
+        Before that nothing of the epoch range exists.
+        """
         self.is_retired = False
         self._writer = writer
         self._begun_s = writer.now_s
@@ -97,7 +100,7 @@ class Leader:
         self._stretch: Stretch | None = None
 
     def take(self, state: PartitionState) -> None:
-        """Begin the stretch in the writer's chain, with the state it inherits."""
+        """Begin the epoch range in the writer's chain, with the recovered state."""
         self._stretch = self._writer.take(self.key, self, self.high_watermark, state)
 
     def follow_row(self, row: PartitionRow) -> None:
@@ -111,7 +114,7 @@ class Leader:
         self.log_start = max(self.log_start, offset)
 
     def release(self) -> int:
-        """End the stretch by a release entry; the seq to wait for before anybody else may lead.
+        """End the epoch range by a leadership-end entry; the seq to wait for before another leads.
 
         Nothing can be appended any more. Raises `Fenced`.
         """
@@ -123,7 +126,7 @@ class Leader:
         return self._stretch is not None and self._stretch.released
 
     def retire(self) -> None:
-        """The partition is gone, or another's: whoever waits here is to look again."""
+        """The partition is gone, or led elsewhere: waiters look it up again."""
         self.is_retired = True
         for watcher in tuple(self._watchers):
             watcher()
@@ -139,7 +142,7 @@ class Leader:
 
     @property
     def log_end(self) -> int:
-        """The next offset to be given, whether or not what is below is committed."""
+        """The next offset to be assigned, whether or not those below are committed."""
         return self.stretch.end
 
     @property
@@ -208,7 +211,7 @@ class Leader:
         """A batch that was appended before, or may not be appended at all."""
         if isinstance(known, Refusal):
             if self._writer.fenced.is_set():
-                raise Fenced("this broker was fenced: it knows no longer what was appended")
+                raise Fenced("this broker was fenced: its log state is no longer authoritative")
             if self.stretch.released:
                 raise NotLeading(f"released: leader_epoch={self.leader_epoch}")
             self._check_not_early(header)

@@ -1,10 +1,12 @@
-"""Begins and ends leaderships, as the registry's rows ask for.
+"""Begins and ends leaderships, as the rows of the registry request.
 
-    claim     a row names us → read the state the stretch before ended with → take entry → serve
-    release   a row names a target → release entry → its commit → row names the target, or us again
+    assume    a row names us → read the state at the end of the epoch range before
+              → leadership-begin entry → serve
+    release   a row names a target → leadership-end entry → its commit
+              → the row names the target, or us again
 
-Both are tried until they are done or the row says otherwise; what is one partition's trouble holds
-up no other's.
+Both are retried until they are done or the row has changed; an error of one partition does not
+delay the others.
 """
 
 import asyncio
@@ -36,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class Leading:
-    """`publish` tells other brokers what changed, `on_led` ours that a topic's leaders did."""
+    """`publish` notifies other brokers of changes, `on_led` this one that leaders changed."""
 
     def __init__(
         self,
@@ -80,14 +82,14 @@ class Leading:
             self._wake.set()
 
     def inherit(self, taken: Iterable[Inheritance]) -> None:
-        """Take what a takeover gave us; its states are at hand."""
+        """Lead the partitions of a takeover, with the states that it recovered."""
         for one in taken:
             topic = self._catalog.topics_by_id.get(one.topic_id)
             if topic is not None and one.row.chain == self._writer.chain.epoch:
                 self._lead(Claim(topic, one.partition, one.row), one.state)
 
     def lead_new(self, topic: Topic, partitions: Iterable[int]) -> None:
-        """Take partitions that nobody has led before."""
+        """Lead partitions without an earlier leader."""
         for number in partitions:
             self._lead(Claim(topic, number, topic.rows[number]), PartitionState())
 
@@ -98,7 +100,7 @@ class Leading:
     # Doing it
 
     async def run(self) -> None:
-        """Until the chain is fenced. Raises nothing of what one partition's trouble may be."""
+        """Until the chain is fenced. Errors of a single partition are retried, never raised."""
         again_s: float | None = None
         while not self._writer.fenced.is_set():
             with suppress(TimeoutError):
@@ -164,7 +166,7 @@ class Leading:
         for key, state in states.items():
             if isinstance(state, LogstoreError):
                 logger.warning(
-                    "partition cannot be led yet: topic=%s partition=%d %s",
+                    "cannot become leader of a partition yet: topic=%s partition=%d %s",
                     claims[key].topic.name,
                     key[1],
                     state,
@@ -191,7 +193,7 @@ class Leading:
     # Releases
 
     async def _move(self, moves: dict[PartitionKey, Move]) -> None:
-        """What is handed over is taken out of `moves`."""
+        """Removes partitions that were handed over from `moves`."""
         led = {
             key: move
             for key, move in moves.items()
@@ -221,7 +223,7 @@ class Leading:
         await self._publish(changes)
 
     def _release(self, leader: Leader) -> int:
-        """Once; tried again, its release entry is where it was."""
+        """Once; tried again, its leadership-end entry is where it was."""
         return leader.release() if not leader.is_released else self._writer.open_seq - 1
 
     def _hand_over(self, move: Move) -> Steps[PartitionRow]:
@@ -241,7 +243,7 @@ class Leading:
         except ConditionFailed as failed:
             if failed.current is None:
                 raise
-            return PartitionRow.of(failed.current)  # somebody took our chain over
+            return PartitionRow.of(failed.current)  # our chain was taken over
         return row
 
 

@@ -5,7 +5,7 @@
         ...
         await log.close(timeout_s=10)
 
-What a client is promised goes through `leader.append` and `when_committed`, nothing else. When the
+Only `leader.append` and `when_committed` decide what is acknowledged to a client. When the
 chain is fenced, `fenced` is set and the process should stop: a successor serves the same data.
 """
 
@@ -232,13 +232,13 @@ class Log:
         self._watch.look_again()
 
     async def publish(self, changes: Sequence[Change]) -> None:
-        """Tell every broker of rows that were changed. A hint: failing is not told."""
+        """Publish changed rows to every broker. A hint: a failure is not reported."""
         if changes:
             await outcome_of(self.performer.run(publish(changes)))
             self._watch.look_again()
 
     def inherit(self, taken: Sequence[Inheritance]) -> None:
-        """Lead what a takeover gave us, without reading its state again."""
+        """Lead the partitions of a takeover, without reading their state again."""
         partitions = {(one.topic_id, one.partition): one.row for one in taken}
         found = self._catalog.apply(News(0, {}, partitions))
         self._leading.inherit(taken)
@@ -299,10 +299,10 @@ class Log:
             callback()
 
     async def forget_ended(self, held: Mapping[TopicPartition, int] = NOTHING) -> int:
-        """Leave stretches that are over and needed no more out of rows and checkpoints; how many.
+        """Leave epoch ranges no longer needed out of rows and checkpoints; their number.
 
-        `held` is what tables hold by safety rule 7: rows do not list stretches below. To be called
-        now and then. Raises `Fenced`, or as store and registry do.
+        `held` are the ends of tables by safety rule 7: rows do not list epoch ranges below. To be
+        called periodically. Raises `Fenced`, or as store and registry do.
         """
         await shorten_rows(self.performer, self._catalog.leaders(), held)
         led = {leader.key for leader in self._catalog.leaders() if not leader.is_released}
@@ -359,7 +359,7 @@ class Log:
         return rows
 
     async def _begin_to_lead(self, name: str, news: News, new: range) -> Topic:
-        """Take what is ours of a topic just made, and tell the others of theirs."""
+        """Lead our partitions of a topic just created, and notify the other leaders."""
         found = self._catalog.apply(news)
         topic = self.topics[name]
         ours = [number for number in new if topic.rows[number].chain == self.epoch]
@@ -454,7 +454,7 @@ class Log:
     async def drain(self, timeout_s: float, choose: Callable[[Topic, int], int | None]) -> bool:
         """Hand every partition over to the broker that `choose` names; whether all are gone.
 
-        Those without a choice stay, until whoever starts next takes them over.
+        Those without a choice stay, until the next broker to start takes them over.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
@@ -471,7 +471,7 @@ class Log:
         return not any(True for _ in self._catalog.leaders())
 
     async def close(self, timeout_s: float) -> bool:
-        """Commit what was appended and checkpoint it; False when that took too long."""
+        """Commit all appended batches and write a checkpoint; False when that took too long."""
         self._followers.stop()
         self.history.close()
         is_committed = await self.writer.close(timeout_s)

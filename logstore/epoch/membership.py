@@ -1,8 +1,8 @@
-"""This broker among the others: its heartbeat, what it may vouch for, and the end of its standing.
+"""This broker's membership: its heartbeat, its read lease, and its end by fencing.
 
 The heartbeat comes from the very loop that serves clients, so one that hangs is taken for dead. A
-broker that cannot renew goes on: its next put tells whether it was fenced. But what it says of the
-log may be out of date, so before it answers a fetch it looks for a seal (safety rule 9).
+broker that cannot renew keeps producing: its next put fails if it was fenced. But its answers may
+be out of date, so before it answers a fetch it looks for a seal (safety rule 9).
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from logstore.protocol.start import LEASE_S
 from logstore.runners.perform import Performer
 
 HEARTBEAT_S = LEASE_S / 3
-"""From the beginning of one heartbeat to that of the next, whatever becomes of the first."""
+"""From the beginning of one heartbeat to that of the next, whatever the outcome of the first."""
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Heartbeats:
         return row.epoch == self._epoch and row.status is not BrokerStatus.FENCED
 
     async def run_while_starting(self) -> None:
-        """Until it is cancelled, or refused: whoever starts finds that out when it has started."""
+        """Until it is cancelled, or refused: the start fails by that at its end."""
         with suppress(ConditionFailed):
             while True:
                 await self._performer.clock.sleep_s(HEARTBEAT_S)
@@ -98,7 +98,7 @@ class Membership:
 
     @property
     def vouches(self) -> bool:
-        """Whether nobody can have taken our lease for expired, by our own clock."""
+        """Whether no other broker can have taken our lease for expired, by our own clock."""
         if self.status is BrokerStatus.STOPPED:
             return False
         return self._performer.clock.monotonic_s() - self._renewed_s < LEASE_S
@@ -113,14 +113,16 @@ class Membership:
     async def _renew_in_time(self) -> None:
         began_s = self._performer.clock.monotonic_s()
         try:
-            async with asyncio.timeout(LEASE_S):  # later, an answer would tell nothing any more
+            async with asyncio.timeout(LEASE_S):  # a later answer would be of no use
                 await self.renew()
         except (LogstoreError, TimeoutError) as error:  # the registry is away, and will be back
             if self._renewed_s > began_s or self._writer.fenced.is_set():
                 return  # one that began later got through, or none matters any more
             if not self._is_told:
                 why = str(error) or "no answer in time"
-                logger.warning("cannot renew, going on: broker=%d %s", self._broker, why)
+                logger.warning(
+                    "cannot renew the lease, continuing: broker=%d %s", self._broker, why
+                )
             self._is_told = True
         else:
             self._is_told = False

@@ -3,9 +3,9 @@
     every 0.25 s   one read of the change feed, and of the rows it names; every 0.05 s for a while
                    after a death, or while a broker drains or is to hand us something
     every 0.5 s    one query of all brokers; every 0.25 s while one of them seems silent
-    every minute   all topics and partitions, since a hint may be lost with who would have given it
+    every minute   all topics and partitions, since a hint may be lost with its writer
 
-While the registry is away the broker goes on with what it knows.
+While the registry is unreachable the broker continues with its last view.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ BROKERS_S = 0.45
 """A little less than two turns of the feed, so that every second one reads them."""
 EVERYTHING_S = 60.0
 LOOK_S_MAX = 3.0
-"""A call that hangs longer is given up and made again: who watches nothing hears of nothing."""
+"""A call that hangs longer is given up and repeated, or no change would be noticed."""
 EVERYTHING_S_MAX = 30.0
 READS_MAX = 3
-"""Then brokers have their turn: who is alive must be known however much we edit."""
+"""Then brokers are read: liveness must be known however much we edit."""
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class Watch:
         self._wake.set()
 
     def hurry(self) -> None:
-        """Read it often for a while. Asked again meanwhile, it goes on at that pace, no faster."""
+        """Read it often for a while. Repeated calls in that time make it no faster."""
         now_s = self._performer.clock.monotonic_s()
         if now_s >= self._hurry_until_s:
             self._wake.set()
@@ -103,9 +103,9 @@ class Watch:
             return await self._performer.run(steps)
 
     async def _read(self, steps: Callable[[], Steps[News | None]], seconds: float) -> bool:
-        """Read, and again if this broker made or deleted a topic meanwhile; False: it still does.
+        """Read, and again if this broker changed topics in that time; False: it still does.
 
-        What was read before that would undo it here: a topic that is led would be led anew.
+        Rows read before such a change would undo it here: leadership would begin twice.
         """
         for _ in range(READS_MAX):
             edit_count = self._edit_count()

@@ -1,4 +1,4 @@
-"""Runs one open chain: gathers batches, freezes segments, puts them, tells who waits.
+"""Runs one open chain: gathers batches, freezes segments, puts them, notifies waiters.
 
 Appending is plain method calls on the event loop, so a leader's offsets are given in the order of
 arrival. `run` flushes when `protocol.flush` says so; `protocol.pipeline` decides what is committed.
@@ -83,7 +83,7 @@ class SegmentSink(Protocol):
 
 @dataclass(slots=True)
 class _OnItsWay:
-    """What is to happen when a segment is committed."""
+    """Effects of a segment's commit."""
 
     ends: dict[Appender, int]
     waiters: list[Waiter]
@@ -133,7 +133,7 @@ class ChainWriter:
 
     @property
     def open_seq(self) -> int:
-        """The seq that what is appended now will have."""
+        """The seq of the segment that batches appended now go into."""
         return self.chain.next_seq
 
     @property
@@ -208,8 +208,8 @@ class ChainWriter:
     def take(
         self, key: StretchKey, appender: Appender, start: int, state: PartitionState
     ) -> Stretch:
-        """Begin a stretch: its take entry goes into the open segment, before any batch of it."""
-        assert key not in self.chain.stretches, f"stretch is taken already: {key}"
+        """Begin an epoch range: its first entry goes into the open segment, before its batches."""
+        assert key not in self.chain.stretches, f"leader epoch has begun already: {key}"
         self._add_state(EntryKind.TAKE, key, start, self._payload(key, start, state))
         stretch = self.chain.stretches[key] = Stretch(start, start, state)
         self.appenders[key] = appender
@@ -217,7 +217,7 @@ class ChainWriter:
         return stretch
 
     def release(self, key: StretchKey) -> None:
-        """End a stretch: its release entry goes into the open segment, after every batch of it."""
+        """End an epoch range: its last entry goes into the open segment, after all its batches."""
         stretch = self.chain.stretches[key]
         assert not stretch.released
         payload = self._payload(key, stretch.end, stretch.state)
@@ -225,7 +225,7 @@ class ChainWriter:
         stretch.released = True
 
     def forget(self, key: StretchKey) -> None:
-        """Leave a stretch that nobody needs out of all later checkpoints (`epoch.forgetting`)."""
+        """Leave an epoch range out of all later checkpoints (`epoch.forgetting`)."""
         stretch = self.chain.stretches[key]
         self._add_state(EntryKind.FORGET, key, stretch.end, b"")
         stretch.released = True  # nothing can be appended to it any more
@@ -252,7 +252,7 @@ class ChainWriter:
         return self._put_ahead(key, offset, data)
 
     def _put_ahead(self, key: StretchKey, start: int, state: bytes) -> bytes:
-        """A large state goes into segments of its own, ahead of the take entry that names it."""
+        """Store a large state in segments of its own, before the entry that names it."""
         pieces = []
         piece_bytes_max = self._limits.piece_bytes_max
         self._is_putting_ahead = True
@@ -321,7 +321,7 @@ class ChainWriter:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._until(lambda: self._pipeline.is_idle and self._is_checkpointed())
-                self.flush()  # what came meanwhile
+                self.flush()  # batches appended since
                 if self.chain.spans and not self.fenced.is_set():
                     self._begin_checkpoint()
                     await self._until(self._is_checkpointed)
@@ -369,7 +369,7 @@ class ChainWriter:
     def _is_checkpoint_due(self) -> bool:
         """Never between the pieces of a state and the entry that names them.
 
-        So whoever replays from a checkpoint needs nothing below it, and that may be trimmed.
+        So a replay from a checkpoint needs no segment below it, and these may be trimmed.
         """
         chain, limits = self.chain, self._limits
         return not self._is_putting_ahead and (
@@ -399,7 +399,7 @@ class ChainWriter:
     def _commit(self, segment: FrozenSegment) -> None:
         waiting = self._on_their_way.pop(segment.seq, None)
         if waiting is None:
-            return  # stopped from outside while this was on its way: everybody was told
+            return  # stopped from outside while this was in flight: waiters were notified
         for appender, end in waiting.ends.items():
             appender.commit(end)
         for waiter in waiting.waiters:
@@ -427,7 +427,7 @@ class ChainWriter:
     # Checkpoints
 
     def _begin_checkpoint(self) -> None:
-        """Sum up the chain below `next_seq`; put it once all of that is committed.
+        """Encode a checkpoint of the chain below `next_seq`; put it once all of that is committed.
 
         Frozen here and now, while nothing above `next_seq` is in the state, and encoded in slices.
         """
@@ -465,7 +465,7 @@ class ChainWriter:
         self._changed.set()
 
     async def _note_checkpoints(self) -> None:
-        """Tell the chain's row of the newest checkpoint, until it knows.
+        """Write the newest checkpoint to the chain's row, with retries.
 
         While the registry is away, checkpoints are made all the same and what they sum up is
         dropped here: this broker finds them without the row, and a reader or sealer that enters by
@@ -493,7 +493,7 @@ def _note_checkpoint(epoch: int, newest: Callable[[], int]) -> Steps[int]:
         except Unavailable:
             yield BackOff(attempt)  # the registry is away; producing goes on without it
         except ConditionFailed:
-            return seq  # fenced meanwhile: the sealer sums up by itself
+            return seq  # fenced: the broker that seals the chain writes the last checkpoint
         else:
             return seq
     raise AssertionError("unreachable")

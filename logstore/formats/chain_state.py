@@ -1,14 +1,14 @@
-"""A chain read into memory: every stretch of it, with its state and the index since a checkpoint.
+"""A chain in memory: its epoch ranges, with their states and the index since a checkpoint.
 
 `ChainState` changes only in `apply_segment`. A leader's own memory, a takeover, a checkpoint and a
 reader that follows a chain all come from it, so restarting is applying the same entries again.
 Pure.
 
-Rules kept here (safety rule 4, stretches)
-    A stretch begins with its take entry; a batch before it, or of another leader epoch, is foreign
-    to it and stops the replay as corrupt.
-    A stretch without a committed take entry does not exist in the chain.
-    A forgotten stretch does not either. The chain's owner says when (`epoch.forgetting`), by an
+Rules kept here (safety rule 4, epoch ranges)
+    An epoch range begins with its leadership-begin entry; a batch before it, or of another leader
+    epoch, is foreign to it and stops the replay as corrupt.
+    An epoch range without a committed leadership-begin entry does not exist in the chain.
+    A forgotten epoch range does not either. The chain's owner says when (`epoch.forgetting`), by an
     entry: so a checkpoint stays a function of its chain. Another entry, before it, says below which
     offset the partition's records were deleted, so that restore does not take the gap for a loss.
 """
@@ -37,7 +37,7 @@ class StretchKey(NamedTuple):
 
 @dataclass(slots=True)
 class Stretch:
-    """What one leadership wrote in this chain: offsets [start, end) and the state at the end.
+    """One epoch range in this chain: offsets [start, end) and the partition state at `end`.
 
     `rows` are its index rows since the checkpoint the replay began at.
     """
@@ -51,7 +51,7 @@ class Stretch:
     rows: bytearray = field(default_factory=bytearray)
 
     def frozen_window(self) -> "Stretch":
-        """This stretch as it stands; its rows move there."""
+        """This epoch range as it stands; its rows move there."""
         if self.released and not self.rows:
             return self  # it changes no more
         frozen = replace(self, state=self.state.snapshot())
@@ -84,8 +84,8 @@ class ChainState:
     places: list[Place] = field(default_factory=list)
     stretches: dict[StretchKey, Stretch] = field(default_factory=dict)
     deleted_below: dict[TopicPartition, int] = field(default_factory=dict)
-    """Per partition of which stretches were forgotten: the offset below which retention or a client
-    had deleted all records. None of topics that are deleted."""
+    """Per partition of which epoch ranges were forgotten: the offset below which retention or a
+    client had deleted all records. None of topics that are deleted."""
 
     @property
     def checkpoint(self) -> int:
@@ -109,7 +109,7 @@ class ChainState:
         self.next_seq += 1
 
     def frozen_window(self) -> "ChainState":
-        """The chain as it stands, to be encoded as a checkpoint while this one goes on from there.
+        """A copy of the current chain, to encode a checkpoint from while this one grows.
 
         Rows, spans and places move to what is returned; the rest is shared or copied, of a large
         state not before it changes.
@@ -135,19 +135,19 @@ class ChainState:
         match entry.kind:
             case EntryKind.TAKE:
                 if key in self.stretches:
-                    raise Corrupt(f"stretch taken twice: {_where(key, header)}")
+                    raise Corrupt(f"epoch range begins twice: {_where(key, header)}")
                 state = decode_state(states[entry.position])
                 self.stretches[key] = Stretch(entry.base_offset, entry.base_offset, state)
             case EntryKind.RELEASE:
                 stretch = self._stretch(key, header)
                 if stretch.end != entry.base_offset:
-                    raise Corrupt(f"release at the wrong offset: {_where(key, header)}")
+                    raise Corrupt(
+                        f"leadership-end entry at the wrong offset: {_where(key, header)}"
+                    )
                 stretch.released = True
             case EntryKind.FORGET:
                 if self.stretches.pop(key, None) is None:
-                    raise Corrupt(
-                        f"a stretch is forgotten that is not there: {_where(key, header)}"
-                    )
+                    raise Corrupt(f"forget entry for an unknown epoch range: {_where(key, header)}")
             case EntryKind.CUT:
                 self.cut_checkpoints(entry.base_offset)
             case EntryKind.DELETED_BELOW:
@@ -156,7 +156,7 @@ class ChainState:
                 place = entry.place + first_place if entry.place else 0
                 apply_batch(self._stretch(key, header), entry, header, place)
             case _:
-                pass  # a piece of a state: its take entry names it
+                pass  # a piece of a state: its leadership-begin entry names it
 
     def cut_checkpoints(self, seq: int) -> None:
         """Checkpoints below `seq` are gone; they are listed no more."""
@@ -177,7 +177,7 @@ class ChainState:
     def _stretch(self, key: StretchKey, header: Header) -> Stretch:
         stretch = self.stretches.get(key)
         if stretch is None or stretch.released:
-            raise Corrupt(f"entry outside any stretch: {_where(key, header)}")
+            raise Corrupt(f"entry outside any epoch range: {_where(key, header)}")
         return stretch
 
 
@@ -225,7 +225,7 @@ def check_follows(
         raise Corrupt(f"segment of another cluster: epoch={epoch} seq={seq}")
     if header.epoch != epoch or header.seq != seq:
         raise Corrupt(
-            f"segment is not what its key says: epoch={epoch} seq={seq} "
+            f"segment does not match its key: epoch={epoch} seq={seq} "
             f"found epoch={header.epoch} seq={header.seq}"
         )
     if (header.kind is SegmentKind.OPENING) != (seq == 0):

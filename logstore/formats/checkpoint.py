@@ -8,14 +8,14 @@ checkpoint before.
        2  reserved
       16  cluster id
        8  epoch
-       8  seq               sums up the segments below it
+       8  seq               covers the segments below it
        8  from seq          the checkpoint before, 0 if none: rows and spans cover [from seq, seq)
        4  broker
       16  last nonce        of segment seq - 1
        8  created ms        of segment seq - 1: a checkpoint's content is a function of its chain
        4  page count
        4  earlier count
-       4  stretch count
+       4  epoch range count
        4  place count
        8  bytes of the front: all up to the states
        8  bytes of the states
@@ -24,12 +24,11 @@ checkpoint before.
           front, in this order
           pages             64 bytes each, by topic id, partition, leader epoch, offset
           earlier           8 bytes each: seqs of the checkpoints before this one, but those cut
-          stretches         76 bytes each: all stretches of the chain, ended ones too, but those
-                            forgotten
+          epoch ranges      76 bytes each: all of the chain, ended ones too, but those forgotten
           spans             12 bytes each, one a segment: body at u32, object size u64
           places            length u16, nonce 16, key
           deleted           28 bytes each, format 2 alone: topic id, partition, and the offset below
-                            which its records were deleted, so that stretches were forgotten
+                            which its records were deleted, so that epoch ranges were forgotten
           after the front: the states (chains.state), then the pages (index.rows)
 
 A reader takes the front with one or two ranged reads, then single pages as it needs them. Pure.
@@ -80,7 +79,7 @@ SLICE_CRC_BYTES = 4 * 1024 * 1024
 
 
 class Page(NamedTuple):
-    """A run of index rows of one stretch; `position` is from the start of the pages."""
+    """A run of index rows of one epoch range; `position` is from the start of the pages."""
 
     topic_id: bytes
     partition: int
@@ -102,7 +101,7 @@ class Page(NamedTuple):
 
 
 class StretchSummary(NamedTuple):
-    """A stretch as a checkpoint holds it; `state_position` is from the start of the states."""
+    """An epoch range as a checkpoint holds it; `state_position` is from the start of the states."""
 
     start: int
     end: int
@@ -171,7 +170,10 @@ def encode_checkpoint(chain: ChainState) -> bytes:
 
 
 def forget_expired(chain: ChainState, encoded: EncodedCheckpoint) -> None:
-    """What the checkpoint left out is forgotten in `chain`, which may have gone on since."""
+    """Drop from `chain` the producers that the checkpoint left out.
+
+    `chain` may have grown since.
+    """
     for key, expired in encoded.expired:
         stretch = chain.stretches.get(key)
         if stretch is not None:
@@ -179,7 +181,10 @@ def forget_expired(chain: ChainState, encoded: EncodedCheckpoint) -> None:
 
 
 def encode_in_slices(chain: ChainState) -> Slices[EncodedCheckpoint]:
-    """The checkpoint at `chain.next_seq`; `chain` must not change meanwhile (`frozen_window`)."""
+    """The checkpoint at `chain.next_seq`.
+
+    `chain` must not change until it ends (`frozen_window`).
+    """
     stretches = _Stretches(chain.created_ms)
     for number, key in enumerate(sorted(chain.stretches), 1):
         yield from stretches.add(key, chain.stretches[key])
@@ -217,7 +222,7 @@ def _packed_deleted(deleted_below: Mapping[TopicPartition, int]) -> Slices[bytes
 
 
 class _Stretches:
-    """The stretches of a checkpoint as they are gathered: their lines, states and pages."""
+    """The epoch ranges of a checkpoint as they are gathered: their lines, states and pages."""
 
     def __init__(self, created_ms: int) -> None:
         self.page_table, self.stretch_table = bytearray(), bytearray()

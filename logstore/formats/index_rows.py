@@ -12,11 +12,11 @@
      36      8  last offset
      44      8  max timestamp
      52      8  its offset       -1: some record of this batch
-     60      8  running max      largest max timestamp of the stretch up to this row
+     60      8  running max      largest max timestamp of the epoch range up to this row
      68
 
-Rows of one stretch lie in offset order, so both look-ups are binary searches over the packed bytes:
-by offset on last offset, by time on the running max (client timestamps need not rise). Pure.
+Rows of one epoch range lie in offset order, so both look-ups are binary searches over the packed
+bytes: by offset on last offset, by time on the running max (client timestamps need not rise). Pure.
 """
 
 import struct

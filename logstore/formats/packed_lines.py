@@ -1,6 +1,6 @@
 """Tables of fixed-size lines that stay bytes: a line is decoded when it is asked for.
 
-A front may tell of ten thousand stretches, of which a look-up wants one, and readers keep many
+A front may list ten thousand epoch ranges, of which a look-up needs one, and readers keep many
 fronts; as bytes they cost a tenth of the memory and nothing to make. Pure.
 """
 

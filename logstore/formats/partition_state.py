@@ -1,5 +1,5 @@
-"""What one partition's next leader must know: producers, sinks, transactions. Encoded in take,
-release and state entries and in checkpoints, so that a chain alone rebuilds a leader.
+"""State of one partition that its next leader needs: producers, sinks, transactions. Encoded in
+leadership-begin, leadership-end and state entries and in checkpoints: a chain rebuilds a leader.
 
     size  field (big-endian)
        2  version           1
@@ -189,7 +189,7 @@ class PartitionState:
             )
 
     def drop(self, expired: Iterable[Expired]) -> None:
-        """Forget these, but those that were heard of since."""
+        """Drop these producers, except those that have written since."""
         for producer_id, packed in expired:
             if self.producers.get(producer_id) is packed:
                 if self._is_shared:

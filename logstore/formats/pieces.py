@@ -1,4 +1,4 @@
-"""Where wanted offsets lie: what a driver plans with, and tells an executor. Pure."""
+"""Locations of requested offsets, as a driver plans them and sends them to executors. Pure."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,7 +11,7 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Offsets [start, end) of one stretch, all in segments [first seq, last seq] of one chain."""
+    """Offsets [start, end) of one epoch range, in segments [first seq, last seq] of one chain."""
 
     topic_id: bytes
     partition: int

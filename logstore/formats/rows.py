@@ -1,4 +1,4 @@
-"""Rows of the registry, one value class each: what they hold and how it is spelt.
+"""Rows of the registry, one value class each: fields and their attribute names.
 
     pk                sk                      row
     cluster           cluster                 ClusterRow
@@ -72,7 +72,7 @@ class BrokerStatus(StrEnum):
     DRAINING = "draining"
     """Hands its partitions over and wants no more of them."""
     STOPPED = "stopped"
-    """Ended in good order: nobody needs to wait for its lease."""
+    """Clean shutdown: its lease need not be waited for."""
     FENCED = "fenced"
     """Taken for dead by the controller: it can renew no more, and finds out when it tries."""
 
@@ -264,7 +264,7 @@ class StartReason(StrEnum):
     RETENTION = "retention"
     RECORDS_DELETED = "records deleted"
     REWRITTEN = "rewritten"
-    """What is needed of the records below was appended again."""
+    """Live keys of the records below were appended again."""
     RESTORED = "restored"
     """Nothing below was stored any more when the registry was rebuilt."""
 
@@ -309,7 +309,7 @@ class PartitionRow:
         }
 
     def leadership(self) -> Row:
-        """What a change of leader writes: nothing of what may go up at the same time."""
+        """The attributes that a leader change writes; none of those that rise independently."""
         return {name: value for name, value in self.row().items() if name not in RISING_FIELDS}
 
     @staticmethod
@@ -339,7 +339,7 @@ class PartitionRow:
 
     @staticmethod
     def new(broker: int, chain: int, replicas: Sequence[int] = ()) -> "PartitionRow":
-        """The row of a partition that nobody has led before."""
+        """The row of a partition without an earlier leader."""
         return PartitionRow(
             broker=broker,
             chain=chain,
@@ -354,8 +354,8 @@ class PartitionRow:
     ) -> "PartitionRow":
         """The row of the next leadership, which starts at offset `start`.
 
-        `known_from` is the leader epoch of the newest stretch with a committed take entry: it and
-        all later ones stay listed, earlier ones only while they hold offsets from log start on.
+        `known_from` is the newest leader epoch with a committed leadership-begin entry: it and all
+        later ones stay listed, earlier ones only while they hold offsets from log start on.
         """
         epoch = self.leader_epoch + 1
         stretches = (*self.stretches, StretchRef(epoch, chain, start))
@@ -376,14 +376,14 @@ class PartitionRow:
         )
 
     def end_of(self, number: int) -> int | None:
-        """End offset of stretch `number`: where the next starts; None for the current one."""
+        """End offset of epoch range `number`: where the next starts; None for the current one."""
         following = self.stretches[number + 1 :]
         return following[0].start if following else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRow:
-    """Who acts. `epoch` grows with every owner, `heartbeat` with every sign of life."""
+    """Holder of a lease. `epoch` rises with each new owner, `heartbeat` with each renewal."""
 
     owner: int
     owner_epoch: int
@@ -425,7 +425,7 @@ after a takeover in one topic: watchers read all of it all the time, and pay by 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedRow:
-    """The latest changes of topics and partitions, a hint for who watches.
+    """The latest changes of topics and partitions, a hint for watchers.
 
     `version` counts all changes there ever were; `changes` are the last of them.
     """

@@ -8,7 +8,7 @@
       8     16  cluster id
      24      8  epoch            broker epoch: the chain this segment belongs to
      32      8  seq              place in the chain; 0 is the opening, the last is the seal
-     40      4  broker           who wrote it (a seal: who sealed)
+     40      4  broker           its writer (of a seal: the broker that sealed)
      44      4  entry count
      48     16  nonce            random, drawn once per segment
      64     16  previous nonce   that of seq - 1; zeros in an opening
@@ -19,9 +19,9 @@
     104      4  body CRC32C
     108      4  CRC32C           of header [0, 108) and the index
     112         index            entry count x 96 bytes, then the places: length u16, nonce 16, key
-    112 + index bytes            body: batches, and the state that take and release entries carry
+    112 + index bytes            body: batches, and the states that entries carry
 
-Bytes [0, 80) are the identity: whoever finds its own identity under a key knows that its put won.
+Bytes [0, 80) are the identity: a writer that finds its own identity under a key has won the put.
 The index comes first so that one ranged read of the front gives identity and index. Batches and
 states carry checksums of their own, for those who read parts; but a batch's leaves out its first 21
 bytes, offset, length and leader epoch among them, so the whole body has one too.
@@ -36,8 +36,8 @@ bytes, offset, length and leader epoch among them, so the whole body has one too
      24      4  leader epoch
      28      4  length           bytes at `position`
      32      8  position         from the start of the body of its place
-     40      8  base offset      take: where the stretch starts; release: where it ends
-                                 forget: where the stretch ends; cut: a seq
+     40      8  base offset      take: where the epoch range starts; release: where it ends
+                                 forget: where the epoch range ends; cut: a seq
                                  deleted below: the offset, 0 none
      48      8  last offset      all but batches: base offset - 1
      56      8  producer id      -1 none
@@ -65,7 +65,7 @@ from logstore.records.crc32c import crc32c
 
 MAGIC = b"LGSG"
 FORMAT, FORMAT_FORGETTING, FORMAT_DELETED_BELOW = 1, 2, 3
-"""The second where a stretch is forgotten or a list of checkpoints cut, the third where an entry
+"""The second if an epoch range is forgotten or a list of checkpoints cut, the third if an entry
 says below which offset records were deleted."""
 HEADER = struct.Struct(">4sHBx16sQQiI16s16sqIIQII")
 HEADER_BYTES = HEADER.size
@@ -74,7 +74,7 @@ ENTRY = struct.Struct(">BBHi16siIQqqqh2xiqqII")
 ENTRY_BYTES = ENTRY.size
 PLACE = struct.Struct(">H16s")
 KEY_BYTES_MAX = 1024
-"""What an object's key may have, `logstore.objects.keys` too."""
+"""Maximum length of an object key, also in `logstore.objects.keys`."""
 
 NO_NONCE = bytes(16)
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 1, 2, 4
@@ -97,12 +97,12 @@ class EntryKind(IntEnum):
     ADOPTED = 4
     STATE = 5
     FORGET = 6
-    """A stretch of this chain that nobody will ask for any more: checkpoints leave it out."""
+    """An epoch range of this chain that is no longer needed: checkpoints leave it out."""
     CUT = 7
     """Checkpoints below a seq are deleted: later ones do not list them. Of no partition."""
     DELETED_BELOW = 8
-    """Records of a partition below an offset were deleted, so that the chain forgets the stretches
-    there. Offset 0: the topic is deleted, its partition needs no such offset any more."""
+    """Records of a partition below an offset were deleted, so that the chain forgets the epoch
+    ranges there. Offset 0: the topic is deleted, its partition needs no such offset any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 The body lies in an `Arena`, a large buffer that successive segments share, so that a small segment
 costs no allocation and a large one no copy. Memory that was written before is many times cheaper
-than fresh memory, so arenas are used again, but never while anybody holds a view of them: the
-cache, a put under way, an answer on its way to a client.
+than fresh memory, so arenas are reused, but never while a view of them exists: in the cache, in a
+put, or in a response that is being sent.
 """
 
 import mmap
@@ -28,7 +28,7 @@ _HUGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
 
 @dataclass(frozen=True, slots=True)
 class FrozenSegment:
-    """A segment whose bytes will never change again, whatever becomes of its put."""
+    """A segment whose bytes are final, whatever the outcome of its put."""
 
     seq: int
     nonce: bytes
@@ -59,11 +59,11 @@ class Arena:
         self.used = 0
 
     def retire(self) -> None:
-        """Nothing more is cut from it; what was cut stays as it is."""
+        """No further segments are cut from it; existing ones stay valid."""
         self._view.release()
 
     def is_free(self) -> bool:
-        """Whether nobody holds a view any more, after `retire`."""
+        """Whether no view exists any more, after `retire`."""
         try:
             self._memory.resize(len(self._memory))  # refused while there is any view
         except (BufferError, SystemError, ValueError, OSError):
@@ -90,7 +90,7 @@ class Arena:
 class ArenaPool:
     """Arenas of one size, the one retired longest ago first.
 
-    At most `held_max` are remembered while somebody looks at them, and `SPARE_MAX` that are free:
+    At most `held_max` are kept while views of them exist, and `SPARE_MAX` that are free:
     the others go back to the system, or a burst would be paid for until the process ends.
     """
 
@@ -142,7 +142,7 @@ class SegmentBuilder:
         self.body_bytes = 0
         free_bytes = arena.free_bytes
         self.room_bytes = free_bytes if body_bytes_max is None else min(body_bytes_max, free_bytes)
-        """What may still be added."""
+        """Bytes that may still be added."""
 
     def add_bytes(self, data: bytes | memoryview) -> memoryview:
         """Copy `data` to the end of the body; the answer is the copy, at `body_bytes` before."""

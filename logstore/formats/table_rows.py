@@ -1,11 +1,11 @@
-"""Rows of compaction: what a topic's table is known to hold, and what a run set out to move.
+"""Rows of compaction: the known ends of a topic's table, and the plan of a compaction run.
 
     pk            sk               row
     table         <topic id>       TableRow, the copy row
     compaction    <run>            CompactionRow
 
 Numbers per partition are packed, since a topic may have thousands and a row has 400 KB at most:
-Kafka's varints, zig-zag, in the order below. A partition is told by its distance from the one
+Kafka's varints, zig-zag, in the order below. A partition is stored as its distance from the one
 before, so most numbers take a byte or two.
 
     ends    (partition - one before, end) ...
@@ -45,7 +45,7 @@ class TableRow:
     version: int = 0
     ends: Mapping[int, int] = field(default_factory=dict)
     topic: str = ""
-    """Its name, for who reads rows after the topic is gone."""
+    """Name of the topic, for readers of this row after the topic was deleted."""
     on_delete: str = "drop"
     """What becomes of the table once the topic is deleted: `logstore.table.on.delete`."""
     gone_ms: int = 0
@@ -96,7 +96,7 @@ class CutRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicCut:
-    """What a run moves of one topic, from the end of its table at `version` (or `NO_TABLE`)."""
+    """Offsets of one topic that a run moves, from its table's end at `version` (or `NO_TABLE`)."""
 
     topic_id: bytes
     version: int
@@ -105,7 +105,7 @@ class TopicCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRow:
-    """One run: when it began, where (`by`: host and process), what it set out to move."""
+    """One compaction run: start time, host and process (`by`), and the offsets that it moves."""
 
     status: RunStatus
     by: str
@@ -159,7 +159,7 @@ def unpack_ends(packed: bytes) -> dict[int, int]:
         partition += distance
         ends[partition] = next(numbers, -1)
     if any(number < 0 for pair in ends.items() for number in pair):
-        raise Corrupt("table row: its ends are cut short, or not what was packed")
+        raise Corrupt("table row: its packed ends are cut short or invalid")
     return ends
 
 

@@ -1,4 +1,4 @@
-"""The payload of a take or release entry: the partition's whole state, here or in pieces.
+"""Payload of a leadership-begin or leadership-end entry: the partition's state, here or in chunks.
 
     size  field (big-endian)
        1  form            0 the state follows, 1 it lies in pieces
@@ -7,7 +7,7 @@
           each: seq 8, position in the object 8, length 4, CRC32C 4
 
 A state above 64 KiB goes ahead in `state` entries of earlier segments of the same chain, and the
-take entry, which comes last, names them; so no segment is swollen by one partition. Pure.
+leadership-begin entry, which comes last, names them; so one partition cannot bloat a segment. Pure.
 """
 
 import struct

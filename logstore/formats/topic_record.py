@@ -1,4 +1,4 @@
-"""What the store keeps of a topic's row: a record per version, so that a lost registry has names.
+"""Copies of a topic's row in the store, one record per version: a lost registry is rebuilt by them.
 
     topics/<topic id, 32 hex digits>/<version, 20 digits>
     {"configs": {"retention.ms": "1000"}, "format": 1, "name": "orders", "partitions": 3,
@@ -15,10 +15,11 @@ A row's version is that of the record that says the same, and the record is ther
     change      the record of the next free version, then the row, if its version is still the same
     deletion    the row says `deleting`, then a record that says `deleted`, then the row does
 
-So everything that anybody saw in a row is in the store. A record says more than its row where a
-writer died between the two, or lost a race; then a later version takes its place, or the change was
-never answered. `deleted` is final and comes only after its row: of a topic that has such a record
-no other counts, whatever their versions. A topic that was never born has a record and no row.
+So every row version that was visible is in the store. A record may be newer than its row if its
+writer died between the two, or lost a race: then a later version supersedes it, or the change was
+never acknowledged. `deleted` is final and is written only after its row: it overrides all other
+records of the topic, whatever their versions. A topic whose creation failed has a record and no
+row.
 """
 
 import json
@@ -84,11 +85,11 @@ def decode_record(key: str, data: bytes) -> TopicRecord:
         is_known = fields["format"] == FORMAT
         record = _of_fields(fields) if is_known else None
     except (LogstoreError, ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"a topic's record cannot be read: key={key}: {error}") from error
+        raise Corrupt(f"topic record cannot be read: key={key}: {error}") from error
     if record is None:
-        raise Refused(f"a topic's record of another format: key={key}; upgrade logstore")
+        raise Refused(f"topic record of an unknown format: key={key}; upgrade logstore")
     if record.key != key:
-        raise Corrupt(f"a topic's record under another's key: key={key} record={record.key}")
+        raise Corrupt(f"topic record under the key of another: key={key} record={record.key}")
     return record
 
 
@@ -98,7 +99,7 @@ def standing(records: Iterable[TopicRecord]) -> TopicRecord:
 
 
 def deletion_in(records: Iterable[TopicRecord]) -> TopicRecord | None:
-    """The record that says the topic was deleted: final, whatever the versions of the others."""
+    """The record of the topic's deletion, if any: final, whatever the versions of the others."""
     return next((record for record in records if _is_deletion(record)), None)
 
 
@@ -113,7 +114,7 @@ def record_problem(name: str, topic: TopicRow, records: Sequence[TopicRecord]) -
         case TopicStatus.LIVE if deletions:
             return f"the topic is live, and deleted by the record of version {deletions[0]}"
         case TopicStatus.LIVE if TopicRecord(name, topic) not in records:
-            return f"no record says the same: version={topic.version}"
+            return f"no topic record matches the row: version={topic.version}"
         case TopicStatus.DELETED if not deletions:
             return "the topic is deleted, and no record says so"
     return None

@@ -42,7 +42,7 @@ def encode_checkpoint(
     statistics in columns alone, which is not done here.
     """
     if state.protocol is None or state.metadata is None:
-        raise Corrupt(f"the log of a table says no protocol and schema: version={version}")
+        raise Corrupt(f"the log of a table has no protocol and schema: version={version}")
     configuration: Mapping[str, str] = dict(state.metadata.get("configuration") or {})
     if configuration.get(_JSON_STATISTICS, "true").lower() == "false":
         raise Refused(f"no checkpoint: {_JSON_STATISTICS}=false; set it to true")

@@ -1,6 +1,6 @@
 """A checkpoint of a table's log: all files and table ends at one version, in Parquet.
 
-Whoever wrote it (delta-rs, Spark), classic form: one row per action, a struct column per kind.
+Classic form, of any writer (delta-rs, Spark): one row per action, a struct column per kind.
 Checkpoints of format 2 come with a reader feature, which `features` refuses. A table may have
 100,000 files, so what every file has is read by columns; what is odd, by rows.
 """

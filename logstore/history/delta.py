@@ -2,7 +2,7 @@
 
 Entries are read and created through our own store: a commit is one conditional create, of the same
 bytes until its outcome is known, and durable when it returns. delta-rs would repeat a lost request
-and take its own entry for somebody else's, does not sync files, and asks the whole log for every
+and take its own entry for another's, does not sync files, and reads the whole log for every
 table end. Why: docs/decisions/0011-history-table.md.
 
 Blocking; brokers call it from threads. What is stored: docs/formats/table.md.
@@ -110,7 +110,7 @@ class Tables:
         return advanced(snapshot, commit)
 
     def _checkpoint_if_possible(self, topic_id: bytes) -> None:
-        """The commit is made and stays; the next checkpoint sums up what this one should have.
+        """The commit is made and stays; the next checkpoint covers what this one should have.
 
         Until then every reader of the table reads more entries: a failure is logged once for each
         table, until a checkpoint succeeds; `logstore fsck` counts the entries.
@@ -134,7 +134,7 @@ class Tables:
         found = [entry.facts for entry in log.entries(since_version)]
         if not found and since_version <= log.newest():
             key = names.entry_key(topic_id, since_version)
-            raise NotFound(f"an entry of a table's log was cleaned away: key={key}")
+            raise NotFound(f"an entry of a table's log was removed: key={key}")
         return found
 
     def version_at(self, topic_id: bytes, time_ms: int) -> int | None:
@@ -145,7 +145,7 @@ class Tables:
         return self._log(topic_id).since(time_ms)[0]
 
     def since(self, topic_id: bytes, time_ms: int) -> tuple[int | None, Sequence[CommitFacts]]:
-        """`version_at`, and what was committed after it, oldest first; everything read anew."""
+        """`version_at`, and the commits after it, oldest first; nothing comes from a cache."""
         return self._log(topic_id).since(time_ms)
 
     def vacuum(self, topic_id: bytes, retention_hours: int, dry_run: bool, *, now_ms: int) -> int:

@@ -111,4 +111,6 @@ def _columns(table: str, schema: str) -> Sequence[Mapping[str, Any]]:
 
 def _refused(table: str, feature: str) -> Refused:
     cure = _CURES.get(feature, "take it off the table, or use a newer logstore")
-    return Refused(f"the table uses what logstore does not know: table={table} {feature}; {cure}")
+    return Refused(
+        f"the table uses a feature that logstore does not support: table={table} {feature}; {cure}"
+    )

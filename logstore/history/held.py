@@ -1,9 +1,9 @@
-"""Up to where tables hold partitions for sure, so that chains may be trimmed below.
+"""Ends up to which tables hold partitions durably, so that chains may be trimmed below.
 
 Rule 7: what a table held a grace ago and holds now, by its own snapshots, and only if every commit
 since starts where the version before it ended. A commit that was overwritten, by a writer that does
-not create conditionally, shows as a start that is not the end before: then nothing of that topic is
-held, and somebody is told.
+not create conditionally, shows as a start that is not the end before: then no offset of that topic
+counts as held, and an alarm is raised.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ class Held:
 def held_ends(tables: Tables, topic_ids: Sequence[bytes], grace_ms: int, now_ms: int) -> Held:
     """Of the partitions of these topics; a topic without a table, or with a young one, has none.
 
-    Everything is read anew, so that what was overwritten is seen: per topic the table's newest
+    Nothing comes from a cache, so that an overwrite is found: per topic read are the table's newest
     version, the one a grace ago, and every entry since; with a commit a minute and a grace of an
     hour about 150 GETs (0.006 cents), so not for every topic every minute. Raises what stores
     raise, except where a table itself is at fault.
@@ -43,7 +43,7 @@ def held_ends(tables: Tables, topic_ids: Sequence[bytes], grace_ms: int, now_ms:
         except NotFound:
             continue  # its log was cleaned, and does not go back a grace: it does when that is over
         except (Corrupt, Refused) as error:
-            troubles.append(f"a table is not to be relied on: table={table_key(topic_id)} {error}")
+            troubles.append(f"a table cannot be trusted: table={table_key(topic_id)} {error}")
             continue
         if isinstance(found, str):
             troubles.append(found)
@@ -74,7 +74,10 @@ def broken_link(then: Snapshot, now: Snapshot, facts: Sequence[CommitFacts]) -> 
         if fact.version > now.version:
             break
         if fact.operation.upper() in _TURNS_BACK:
-            return f"a table was turned back: version={fact.version} operation={fact.operation}"
+            return (
+                f"a table was restored to an older version: version={fact.version} "
+                f"operation={fact.operation}"
+            )
         for partition, start in (fact.starts or {}).items():
             before = ends.get(partition, start)
             if before != start:

@@ -71,7 +71,7 @@ class LogUpkeep:
     def removed_since(self, since_ms: int) -> set[str]:
         """Paths of files that versions of before name and the newest one does not.
 
-        By the times that removers told. One without a time is named as long as a checkpoint is.
+        By the times in the remove actions. One without a time is named as long as a checkpoint is.
         """
         _, state = self.state()
         removes = state.files("remove")

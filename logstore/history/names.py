@@ -7,8 +7,8 @@
 
     logstore/<topic id, hex>/<n>    Delta transaction of a partition: its version is the table end
 
-Names of data files help whoever looks at a bucket; nothing is read from them, since an OPTIMIZE by
-the table's owner calls its files otherwise.
+Names of data files are for people; no code reads them, since an OPTIMIZE by the table's owner names
+its files differently.
 """
 
 import re

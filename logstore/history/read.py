@@ -66,7 +66,7 @@ def read_rows(
     Raises `NotFound` with the key: deleted since, take a newer snapshot; `Corrupt`: not Parquet.
     """
     if not set(columns) <= set(TABLE_COLUMNS) or min(rows_max, bytes_max) < 1:
-        raise Invalid(f"cannot read rows so: columns={','.join(columns)} {rows_max=} {bytes_max=}")
+        raise Invalid(f"limits out of range: columns={','.join(columns)} {rows_max=} {bytes_max=}")
     if whole_batches and "raw_batch" not in columns:
         raise Invalid("whole batches need the column raw_batch")
     reading = _Reading(PatientStore.of(store), names.table_key(topic_id), columns)

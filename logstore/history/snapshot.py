@@ -4,8 +4,7 @@ A file is known by its smallest and largest offset. Files that compaction wrote 
 an OPTIMIZE or a Z-order by the table's owner left may, and holds other rows between its bounds than
 its neighbours. So a look-up gives every file that *may* hold an offset, and readers merge.
 
-Files are kept in columns, since a table may have 100,000 of them: a `DataFile` is made when
-somebody looks at it.
+Files are kept in columns, since a table may have 100,000 of them: a `DataFile` is made on access.
 """
 
 from array import array
@@ -29,8 +28,8 @@ class TableConflict(Retryable):
 class DataFile:
     """One Parquet file; `path` is relative to the table.
 
-    A file without statistics (somebody else's) has `rows` -1 and may hold any offset: bounds 0 and
-    `OFFSET_MAX`, both inclusive like all bounds here.
+    A file without statistics (of another writer) has `rows` -1 and may hold any offset: bounds 0
+    and `OFFSET_MAX`, both inclusive like all bounds here.
     """
 
     path: str

@@ -120,13 +120,13 @@ class TableLog:
         first = 0 if hint is None else hint.version
         late = [entry.facts for entry in self.entries(first)]
         if hint is not None and not late:
-            return hint.version, []  # so old that its entry was cleaned away
+            return hint.version, []  # so old that its entry was removed
         before = late[0].version - 1 if late else -1
         while late and late[0].timestamp_ms > time_ms and before >= 0:
             earlier = self._up_to(before)
             if not earlier:
                 key = names.entry_key(self._topic_id, before)
-                raise NotFound(f"an entry of a table's log was cleaned away: key={key}")
+                raise NotFound(f"an entry of a table's log was removed: key={key}")
             late = [*earlier, *late]
             before = earlier[0].version - 1
         for at in range(len(late) - 1, -1, -1):
@@ -237,7 +237,7 @@ def whole_checkpoints(keys: Iterable[str]) -> list[names.CheckpointName]:
 
 
 def _paths_in(base: Snapshot, adds: dict[str, DataFile]) -> set[str]:
-    """Paths added although they are there: an owner may have statistics of a file made anew."""
+    """Paths added although they exist: an owner may have recomputed the statistics of a file."""
     found: set[str] = set()
     for file in adds.values():
         there = base.files_for(file.partition, file.min_offset, file.min_offset + 1)

@@ -34,7 +34,7 @@ class TableWriter:
     """Writes rows of one partition, offsets rising, as files of about `file_bytes_max` at most.
 
     A row group holds `row_group_bytes` of rows as they are in memory. `run` and `number` make the
-    keys unique: whoever writes other rows, or the same ones again in another attempt, has others.
+    keys unique: a writer of other rows, or of the same rows in another attempt, has other keys.
     At most one file is in memory, compressed, and one row group that is not.
     """
 
@@ -118,7 +118,9 @@ class TableWriter:
         span = file.min_offset, file.max_offset + 1
         key = names.data_key(topic_id, partition, *span, run, number)
         if not self._store.create_equal(key, data):
-            raise AlreadyExists(f"other rows have this name: key={key}; give each attempt a number")
+            raise AlreadyExists(
+                f"a file of this name holds other rows: key={key}; give each attempt a number"
+            )
         self._written.append(
             DataFile(
                 path=names.data_path(partition, *span, run, number),

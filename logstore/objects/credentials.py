@@ -63,7 +63,7 @@ class AwsCredentials:
         )
 
     def look_again(self) -> None:
-        """Forget what was found: it was refused, and somebody may have put it right since."""
+        """Forget the credentials: they were refused, and may have been corrected since."""
         with self._lock:
             self._found = None
 

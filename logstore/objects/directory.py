@@ -6,12 +6,12 @@
 
 A create writes the whole file, syncs it, gives it its name by link(2) and syncs the folder: a crash
 at any point leaves the whole object or none. Folders are made on demand and synced up to the root
-at their first use in this process, since whoever made them may have crashed before doing so. Why
+at their first use in this process, since their creator may have crashed before doing so. Why
 these steps and no others, and their cost: docs/decisions/0001-directory-store-durability.md.
 
 Deliberately missing: no sync after a delete (a deletion undone by a power cut is repeated), and
 empty folders stay (removing one races with a create in it). An object is visible some milliseconds
-before it is durable, as on any file system; the creator is told only when it is.
+before it is durable, as on any file system; `create` returns only when it is.
 """
 
 import errno
@@ -81,7 +81,7 @@ class DirectoryStore:
         except OSError as error:
             raise self._failure("create", key, error) from error
         try:
-            # Also when it was there before: whoever reads it now must be able to rely on it.
+            # Also if it existed before: its readers must be able to rely on it.
             files.sync_folder(path.parent)
         except OSError as error:
             raise OutcomeUnknown(f"object may not be durable key={key} error={error}") from error
@@ -131,7 +131,7 @@ class DirectoryStore:
         return True
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Reads one folder at a time; objects that come or go meanwhile may show or not."""
+        """Reads one folder at a time; objects created or deleted concurrently may show or not."""
         check_prefix(prefix)
         return self._walk(prefix.rpartition("/")[0], prefix)
 
@@ -148,7 +148,7 @@ class DirectoryStore:
             raise self._failure("sweep", _TEMPORARY, error) from error
 
     def _sync(self, path: Path) -> None:
-        """The bytes too: whoever made the object may have died before it was durable."""
+        """The bytes too: the creator of the object may have died before it was durable."""
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             files.sync_data(descriptor)
@@ -163,7 +163,7 @@ class DirectoryStore:
         try:
             self._write_and_link_once(self._root / key, parts)
         except FileNotFoundError:
-            # Somebody removed the folder since, or swept a file that was not locked yet.
+            # The folder was removed since, or a file was swept that was not locked yet.
             self._folders_known.clear()
             self._make_folder(folder)
             self._write_and_link_once(self._root / key, parts)

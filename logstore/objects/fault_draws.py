@@ -1,8 +1,8 @@
 """Which fault befalls which call of a store: chances, drawn in the order of calls.
 
-put     lost            the caller is told "unknown", nothing happened
-        answer lost     it happened, the caller is told "unknown"
-        late            the caller is told "unknown", it happens up to `late_max_s` later
+put     lost            the outcome is "unknown", nothing happened
+        answer lost     the outcome is "unknown", it happened
+        late            the outcome is "unknown", it happens up to `late_max_s` later
         doubled         it happens twice
         conflict        "already exists" with nothing there: a 409 in disguise
         throttled       nothing happened

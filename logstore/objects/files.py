@@ -25,7 +25,7 @@ DIRECT_BYTES_MIN = 256 * 1024
 
 _BUFFERS_MAX = os.sysconf("SC_IOV_MAX")
 
-# link(2) has done nothing when it answers one of these; of any other, nobody knows (NFS, EIO).
+# link(2) has done nothing when it answers one of these; any other leaves it unknown (NFS, EIO).
 _LINK_REFUSED = frozenset(
     {
         errno.EEXIST,

@@ -77,7 +77,7 @@ class HedgePolicy:
 
 @dataclass(slots=True)
 class _Recent:
-    """The last durations of one class; their p99 is worked out anew for every tenth."""
+    """The last durations of one class; their p99 is recomputed for every tenth."""
 
     took_s: deque[float]
     _p99_s: float | None = None

@@ -152,7 +152,7 @@ def _counting(counts: StoreCounts, kind: Kind) -> Iterator[_Call]:
         yield call
         errors = 0
     except GeneratorExit:
-        errors = 0  # whoever listed has seen enough
+        errors = 0  # the caller stopped listing
         raise
     finally:
         calls = max(1, -(-call.listed // _LIST_PAGE))

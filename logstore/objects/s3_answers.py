@@ -120,7 +120,7 @@ def _setting(answer: Answer, doing: Doing, facts: str) -> LogstoreError | None:
             f"the bucket is in another region: {facts} {answer.message}; set storage.region"
         )
     if doing == "create" and answer.status == 501:
-        return Refused(f"the store does not take conditional writes: {facts}; use another store")
+        return Refused(f"the store does not support conditional writes: {facts}; use another store")
     return None
 
 
@@ -137,7 +137,7 @@ def _denied(answer: Answer, doing: Doing, facts: str) -> LogstoreError | None:
 
 def _passing(answer: Answer, doing: Doing, facts: str) -> LogstoreError | None:
     if answer.status in (429, 503) or answer.code in _SLOW_DOWN:
-        return Throttled(f"S3 asks for fewer requests: {facts} {doing} {answer.message}")
+        return Throttled(f"S3 throttles requests: {facts} {doing} {answer.message}")
     return None
 
 

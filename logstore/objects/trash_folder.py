@@ -7,7 +7,7 @@ No key has a component that starts with a dot, so no list shows these files. To 
 link it there and to remove its name: two system calls and no byte copied, on one file system. It
 stays whole under one of both names whenever the power is cut. Nothing is synced, as for any delete.
 
-There is no timer. Whoever deletes the first object of an hour removes folders that are more than a
+There is no timer. The process that deletes the first object of an hour removes folders more than a
 day old, at most `PURGED_TOGETHER`, the oldest first. So a clock that is set a year ahead takes half
 a day to empty the trash.
 """
@@ -137,7 +137,8 @@ def _link(path: Path, target: Path) -> bool:
     except FileExistsError:
         return False
     except PermissionError:
-        # Linux lets nobody link what another user owns (fs.protected_hardlinks), but rename it.
+        # Linux forbids to link a file of another user (fs.protected_hardlinks), but not to rename
+        # it.
         if target.exists():
             return False
         path.rename(target)

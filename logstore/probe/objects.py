@@ -54,10 +54,13 @@ class ObjectsProbe:
     def _check_one_object(self) -> str | None:
         key, first, second = self._key("one"), b"first" * 100, b"second" * 100
         if self._read_absent(key) is not None:
-            return f"a key that nobody ever had is there: key={key}"
+            return f"a key that was never created exists: key={key}"
         self._create(key, first)
         if self._read(key) != first:
-            return "an object just created was not there: absence was remembered, or reads are late"
+            return (
+                "an object just created was not found: the store caches absence, or its "
+                "reads are stale"
+            )
         try:
             allowed(CREATE, lambda: self._track.retry(lambda: self._put(key, second)))
             refused = False

@@ -1,7 +1,7 @@
-"""What a race told, and whether a store that ran it so can be trusted. Pure.
+"""Judges the results of races: can the store be trusted? Pure.
 
-In one round all racers want the same thing at the same moment, and one may have it. A racer that
-lost its answer knows nothing, so a round without a winner is judged only if nobody lost one.
+In one round all racers try the same create at the same moment, and one may succeed. A racer that
+lost its answer knows nothing, so a round without a winner is judged only if no answer was lost.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ JUDGED_SHARE_MIN = 0.5
 
 
 class Outcome(Enum):
-    """What one racer was told."""
+    """Answer that one racer got."""
 
     WON = "won"
     LOST = "lost"
@@ -22,7 +22,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """One round. `found`: whose bytes were there afterwards; None: nobody's."""
+    """One round. `found`: the racer whose bytes the key held afterwards; None: no racer's."""
 
     outcomes: tuple[Outcome, ...]
     found: int | None
@@ -65,9 +65,9 @@ def judge(what: str, races: Sequence[Race]) -> Tally:
             f"{what}: {len(several)} of {of} had more than one winner, up to {most} of {racers}"
         )
     if none:
-        faults.append(f"{what}: {len(none)} of {of} had no winner, and yet somebody's bytes")
+        faults.append(f"{what}: {len(none)} of {of} had no winner, although the key holds bytes")
     if other:
-        faults.append(f"{what}: in {len(other)} of {of} the winner's bytes were not there")
+        faults.append(f"{what}: in {len(other)} of {of} the key did not hold the winner's bytes")
     if len(judged) < JUDGED_SHARE_MIN * len(races):
         faults.append(f"{what}: only {len(judged)} of {len(races)} rounds gave answers; try again")
     return Tally(what, len(races), len(judged), dict(sorted(winners.items())), tuple(faults))

@@ -57,7 +57,7 @@ class RowsProbe:
         sk = self._sk("one")
         self._put(sk, {"n": 1}, "first")
         if (self._get(sk) or {}).get("n") != 1:
-            return "a row just written was not there: reads are not strongly consistent"
+            return "a row just written was not found: reads are not strongly consistent"
         try:
             allowed(PUT, lambda: self._rows.put_if(self._pk, sk, {}, [RowAbsent()], "second"))
         except ConditionFailed as failed:
@@ -134,7 +134,7 @@ class RowsProbe:
         return None
 
     def _put(self, sk: str, row: Row, write: str) -> None:
-        """Of a row that nobody else writes."""
+        """Of a row without other writers."""
         write_id = f"{self._name}/{write}"
         allowed(
             PUT,

@@ -1,1 +1,1 @@
-"""What the log does, as steps: generators that yield requests and decide. Pure."""
+"""Protocols of the log, as steps: generators that yield requests and decide. Pure."""

@@ -14,14 +14,14 @@
     time   believed   believed_ms, boot, monotonic_ms
 
 A wall clock that is behind delays deletions. One that is ahead causes none: on S3 as long as the
-store's clock is right; on a directory not at once, and for long enough to put it right. One host
-without any other clock cannot tell a clock set a year ahead from a year of absence. Both are
-believed step by step, an hour for half a day; `ahead_ms` is what is still doubted, and retention
-warns of it. Nothing measures the time between two boots (`boot`), so it has to be confirmed too.
+store's clock is right; on a directory not at once, which leaves time to correct it. One host
+without another clock cannot distinguish a clock set a year ahead from a year of absence. Both are
+accepted gradually, an hour per half a day; `ahead_ms` is the part not accepted yet, and retention
+warns about it. Nothing measures the time between two boots (`boot`), so it must be confirmed too.
 
-To stamp what is stored, the wall clock is used (`NowMs`): a stamp that is too high only delays. To
-judge how old something is, `BelievedMs`. Where a stamp that is too low does harm too, `StoreMs`:
-the time of the store alone, whatever the wall clock says; in a directory that of the wall clock.
+Stored timestamps come from the wall clock (`NowMs`): a timestamp that is too high only delays.
+Ages are judged by `BelievedMs`. If a timestamp that is too low is harmful too, `StoreMs` is used:
+the store's own time, independent of the wall clock; on a directory the wall clock.
 
     trim point            a low stamp would shorten its grace
     opening of a chain    a high one would make the chain forget producers that it inherits, a low
@@ -76,7 +76,7 @@ class _Anchor(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """What the clocks of this host say."""
+    """Readings of this host's clocks."""
 
     wall_ms: int
     monotonic_s: float
@@ -84,7 +84,7 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class BelievedTime:
-    """What one process knows of the time.
+    """One process's knowledge of the time.
 
     `boot` names the boot of this host, where the store is a directory on it; None: a store that
     has a clock of its own.
@@ -92,13 +92,13 @@ class BelievedTime:
 
     boot: str | None = None
     ahead_ms: int = 0
-    """How far the wall clock was ahead of what was believed, when last asked."""
+    """Time by which the wall clock was ahead of the accepted time, at the last reading."""
     is_new: bool = False
     """Whether the log had no row."""
     _store: _Anchor | None = None
     _pace: _Anchor | None = None
     _row_ms: int | None = None
-    """What the row says; None: it is not there yet, or of another boot."""
+    """Time in the row; None: no row yet, or a row of another boot."""
 
     def asks_store(self, now: Moment) -> bool:
         """Whether the store is to be asked its time (again)."""
@@ -126,7 +126,7 @@ class BelievedTime:
         return self.boot is not None and self._pace is None
 
     def row_said(self, row: Row | None, now: Moment) -> None:
-        """None: this is the first time that anybody asks in this log. Raises `Corrupt`."""
+        """None: the log has no such row yet. Raises `Corrupt`."""
         if row is None:
             self.is_new = True
             self._pace = _Anchor(self._by_witnesses(now), now.monotonic_s)
@@ -150,7 +150,7 @@ class BelievedTime:
         return believed_ms
 
     def row_to_write(self) -> Row | None:
-        """What the row is to say; None: it is high enough, or there is none."""
+        """The row to write; None: the stored one is high enough, or there is none."""
         if self._pace is None or self.boot is None:
             return None
         time_ms, monotonic_s = self._pace
@@ -224,7 +224,7 @@ def _time_of_store() -> Steps[int]:
 
 
 def _write_row(row: Row, *, is_first: bool) -> Steps[None]:
-    """Up only. Another process may have been faster: what it wrote will do."""
+    """Upwards only. If another process was faster, its value is good enough."""
     try:
         if is_first:
             yield PutRow(TIME, BELIEVED, row, [RowAbsent()])

@@ -1,7 +1,7 @@
-"""The change feed: who changes rows of topics or partitions says so, who watches reads one row.
+"""The change feed: writers of topic or partition rows publish changes in one row, for watchers.
 
-A hint that may be lost with who changed something, so watchers read everything again now and then;
-and that may be repeated. It decides nothing.
+A hint: it is lost if its writer dies, so watchers reread all rows from time to time, and it may be
+repeated. No decision depends on it.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ def read_feed() -> Steps[FeedRow]:
 
 
 def publish(changes: Sequence[Change]) -> Steps[None]:
-    """Tell of `changes`, which have been made. After many lost races it is left untold.
+    """Publish `changes`, which have been made. Gives up after many lost races.
 
-    Whoever would hear of them would wait for a minute, so a registry that does not answer is asked
-    again, for about as long. Raises as it does in the end.
+    Without it watchers notice the changes only after a minute, so a registry that does not answer
+    is retried for about as long. Then raises the registry's error.
     """
     feed: FeedRow | None = None
     unanswered = 0

@@ -1,13 +1,13 @@
-"""What must hold between a chain's bytes, its row and the rows of partitions: pure checks.
+"""Invariants of a chain's bytes, its row and the rows of partitions: pure checks.
 
-`logstore fsck` runs them on a log as it is found, the simulator on what its brokers left behind.
+`logstore fsck` runs them on a stored log, the simulator on the logs of its brokers.
 
-    S1  a place is bound once: every segment is the one its key says, and follows the one before
-    S2  segments have no gap from the trim point to the end; what lies beyond exists for nobody
+    S1  a key is bound once: every segment matches its key and follows the one before
+    S2  segments have no gap from the trim point to the end; segments beyond it do not count
     S4  every epoch drawn has its opening, every sealed chain its seal
     S5  trim point and checkpoint are in order, and nothing below the trim point is needed
     S8  checksums hold, and a checkpoint is what its chain replays to, byte for byte
-    take entries match their partition's row; its stretches meet
+    leadership-begin entries match their partition's row; its epoch ranges meet
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,13 +22,13 @@ from logstore.protocol.trim import Needs, Why, hold_of
 
 
 class What(Enum):
-    """What is wrong, the worst first."""
+    """Kinds of damage, the worst first."""
 
     LOST = "records lost"
     BAD_ROW = "row cannot be read"
     OLD_REGISTRY = "registry older than the log"
     OUT_OF_ORDER = "registry contradicts itself"
-    STRETCHES = "stretches do not meet"
+    STRETCHES = "epoch ranges do not meet"
     LOG_START = "log start without a reason"
     NO_TOPIC = "partition without a topic"
     NO_PARTITION = "topic without a partition"
@@ -61,16 +61,16 @@ CURES = {
     What.LOG_START: f"{_RESTORE}; it puts log start where chains and tables begin",
     What.NO_TOPIC: _RESTORE,
     What.NO_PARTITION: _RESTORE,
-    What.NO_RECORD: f"{_COPY}; or change a setting of the topic: that records it anew",
+    What.NO_RECORD: f"{_COPY}; or change a setting of the topic: that writes a new record",
     What.NO_OPENING: _COPY,
     What.NO_SEAL: _COPY,
     What.MISSING: _COPY,
     What.DAMAGED: _COPY,
-    What.FOREIGN: f"{_COPY}; find out who else writes here",
+    What.FOREIGN: f"{_COPY}; find the other program that writes here",
     What.STRANGE_KEY: "move it away; nothing reads it",
     What.CHECKPOINT: _COPY,
     What.TRIMMED_TOO_FAR: f"stop logstore gc, nothing is deleted before the grace; {_RESTORE}",
-    What.TABLE: "do what it says, or put the table back from a copy; nothing is trimmed by it",
+    What.TABLE: "follow the error, or put the table back from a copy; nothing is trimmed by it",
     What.TABLE_FILE: "put the file back from a copy",
     What.TABLE_COMMITS: _UNSAFE,
     What.TABLE_BEHIND: f"put the table back from a copy; else {_RESTORE}. {_UNSAFE}",
@@ -88,7 +88,7 @@ class Problem(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """What one leadership wrote in a chain: offsets [start, end)."""
+    """Offsets [start, end) of one epoch range in a chain."""
 
     start: int
     end: int
@@ -97,7 +97,7 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenChain:
-    """A chain as its objects tell it.
+    """A chain as read from its objects.
 
     `end` is the first seq that is not committed: the seal's, or the first gap's. `is_whole`: all
     of it could be replayed, so that `stretches` are true.
@@ -116,7 +116,7 @@ def extents_of(state: ChainState) -> dict[StretchKey, Extent]:
 
 
 def checkpoint_of_replay(state: ChainState) -> bytes:
-    """The checkpoint that belongs at `state.next_seq`; the replay goes on from it."""
+    """The checkpoint that belongs at `state.next_seq`; the replay continues from it."""
     data = encode_checkpoint(state)
     state.checkpoints.append(state.next_seq)
     state.spans, state.places, state.entry_count = [], [], 0
@@ -126,7 +126,7 @@ def checkpoint_of_replay(state: ChainState) -> bytes:
 
 
 def chain_row_problems(row: ChainRow, chain: SeenChain) -> Iterator[Problem]:
-    """What the row of a chain says against what is there."""
+    """Contradictions between the row of a chain and its objects."""
     where = f"row chain/{chain.epoch}"
 
     def problem(what: What, detail: str) -> Problem:
@@ -149,7 +149,7 @@ def chain_row_problems(row: ChainRow, chain: SeenChain) -> Iterator[Problem]:
 
 
 def newest_taken(chains: Mapping[int, SeenChain]) -> dict[tuple[bytes, int], int]:
-    """By partition, the newest leader epoch with a committed take entry."""
+    """By partition, the newest leader epoch with a committed leadership-begin entry."""
     taken: dict[tuple[bytes, int], int] = {}
     for chain in chains.values():
         for key in chain.stretches:
@@ -159,7 +159,7 @@ def newest_taken(chains: Mapping[int, SeenChain]) -> dict[tuple[bytes, int], int
 
 
 def trim_problem(checkpoint: Checkpoint, needs: Needs, deleted: int = 0) -> Problem | None:
-    """S5 of the checkpoint at a trim point: nobody needs what is below it.
+    """S5 of the checkpoint at a trim point: nothing below it is needed.
 
     `deleted`: segments below it are gone. Records that neither log start nor a table accounts for
     are lost then.
@@ -180,7 +180,10 @@ def trim_problem(checkpoint: Checkpoint, needs: Needs, deleted: int = 0) -> Prob
 def partition_problems(
     topic_id: bytes, number: int, row: PartitionRow, chains: Mapping[int, SeenChain]
 ) -> Iterator[Problem]:
-    """The stretches of a row against the chains it names; those not in `chains` are passed by."""
+    """The epoch ranges of a row against the chains it names.
+
+    Those not in `chains` are passed by.
+    """
     where = f"row partition/{topic_id.hex()}/{number}"
     involved = tuple(sorted({ref.chain for ref in row.stretches}))
     for place, ref in enumerate(row.stretches):
@@ -192,25 +195,28 @@ def partition_problems(
         text = f"leader_epoch={ref.leader_epoch} chain={ref.chain} start={ref.start}"
         if stretch is None:
             if following is not None and following != ref.start:
-                detail = f"a stretch without a take entry is not empty: {text} end={following}"
+                detail = (
+                    "an epoch range without a leadership-begin entry is not empty: "
+                    f"{text} end={following}"
+                )
                 yield Problem(What.STRETCHES, where, detail, involved)
         elif stretch.start != ref.start:
-            detail = f"take entry at another offset: {text} found={stretch.start}"
+            detail = f"leadership-begin entry at another offset: {text} found={stretch.start}"
             yield Problem(What.STRETCHES, where, detail, involved)
         elif following is not None and stretch.end != following:
-            detail = f"stretches do not meet: {text} end={stretch.end} next={following}"
+            detail = f"epoch ranges do not meet: {text} end={stretch.end} next={following}"
             yield Problem(What.STRETCHES, where, detail, involved)
 
 
 def take_problem(
     key: StretchKey, extent: Extent, epoch: int, row: PartitionRow, held_end: int = 0
 ) -> Problem | None:
-    """A committed take entry of chain `epoch` that the row, read later, does not account for.
+    """A committed leadership-begin entry of chain `epoch` that contradicts the row, read later.
 
-    Rows drop earlier stretches that have no offsets from log start on, and those that the topic's
-    table holds: `held_end` is its end for the partition, read before the row. A row drops a stretch
-    a grace after the table has it, so an end that was read within a grace is high enough. One that
-    holds nothing may have the number of a listed one: `logstore restore` has left it out.
+    Rows drop earlier epoch ranges that have no offsets from log start on, and those that the
+    topic's table holds: `held_end` is its end for the partition, read before the row. A row drops
+    an epoch range a grace after the table has it, so an end that was read within a grace is high
+    enough. An empty one may have the number of a listed one: `logstore restore` has left it out.
     """
     named = {ref.leader_epoch: ref.chain for ref in row.stretches}
     is_earlier = key.leader_epoch < row.leader_epoch
@@ -225,7 +231,8 @@ def take_problem(
     return Problem(
         What.OLD_REGISTRY,
         f"row partition/{key.topic_id.hex()}/{key.partition}",
-        f"take entry without its row: chain={epoch} leader_epoch={key.leader_epoch}, row has "
+        f"leadership-begin entry without its row: chain={epoch} "
+        f"leader_epoch={key.leader_epoch}, row has "
         f"leader_epoch={row.leader_epoch} chain={row.chain}",
         (epoch, *sorted(set(named.values()))),
     )

@@ -1,4 +1,4 @@
-"""From a seq to an offset: where a stretch stood before a segment of its chain.
+"""From a seq to an offset: where an epoch range stood before a segment of its chain.
 
 A plan divides a chain by seqs. Its segments may be gone when a task comes for them, so the plan
 also gives each task the offsets of its part. The index knows them while the segments are there:
@@ -6,7 +6,7 @@ also gives each task the offsets of its part. The index knows them while the seg
     seqs      5         6         7       8         9          cut at 7
     offsets   [40, 52)  [52, 60)  -       [60, 75)  [75, 80)   the end below 7 is 60
 
-Offsets of a stretch are dense, so the end below a seq is also the first offset at or above it.
+Offsets of an epoch range are dense, so the end below a seq is also the first offset at or above it.
 """
 
 from bisect import bisect_right
@@ -27,7 +27,7 @@ READS_TOGETHER = 32
 
 
 class ChainCut(NamedTuple):
-    """A stretch of some chain, to be cut before segment `seq`."""
+    """An epoch range of some chain, to be cut before segment `seq`."""
 
     key: StretchKey
     seq: int
@@ -42,11 +42,11 @@ class _Place(NamedTuple):
     cut: ChainCut
     checkpoint: Checkpoint
     pages: Sequence[Page]
-    """Of the stretch, in this checkpoint."""
+    """Of the epoch range, in this checkpoint."""
 
 
 def end_in_memory(chain: ChainState, cut: ChainCut) -> int:
-    """The end of the stretch below the cut, which must not be below the chain's last checkpoint."""
+    """End of the epoch range below the cut; that is not below the chain's last checkpoint."""
     stretch = chain.stretches[cut.key]
     number = first_row_for_seq(stretch.rows, cut.seq)
     if number < row_count(stretch.rows):
@@ -57,7 +57,7 @@ def end_in_memory(chain: ChainState, cut: ChainCut) -> int:
 def ends_in_checkpoints(
     cache: IndexCache, chain: int, checkpoints: Sequence[int], cuts: Iterable[ChainCut]
 ) -> Steps[dict[ChainCut, int]]:
-    """The end of each stretch below its cut. Raises `Corrupt` where no checkpoint tells.
+    """The end of each epoch range below its cut. Raises `Corrupt` if no checkpoint covers it.
 
     About one read for 256 KiB of index pages; of checkpoints that no cut lies in, none.
     """
@@ -70,7 +70,7 @@ def ends_in_checkpoints(
         places = [
             _Place(cut, front, list(front.pages_of(cut.key)))
             for seq, front in zip(together, fronts, strict=True)
-            for cut in sorted(by_checkpoint[seq])  # pages of one stretch lie together
+            for cut in sorted(by_checkpoint[seq])  # pages of one epoch range lie together
         ]
         for some in _read_together(cache, places):
             yield from cache.warm(
@@ -84,12 +84,12 @@ def ends_in_checkpoints(
 def _by_checkpoint(
     chain: int, checkpoints: Sequence[int], cuts: Iterable[ChainCut]
 ) -> dict[int, list[ChainCut]]:
-    """A seq is summed up by the first checkpoint above it."""
+    """Groups by checkpoint: a seq is covered by the first checkpoint above it."""
     found: dict[int, list[ChainCut]] = {}
     for cut in cuts:
         place = bisect_right(checkpoints, cut.seq)
         if place == len(checkpoints):
-            raise Corrupt(f"no checkpoint tells of a segment: chain={chain} seq={cut.seq}")
+            raise Corrupt(f"no checkpoint covers a segment: chain={chain} seq={cut.seq}")
         found.setdefault(checkpoints[place], []).append(cut)
     return found
 
@@ -132,7 +132,8 @@ def _end_below(cache: IndexCache, place: _Place) -> Steps[int]:
     summary = front.stretches.get(key)
     if summary is None:
         raise Corrupt(
-            f"checkpoint lacks a stretch it should hold: epoch={front.epoch} seq={front.seq} "
+            f"checkpoint lacks an epoch range that it should hold: epoch={front.epoch} "
+            f"seq={front.seq} "
             f"topic={key.topic_id.hex()} partition={key.partition} leader_epoch={key.leader_epoch}"
         )
     return summary.end

@@ -1,9 +1,9 @@
-"""Delete what lies below a published trim point, once its grace has passed. Repeatable.
+"""Delete the segments below a published trim point, once its grace has passed. Repeatable.
 
     a round of segments upwards, then the checkpoints below its end; then the row says how far it is
 
-In this order what is left tells how far a chain was trimmed, should the registry be lost. What the
-row says is deleted is not asked for again, checkpoints as little as segments.
+In this order the remaining objects show how far a chain was trimmed, should the registry be lost.
+Segments and checkpoints that the row records as deleted are not deleted again.
 Readers that meet a 404 read the chain's row again and find the trim point above it (rule 6).
 """
 
@@ -19,11 +19,11 @@ from logstore.protocol.trim import segments_to_delete
 
 ATTEMPTS_MAX = 8
 SEGMENTS_PER_ROUND = 1024
-"""So many are deleted before the row is told: what a repeat after a crash costs at most."""
+"""Segments deleted between two updates of the row: at most these are repeated after a crash."""
 
 
 def publish_trim(epoch: int, row: ChainRow, trim: int, now_ms: int) -> Steps[bool]:
-    """Raise the trim point; False: somebody else moved it, or the registry knows better."""
+    """Raise the trim point; False: it was changed concurrently, or the row forbids it."""
     terms = [Condition("trim", "=", row.trim), Condition("checkpoint", ">=", trim)]
     try:
         yield UpdateRow(CHAIN, chain_sk(epoch), {"trim": trim, "trim_ms": now_ms}, terms)

@@ -18,8 +18,8 @@ older copy. Nothing is deleted because one of them says so or says nothing:
     rows of a topic that       chains hold nothing of the topic, or its deletion is recorded
     lacks some
 
-A registry that was lost gets its log starts from what is left: no log start is raised above what
-chains or tables still hold.
+A lost registry gets its log starts from chains and tables: no log start is raised above offsets
+that one of them still holds.
 """
 
 from collections.abc import Iterable
@@ -66,7 +66,7 @@ def may_drop_rows(fate: Fate, *, was_led: bool) -> Ruling:
     """The rows of partitions without a topic row, or the row of a topic without partition rows.
 
     Such rows are left by a creation or a deletion that died, and then no leader ever wrote for
-    them. `was_led`: a chain holds a stretch of the topic; then rows were lost beside them.
+    them. `was_led`: a chain holds an epoch range of the topic; then rows were lost beside them.
     """
     if fate is Fate.DELETED:
         return Ruling(True, fate.value)
@@ -130,9 +130,9 @@ def first_entry_kept(objects: Iterable[LogObject], kept_since_ms: int) -> int:
 def confirmed_start(row: PartitionRow) -> int:
     """The log start below which data may be deleted: what the row's reason accounts for.
 
-    Whoever raises a log start writes with it why, and to where. One that says nothing, or another
-    offset, was not raised by a leader or by retention: it came from an older restore or from a
-    damaged or edited row. Readers follow it; deletion does not.
+    A writer that raises a log start stores the reason and the offset with it. A log start without
+    a reason, or with another offset, was not raised by a leader or by retention: it came from an
+    older restore or from a damaged or edited row. Readers follow it; deletion does not.
     """
     reason, _, offset = row.start_reason.rpartition(": ")
     if reason not in frozenset(StartReason) or not offset.isascii() or not offset.isdigit():
@@ -161,12 +161,12 @@ def restored_log_start(
 ) -> int:
     """The log start of a partition whose row is lost or old, at least `known`, at most `end`.
 
-    `known` is what the old row says, `end` the end of the log, `segments` the offsets that chains
-    hold; `table` is None only where the partition never had one. Offsets that were trimmed were
-    below log start, or in the table. Without a table all that lies below a gap is therefore below
-    log start. With one the gap may come from a table that lost commits, and a log start above the
-    gap would let its other files be dropped: so the gap stays, and reading there fails until the
-    table is put back or a client deletes the records.
+    `known` is the log start of the old row, `end` the end of the log, `segments` the offsets that
+    chains hold; `table` is None only if the partition never had one. Trimmed offsets were below log
+    start, or in the table. So without a table all offsets below a gap are below log start. With a
+    table the gap may come from lost commits of the table, and a log start above the gap would let
+    its other files be dropped: so the gap stays, and reading it fails until the table is put back
+    or a client deletes the records.
     """
     spans = [span for span in segments if span.start < span.end]
     if table is not None:

@@ -1,8 +1,8 @@
 """Follow a chain without owning it: its state up to the first gap or the seal, seen so far.
 
 A follower enters at the chain's last checkpoint (safety rule 6) and reads on by GET of the next
-seq. Its index rows go back to that checkpoint; when the owner checkpoints again, what that sums up
-is dropped here and found there, so that memory stays bounded however long one follows.
+seq. Its index rows go back to that checkpoint; when the owner writes the next checkpoint, the rows
+that it covers are dropped here and read from it, so memory stays bounded however long it follows.
 
 An absent segment means the tail only while the chain's row is younger than half the grace of
 deletion and has its trim point no higher. Otherwise the row is read after the segments: if the trim
@@ -61,7 +61,7 @@ class Follower:
         self.epoch = epoch
         self.is_sealed = False
         self.entered_count = 0
-        """How often it was entered: what was passed over in between was seen by nobody."""
+        """How often it was entered; segments skipped between two entries were not applied here."""
         self._cluster_id = cluster_id
         self._state: ChainState | None = None
         self._row_read_at = 0
@@ -159,7 +159,10 @@ class Follower:
         return row
 
     def _enter(self, row: ChainRow) -> Steps[None]:
-        """At the last checkpoint, and on to the tail; again where that was trimmed meanwhile."""
+        """Enter at the last checkpoint and read to the tail.
+
+        Retry if it was trimmed concurrently.
+        """
         for _ in range(ENTERS_MAX):
             try:
                 entered = yield from read_chain_at(self._cluster_id, self.epoch, row.checkpoint)
@@ -191,7 +194,7 @@ class Follower:
 
 
 def copy_of(chain: ChainState) -> ChainState:
-    """The same chain, to be read on or inherited from without changing this one."""
+    """A copy of the chain, for replay or recovery that must not change the original."""
     return ChainState(
         cluster_id=chain.cluster_id,
         epoch=chain.epoch,

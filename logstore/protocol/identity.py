@@ -1,4 +1,4 @@
-"""Who a log is: cluster.json in the store, and the cluster row in the registry. Created once.
+"""Identity of a log: cluster.json in the store, and the cluster row in the registry. Created once.
 
     {"cluster_id": 32 hex digits, "format": 1, "registry": "sqlite:registry.db"}
 
@@ -117,5 +117,5 @@ def _put_row(identity: Identity) -> Steps[None]:
     else:
         raise Refused(f"the log has chains and the registry is empty: {OLD_REGISTRY}")
     row = ClusterRow(identity.cluster_id, FIRST_EPOCH, FORMAT_LEVEL).row()
-    with suppress(ConditionFailed):  # somebody else was first; the caller reads whose cluster it is
+    with suppress(ConditionFailed):  # another was first; the caller reads whose cluster it is
         yield PutRow(CLUSTER, CLUSTER, row, [RowAbsent()])

@@ -1,8 +1,8 @@
-"""What the next leader of a partition must know: the state at the end of the stretch before.
+"""State that the next leader of a partition recovers: that at the end of the epoch range before.
 
-A partition's row says which stretches there were. A stretch without a committed take entry is
-empty and passed over; the newest one with one ended where its chain was sealed, or where it was
-released (safety rules 4 and 5), and there the state is.
+A partition's row says which epoch ranges there were. An epoch range without a committed
+leadership-begin entry is empty and passed over; the newest one with one ended where its chain was
+sealed, or where it was released (safety rules 4 and 5), and there the state is.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ PartitionKey = tuple[bytes, int]
 LOOKS_MAX = 10
 
 Known = Callable[[int], ChainState | None]
-"""A chain's state as far as somebody here has followed it already; it is changed by reading on."""
+"""Replayed prefix of a chain, if a follower has one; replay continues from it and mutates it."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Chains:
     _failed: dict[int, LogstoreError] = field(default_factory=dict)
 
     def give(self, epoch: int, sealed: ChainState) -> None:
-        """A chain that somebody has read up to its seal."""
+        """Add a chain that was replayed up to its seal."""
         self._read[epoch] = sealed
         self._over.add(epoch)
 
@@ -56,7 +56,7 @@ class Chains:
         try:
             yield from self._read_on(epoch)
         except LogstoreError as error:
-            self._read.pop(epoch, None)  # what was half applied is worth nothing
+            self._read.pop(epoch, None)  # it was only partly applied
             self._failed[epoch] = error
             raise
         return self._read[epoch]
@@ -82,7 +82,7 @@ def inherit(
     wanted: Mapping[PartitionKey, PartitionRow],
     known: Known = lambda epoch: None,
 ) -> Steps[Mapping[PartitionKey, PartitionState | LogstoreError]]:
-    """For each partition, whose row names a new leader, the state its take entry is to carry.
+    """The state that the new leader of each partition, named by its row, begins with.
 
     A partition whose state cannot be found has the error that says why.
     """
@@ -104,7 +104,7 @@ def _inherit_one(chains: Chains, key: PartitionKey, row: PartitionRow) -> Steps[
     stretch, _ = before
     if stretch.end != start:
         raise Corrupt(
-            f"stretches do not meet: topic={key[0].hex()} partition={key[1]} "
+            f"epoch ranges do not meet: topic={key[0].hex()} partition={key[1]} "
             f"leader_epoch={row.leader_epoch} start={start} before_ends={stretch.end}"
         )
     return stretch.state
@@ -113,7 +113,7 @@ def _inherit_one(chains: Chains, key: PartitionKey, row: PartitionRow) -> Steps[
 def newest_stretch(
     chains: Chains, key: PartitionKey, row: PartitionRow
 ) -> Steps[tuple[Stretch, int] | None]:
-    """The newest stretch before the row's current one that was begun, and its leader epoch.
+    """The newest epoch range before the row's current one that was begun, and its leader epoch.
 
     None: the partition has never held anything. Not for several at once on the same `chains`.
     """
@@ -123,14 +123,14 @@ def newest_stretch(
             return stretch, ref.leader_epoch
     if row.stretches[-1].start:
         raise Corrupt(
-            f"no chain holds the stretches of a partition: topic={key[0].hex()} "
+            f"no chain holds the epoch ranges of a partition: topic={key[0].hex()} "
             f"partition={key[1]} start={row.stretches[-1].start}; run logstore fsck"
         )
     return None
 
 
 def _ended_stretch(chains: Chains, key: StretchKey, epoch: int) -> Steps[Stretch | None]:
-    """A stretch that is over, None if it was never begun.
+    """An epoch range that is over, None if it was never begun.
 
     On an open chain it is over by a committed release, so that must be there to be read; where it
     is not, the chain is being sealed just now.
@@ -148,6 +148,7 @@ def _ended_stretch(chains: Chains, key: StretchKey, epoch: int) -> Steps[Stretch
             return (yield from chains.at_end(epoch)).stretches.get(key)
         yield BackOff(attempt)
     raise Corrupt(
-        f"a stretch is over by its partition's row and goes on by its chain: epoch={epoch} "
+        "an epoch range has ended by its partition's row and continues in its chain: "
+        f"epoch={epoch} "
         f"topic={key.topic_id.hex()} partition={key.partition} leader_epoch={key.leader_epoch}"
     )

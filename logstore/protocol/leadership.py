@@ -56,10 +56,10 @@ def change_leader(
 def shorten_row(
     key: tuple[bytes, int], row: PartitionRow, held_end: int = 0
 ) -> Steps[PartitionRow | None]:
-    """Drop stretches that `shortened` drops from the row of a leadership whose take entry is
-    committed.
+    """Apply `shortened` to the row of a leadership whose leadership-begin entry is committed.
 
-    The row afterwards; None: it has nothing to drop, or has changed. For who leads by that row.
+    Only for the leader that the row names. Returns the new row; None: nothing to drop, or the row
+    has changed.
     """
     short = shortened(row, held_end)
     if short == row:
@@ -76,10 +76,10 @@ def shorten_row(
 
 
 def shortened(row: PartitionRow, held_end: int = 0) -> PartitionRow:
-    """The row without stretches that end at or below log start or `held_end`.
+    """The row without epoch ranges that end at or below log start or `held_end`.
 
-    Only once the take entry of the current stretch is committed. `held_end` is what safety rule 7
-    calls held: the end of what the topic's table held a grace ago and holds now.
+    Only once the leadership-begin entry of the current epoch range is committed. `held_end` is the
+    end of the offsets that the topic's table held a grace ago and holds now (safety rule 7).
     """
     kept = [
         ref

@@ -1,12 +1,12 @@
-"""Who acts: one lease row, acquired, renewed, stepped down from, taken over. Safety rule 9.
+"""One lease row: acquired, renewed, stepped down from, taken over. Safety rule 9.
 
     free, or unchanged for a lease, or its owner known to be dead  →  take it (lease epoch + 1)
     held                                                           →  renew (heartbeat + 1)
     not renewed for half a lease                                   →  act no more, but try on
-    the row is somebody else's                                     →  watch again
+    the row has another owner                                      →  watch again
 
-An observer judges by its own monotonic clock, and counts silence only while it looked. What is done
-under a lease must be harmless when a stale owner does it too. Pure: times come in, requests go out.
+An observer judges by its own monotonic clock, and counts silence only while it observes. An action
+under a lease must be harmless if a stale owner repeats it. Pure: times come in, requests go out.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from logstore.protocol.liveness import GAPS_PER_LEASE
 from logstore.protocol.steps import GetRow, PutRow, Steps, UpdateRow
 
 STEP_DOWN_AT = 0.5
-"""Of a lease without a renewal: the owner stops long before anybody may take over."""
+"""Fraction of a lease without a renewal at which the owner stops, long before a takeover."""
 
 IsDead = Callable[[int, int], bool]
 """Whether this broker, at this epoch, is known to be gone."""
@@ -60,7 +60,7 @@ class Lease:
             yield from self._watch(now_s, is_dead)
 
     def give_up(self) -> Steps[None]:
-        """Leave it free for whoever looks next."""
+        """Release the lease: the next observer may take it."""
         if not self.is_mine or self.seen is None:
             return
         free = replace(self.seen, owner=NOBODY, heartbeat=self.seen.heartbeat + 1)
@@ -90,11 +90,11 @@ class Lease:
 
     def _is_free(self, seen: LeaseRow, is_dead: IsDead) -> bool:
         if seen.owner == self._owner or seen.owner == NOBODY:
-            return True  # nobody's, or of a life of ours whose end this start has seen to
+            return True  # released, or held by an earlier life of ours, which this start has ended
         return self._silent_s >= self.lease_s or is_dead(seen.owner, seen.owner_epoch)
 
     def _write(self, row: LeaseRow, now_s: float) -> Steps[None]:
-        """Put `row` in the place of what we saw; where that has changed, see what is there."""
+        """Replace the row last seen by `row`; if it has changed, take over the current one."""
         terms: list[Term] = [RowAbsent()]
         if self.seen is not None:
             was = self.seen.row()

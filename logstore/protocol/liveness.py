@@ -1,9 +1,9 @@
 """Which brokers are alive: judged by how long their rows have not moved, on our own clock.
 
-A broker is alive until its row stood still for a lease, it was marked dead, or its row says so.
-Nobody's wall clock is compared with anybody's. Silence counts only while we looked: when the
-registry was away, or this process stood still, for a minute, nobody is dead for that. This gives
-liveness alone: to call a living broker dead costs it a new start, never data (safety rule 9).
+A broker is alive until its row did not change for a lease, it was marked dead, or its row says so.
+Wall clocks of different hosts are never compared. Silence counts only while this process observes:
+a minute in which the registry was unreachable, or this process was suspended, makes no broker dead.
+This is about liveness alone: a live broker called dead must restart, and loses no data (rule 9).
 
 Pure.
 """
@@ -30,7 +30,7 @@ class _Seen:
     silent_s: float = 0.0
     is_marked: bool = False
     heartbeat_at_mark: int | None = None
-    """What the first row read after the mark said; None: none was read yet."""
+    """Heartbeat of the first row read after the mark; None: none was read yet."""
 
     def is_dead(self, lease_s: float) -> bool:
         return self.is_marked or self.status in OVER or not self.silent_s < lease_s
@@ -77,7 +77,7 @@ class Liveness:
         return float("inf") if seen is None else seen.silent_s
 
     def is_silent(self, broker: int) -> bool:
-        """Whether its row stood still for a lease, so that it cannot vouch for anything now."""
+        """Whether its row has not changed for a lease, so that it has no read lease now."""
         return self.silent_s(broker) >= self.lease_s
 
     @property

@@ -1,8 +1,9 @@
-"""Has somebody sealed this chain? Its owner looks before it says what may be out of date.
+"""Fencing check before definitive answers (a read index): verify that our chain is not sealed.
 
-A broker that cannot renew its lease goes on, since its next put will tell. But what it is asked for
-meanwhile may be its successor's to answer, so it looks at the first seq that it does not know to be
-stored (safety rule 9): where there is no seal now, nobody had taken over when the question came.
+A broker that cannot renew its lease keeps producing, since a failed put will fence it. But until
+then its successor may already lead, so before it answers a read it looks for a seal at the first
+seq not known to be stored (safety rule 9): no seal there now means that no takeover had happened
+when the request came.
 """
 
 from logstore.errors import NotFound
@@ -13,7 +14,7 @@ from logstore.protocol.walk import get_patiently
 
 
 def find_seal(epoch: int, seq: int) -> Steps[bool]:
-    """Whether there is a seal at `seq` or right after what the owner's puts left from there on."""
+    """Whether there is a seal at `seq`, or right after the owner's own segments from `seq` on."""
     while True:
         try:
             front = yield from get_patiently(segment_key(epoch, seq), 0, HEADER_BYTES)

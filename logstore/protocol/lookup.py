@@ -1,10 +1,10 @@
 """From an offset or a time to index rows, in what checkpoints hold. Leaders and readers alike.
 
-    partition row ─▶ stretch ─▶ chain's checkpoints ─▶ page ─▶ rows
+    partition row ─▶ epoch range ─▶ chain's checkpoints ─▶ page ─▶ rows
 
-A stretch's end and its largest timestamp only grow along the checkpoints of its chain, so the one
-that covers an offset or a time is found by binary search over their fronts, and only single pages
-are read. Fronts and pages are immutable and kept in an `IndexCache`.
+An epoch range's end and its largest timestamp only grow along the checkpoints of its chain, so the
+one that covers an offset or a time is found by binary search over their fronts, and only single
+pages are read. Fronts and pages are immutable and kept in an `IndexCache`.
 """
 
 from collections import OrderedDict
@@ -36,12 +36,12 @@ READ_BYTES = 256 * 1024
 
 
 class Trimmed(Retryable):
-    """What is wanted lies below a trim point: read the rows again, then the topic's table."""
+    """The offset lies below a trim point: read the rows again, then the topic's table."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRows:
-    """Index rows of one stretch from `number` on; more may follow beyond `rows`."""
+    """Index rows of one epoch range from `number` on; more may follow beyond `rows`."""
 
     key: StretchKey
     chain: int
@@ -119,7 +119,10 @@ class IndexCache:
         return page.position // READ_BYTES
 
     def _read_with_neighbours(self, checkpoint: Checkpoint, page: Page) -> Steps[bytes]:
-        """Pages of a busy chain are small and many: who wants one soon wants those beside it."""
+        """Reads neighbours too.
+
+        Pages of a busy chain are small, and access is mostly sequential.
+        """
         near = _Neighbours.of(checkpoint, page)
         wanted: bytes | None = None
         for position, found in near.whole_pages((yield from near.read())):
@@ -174,7 +177,10 @@ def rows_for_offset(
     key: StretchKey,
     offset: int,
 ) -> Steps[FoundRows | None]:
-    """Rows of the stretch from the batch that holds `offset` on; None: no checkpoint reaches it."""
+    """Rows of the epoch range from the batch that holds `offset` on.
+
+    None: no checkpoint reaches it.
+    """
     checkpoint = yield from _first_reaching(
         cache, chain, checkpoints, key, lambda summary: summary.end > offset
     )
@@ -199,7 +205,7 @@ def rows_for_time(
     timestamp: int,
     from_offset: int = 0,
 ) -> Steps[FoundRows | None]:
-    """Rows of the stretch from the first batch with a record at or after `timestamp` on.
+    """Rows of the epoch range from the first batch with a record at or after `timestamp` on.
 
     Batches wholly below `from_offset`, a log start, are passed over: their segments may be gone.
     """

@@ -1,4 +1,4 @@
-"""What the registry says of topics and partitions, read as steps."""
+"""Topics, partitions and tables as read from the registry's rows. Steps."""
 
 from collections.abc import Sequence
 

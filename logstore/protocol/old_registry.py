@@ -11,11 +11,10 @@ chain with the rows:
     chains sealed by their row          hold nothing that a registry of that moment does not know
 
 The rows are read after the chains: a leadership is in its row before its first entry is stored, so
-a broker that works at the same time is never taken for evidence. Two brokers that start together on
-an old copy both find what the first of them would have found alone, since neither changes a row, or
-marks a chain as sealed, before its own comparison is over. Therefore no broker has to know whether
-another one serves, and the controller, which runs only in brokers that have started, compares
-nothing again.
+a broker that works at the same time is never mistaken for evidence. Two brokers that start together
+on an old copy reach the same result as one alone, since neither changes a row, or marks a chain as
+sealed, before its own comparison has ended. So no broker has to know whether another one serves,
+and the controller, which runs only in started brokers, need not compare.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -39,13 +38,13 @@ PartitionRows = Mapping[tuple[bytes, int], PartitionRow]
 TopicRows = Mapping[bytes, tuple[str, TopicRow]]
 """Name and row, by topic id."""
 Led = Mapping[int, Collection[StretchKey]]
-"""By chain, the leaderships that it holds a committed take entry of."""
+"""By chain, the leaderships that it holds a committed leadership-begin entry of."""
 
 
 def compare_with_log(
     cluster_id: bytes, below: int, keeps: Callable[[ChainRow], bool]
 ) -> Steps[dict[int, ChainState]]:
-    """What a broker that starts asks once, before it changes rows. Raises `Refused`.
+    """The comparison that a starting broker makes once, before it changes rows. Raises `Refused`.
 
     Covers the chains of epochs less than `below`, the broker's own. Returns the chains that are not
     sealed, as far as they go now, if `keeps` wants them: those that the broker will take over. A
@@ -101,7 +100,7 @@ def leaderships_above(
     led: Led, rows: PartitionRows, topics: TopicRows
 ) -> dict[bytes, tuple[int, StretchKey]]:
     """By topic, one leadership that is above its partition's row, or whose topic has no row, and
-    the chain that holds its committed take entry.
+    the chain that holds its committed leadership-begin entry.
     """
     above: dict[bytes, tuple[int, StretchKey]] = {}
     for epoch, keys in led.items():

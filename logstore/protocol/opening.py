@@ -5,8 +5,8 @@
 so openings have no gaps, and a registry that knows an epoch to be drawn knows its chain: a copy of
 it made between the two would else never look there. When the opening of n is there already:
 
-    the row has moved on               → somebody else drew n; read again
-    the row stays for a whole lease    → whoever created the opening died before it raised the row:
+    the row has moved on               → another broker drew n; read again
+    the row stays for a whole lease    → the creator of the opening died before it raised the row:
                                          seal that chain at seq 1, raise the row, try n + 1
     a segment at seq 1, or a checkpoint above it, and the row, read after that, still says n
                                        → the registry is older than the log: stop
@@ -60,7 +60,7 @@ def open_chain(cluster_id: bytes, broker: int, *, lease_s: float) -> Steps[Opene
             yield from _put_chain_row(epoch, broker)
             if (yield from _raise_row(epoch)):
                 return Opened(epoch, opening)
-            # We were so slow that another broker has buried our opening.
+            # We were so slow that another broker has sealed our opening.
         else:
             yield Wait(lease_s)
             if (yield from read_cluster(cluster_id)).next_epoch == epoch:
@@ -112,7 +112,7 @@ def _put_chain_row(epoch: int, broker: int) -> Steps[None]:
         yield PutRow(CHAIN, chain_sk(epoch), row, [RowAbsent()])
     except ConditionFailed as failed:
         if failed.current is not None and failed.current.get("status") != ChainStatus.OPEN.value:
-            # Ours, written by an attempt whose answer was lost, and fenced by somebody since.
+            # Ours, written by an attempt whose answer was lost, and fenced since.
             raise Fenced(f"chain {epoch} was fenced while it was opened") from failed
         raise Refused(f"chain {epoch} has a row already: {OLD_REGISTRY}") from failed
 
@@ -133,7 +133,7 @@ def _bury(cluster_id: bytes, broker: int, epoch: int, opening: Taken) -> Steps[N
     if isinstance(put, Taken) and (put.header is None or put.header.kind is not SegmentKind.SEAL):
         yield from _refuse_unless_drawn(cluster_id, epoch, "segments")
         return
-    # If somebody else buried it first the row has moved, which is all we want.
+    # If another broker sealed it first the row has moved, which is sufficient.
     yield from _raise_row(epoch)
 
 

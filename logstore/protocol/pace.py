@@ -1,10 +1,10 @@
-"""How soon, and how far, to look for what a chain's owner put next. Pure.
+"""Poll interval and read-ahead of a follower of a chain. Pure.
 
-Every look at a seq that is not there yet is a paid request, and every wait is lag. So waits grow by
-half with each look in vain, up to a second where nothing happens, and shrink by a tenth with each
-look that found something: about one look in five is in vain at a steady flow. What comes after a
-long silence sets the wait back at once. Where even the shortest wait finds more than one segment,
-several are asked for at a time, one more with each look that found all of them.
+A GET of a seq that does not exist yet costs a request, and every wait is lag. So waits grow by half
+with each miss, up to a second on an idle chain, and shrink by a tenth with each hit: about one GET
+in five misses at a steady flow. The first segment after a long silence resets the wait at once. If
+even the shortest wait finds more than one segment, several are read at a time, one more with each
+poll that finds all of them.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Look-ups in one partition across its stretches, in what checkpoints hold.
+"""Look-ups in one partition across its epoch ranges, in what checkpoints hold.
 
-The current stretch of an open chain reaches further than its last checkpoint; what is beyond is its
-leader's, or a reader's who follows the chain, to find in memory.
+The current epoch range of an open chain extends beyond its last checkpoint; offsets beyond are
+looked up in the memory of its leader, or of a reader that follows the chain.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ class ChainCheckpoints:
 
 
 def stretch_of(stretches: Sequence[StretchRef], offset: int) -> StretchRef:
-    """The stretch that holds `offset`, or would: the last that starts at or below it."""
+    """The epoch range that holds `offset`, or would: the last that starts at or below it."""
     found = stretches[0]
     for ref in stretches:
         if ref.start <= offset:
@@ -63,7 +63,7 @@ def first_in_segments(
         start = ref.start
         row = yield from read_chain_row(ref.chain)
         if row.trim > 0:
-            # A trim point is a checkpoint, which sums up just the segments below it.
+            # A trim point is a checkpoint, which covers exactly the segments below it.
             front = yield from cache.front(ref.chain, row.trim)
             summary = front.stretches.get(StretchKey(topic_id, partition, ref.leader_epoch))
             start = start if summary is None else max(start, summary.end)

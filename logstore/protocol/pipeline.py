@@ -4,7 +4,7 @@
 
 commit(seq) = every seq up to it is stored and none is a seal. Puts end in any order; answers to
 producers, high watermarks and readers follow commits, so nothing beyond a gap is ever promised.
-Once a seq is found taken nothing at or above it will be committed, while what lies below still may.
+Once a seq is found taken nothing at or above it will be committed, while seqs below it still may.
 Pure.
 """
 
@@ -66,7 +66,7 @@ class Pipeline:
         return segment
 
     def store(self, seq: int) -> list[FrozenSegment]:
-        """`seq` is stored; the answer is what is committed by it, in order."""
+        """`seq` is stored. Returns the segments that this commits, in order."""
         self._stored[seq] = self._in_flight.pop(seq)
         committed = []
         while self.committed_end in self._stored:

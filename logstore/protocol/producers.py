@@ -1,16 +1,16 @@
 """May this batch of an idempotent producer be appended? Kafka's rules, decided on values.
 
-    nothing known of the producer here      → append, whatever its sequence (KIP-360)
+    unknown producer                        → append, whatever its sequence (KIP-360)
     older epoch                             → STALE_EPOCH
     newer epoch, first sequence not 0       → OUT_OF_ORDER
-    exactly one of the last five batches    → repeat: answer with what that one got
+    exactly one of the last five batches    → duplicate: answer with its offset
     continues the last sequence (wraps)     → append
     else                                    → OUT_OF_ORDER
 
-A batch may be ahead of one that is still to come (`is_ahead`): a producer has several on their way,
-and a leader that begins, or ends, refuses some of them for that alone. Told that its sequence is
-broken, librdkafka takes a new epoch for all partitions, in which it sends again what others have
-stored already; so such a batch is not judged at once (`epoch.leader`).
+A batch may overtake a predecessor (`is_ahead`): a producer has several batches in flight, and a
+leader rejects some of them when its leadership begins or ends. On OUT_OF_ORDER librdkafka bumps its
+epoch for all partitions and resends batches that are stored already, in the new epoch; so such a
+batch is not answered at once (`epoch.leader`).
 
 The state holds batches as soon as they are appended, before they are committed, so a repeat of what
 is still in flight is found too; its answer waits for the same commit. Authority: Kafka's

@@ -9,10 +9,10 @@ the store says what became of them:
     already exists, but absent  → it was a store's 409, nothing is there; once more
     anything else               → outcome unknown; back off, once more
 
-A store may refuse a large body before it has read it, and break the connection: the refusal then
-looks like an unknown outcome, every time. So from the second one on we look as well; what is found
-settles it. An absent object never settles an unknown outcome: the request may still be on its way.
-Hence the same seq is repeated for as long as it takes, and never its bytes under the next one.
+A store may refuse a large body before it has read it, and close the connection: each attempt then
+looks like an unknown outcome. So from the second one on the key is read as well, and an object
+found there settles it. A 404 never settles an unknown outcome: the request may still be in flight.
+Hence the put is repeated at the same seq for as long as it takes; its bytes never move to the next.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Somebody else's object has the key; its header, or None if that cannot be read as one."""
+    """Another writer's object has the key; its header, or None if it has no readable header."""
 
     header: Header | None
 

@@ -1,8 +1,7 @@
 """Raise the log start of a partition: records below it are gone for every reader. Pure.
 
-Only who leads may: it knows the high watermark, which log start never passes. So the row changes
-only while it names that leadership, and only upwards. What the records lay in goes when segments
-are trimmed.
+Only the leader may: it knows the high watermark, which log start never passes. So the row changes
+only while it names that leadership, and only upwards. Segments are deleted later, by trimming.
 """
 
 from collections.abc import Sequence

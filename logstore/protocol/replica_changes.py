@@ -1,8 +1,8 @@
-"""Change where a partition's replicas are and who is to lead it: steps on its row. Pure.
+"""Change the replicas of a partition and its designated leader: steps on its row. Pure.
 
-Only what is asked for changes here. Who leads changes when the leader has released the partition to
-`target`, or when its chain is taken over; the row then changes under the same condition, so a
-change of replicas that comes late is decided again from the row as it is.
+Only the requested attributes change here. The leader changes when it has released the partition to
+`target`, or when its chain is taken over; that updates the row under the same condition, so a
+concurrent change of replicas is decided again from the current row.
 """
 
 import json
@@ -20,7 +20,7 @@ CHANGED = ("replicas", "reassigning", "target")
 
 
 class Placement(NamedTuple):
-    """What a row says of replicas; see `PartitionRow`."""
+    """The replica attributes of a row; see `PartitionRow`."""
 
     replicas: tuple[int, ...]
     reassigning: tuple[int, ...]
@@ -55,7 +55,9 @@ def change_placement(topic_id: bytes, partition: int, decide: Decide) -> Steps[P
             yield BackOff(attempt)
         else:
             return row
-    raise Retryable(f"too many others change partition {partition} of {topic_id.hex()}; try again")
+    raise Retryable(
+        f"too many concurrent changes of partition {partition} of {topic_id.hex()}; try again"
+    )
 
 
 def change_placements(
@@ -69,7 +71,7 @@ def change_placements(
 
 
 def _unchanged(row: PartitionRow, found: Row) -> Sequence[Condition]:
-    """The leadership, and what is said of replicas (rows of old may say nothing)."""
+    """The leadership and the replica attributes (which old rows may lack)."""
     return [
         Condition("chain", "=", row.chain),
         Condition("leader_epoch", "=", row.leader_epoch),

@@ -1,14 +1,14 @@
 """How old and how many records a topic keeps: where a partition's log is to start by that. Pure.
 
-    by time    what lies before the first batch that is young enough (retention.ms)
-    by size    the oldest, as long as what is left is not less than retention.bytes
+    by time    batches before the first one that is young enough (retention.ms)
+    by size    the oldest batches, while at least retention.bytes remain
 
-A `Ledger` keeps what was read of a partition's index from pass to pass, summed up in groups of
-about a hundredth of what is kept: log start goes up in such steps, so that a busy partition costs a
-registry write now and then and not with every pass, and a pass without news reads nothing.
+A `Ledger` keeps a partition's index from pass to pass, aggregated in groups of about a hundredth of
+the retained data: log start rises in such steps, so that a busy partition costs an occasional
+registry write instead of one per pass, and a pass without new segments reads nothing.
 
-As in Kafka the largest timestamp of what would go decides, so one record from the future holds what
-is behind it. A batch without a timestamp goes only with an older one behind it.
+As in Kafka the maximum timestamp of a group decides, so a record with a timestamp in the future
+retains its group and all behind it. A batch without a timestamp is deleted only with a later one.
 """
 
 from collections import deque
@@ -34,7 +34,7 @@ class Part(NamedTuple):
 
 
 class TableFile(Protocol):
-    """What is needed here of a file that a topic's table lists."""
+    """A file that a topic's table lists, as far as retention needs it."""
 
     @property
     def size_bytes(self) -> int: ...
@@ -45,7 +45,7 @@ class TableFile(Protocol):
 
 
 class Policy(NamedTuple):
-    """What is kept of each partition; -1: all."""
+    """Retention of each partition; -1: no limit."""
 
     keep_ms: int
     keep_bytes: int
@@ -94,7 +94,7 @@ class Ledger:
         return not any(group.newest_ms >= cutoff_ms for group in self._groups)
 
     def take(self, parts: Iterable[Part], policy: Policy) -> None:
-        """Sum up what was read from `at` on."""
+        """Aggregate the parts read from `at` on."""
         self.is_new = False
         for part in parts:
             self._add(part, policy)
@@ -150,7 +150,7 @@ class Ledger:
             self.log_start = max(self.log_start, group.end)
 
     def _drop_below(self, log_start: int) -> None:
-        """Somebody else raised log start. A group that it cuts through counts as a whole."""
+        """Log start was raised elsewhere. A group that it cuts through counts as a whole."""
         while self._groups and self._groups[0].end <= log_start:
             self._drop(1)
         self.log_start = log_start

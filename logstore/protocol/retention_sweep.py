@@ -3,8 +3,8 @@
 It knows what checkpoints hold, which is committed, and changes a row as its leader would: while it
 names that leadership, upwards only. A live leader hears of it by the change feed.
 
-What brokers were told as defaults (`log.retention.ms`) is nowhere in a log. So a topic is swept by
-its own configs, and by others only where whoever calls says them.
+Brokers' defaults (`log.retention.ms`) are not stored in the log. So a topic is swept by its own
+configs, and by defaults only if the caller gives them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ INTERNAL = "__"
 
 
 class TableSnapshot(Protocol):
-    """What is needed here of a version of a topic's table."""
+    """A version of a topic's table, as far as retention needs it."""
 
     def end(self, partition: int) -> int | None: ...
 
@@ -45,7 +45,7 @@ class Kept(NamedTuple):
 
 @dataclass(slots=True)
 class Swept:
-    """What a sweep did. `troubles`: partitions that could not be looked at, one line each."""
+    """Result of a sweep. `troubles`: partitions that could not be read, one line each."""
 
     raised: int = 0
     troubles: list[str] = field(default_factory=list)

@@ -73,7 +73,7 @@ def read_to_end(
 ) -> Steps[ChainState]:
     """The chain up to its seal or its first free seq; `known` is a prefix of it, read on.
 
-    Raises `Refused` when the chain was trimmed beyond what its row says: the registry is older.
+    Raises `Refused` if the chain was trimmed beyond its row's trim point: the registry is older.
     """
     for _ in range(ROUNDS_MAX):
         row = yield from read_chain_row(epoch)
@@ -149,10 +149,10 @@ def seal_at_end(chain: ChainState, sealer: int) -> Steps[None]:
 
 
 def _is_cut_short(chain: ChainState) -> Steps[bool]:
-    """Read on; whether the chain goes on above where its segments end for us.
+    """Read on; whether the chain continues above the end of the segments found here.
 
-    A checkpoint sums up what was committed, so all of that was there. Where it is not, it has been
-    trimmed, and where the chain is entered was read from a row that is older than that.
+    A checkpoint covers committed segments only, so all of them existed. Missing ones were trimmed,
+    and the row that gave the entry point is older than that trim.
     """
     while True:
         found = yield from read_on(chain)

@@ -1,15 +1,14 @@
-"""What a broker does before it serves: safety rule 3, and the takeover of its own predecessors.
+"""Start of a broker, before it serves: safety rule 3, and the takeover of its own predecessors.
 
     watch the predecessor → open a chain → broker row → compare the registry with the log → take
     over every chain of this broker id that is not sealed → read topics and partitions
 
 A live twin is refused. A registry older than the log is refused before any partition's row changes:
 however many brokers start at once, each compares by itself (`logstore.protocol.old_registry`).
-Every step may be repeated by the next start, wherever this one dies. Where no other broker is known
-it also clears away what died half done, and takes over whatever there is; else that is the
-controller's work. A predecessor that was only stopped may go on in the midst of it and create a
-topic in a chain that is sealed by then; hence the rounds, until every partition of every live topic
-is inherited.
+Every step may be repeated by the next start, wherever this one dies. If no other broker is known,
+it also removes incomplete changes and takes over every open chain; otherwise the controller does. A
+predecessor that was only suspended may resume in between and create a topic in a chain that is
+sealed by then; hence the rounds, until every partition of every live topic is recovered.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +54,7 @@ Inherited = dict[tuple[bytes, int], Inheritance]
 
 @dataclass(frozen=True, slots=True)
 class Self:
-    """Who starts: what goes into its broker row."""
+    """The starting broker: the fields of its broker row."""
 
     broker: int
     host: str
@@ -95,7 +94,7 @@ def begin(cluster_id: bytes, me: Self) -> Steps[Begun]:
 
 
 def finish(cluster_id: bytes, me: Self, begun: Begun) -> Steps[Started]:
-    """May take longer than a lease, so somebody has to send heartbeats meanwhile."""
+    """May take longer than a lease: the caller must send heartbeats concurrently."""
     opened = begun.opened
     inherited: Inherited = {}
     heir = Heir(me.broker, opened.epoch)
@@ -126,7 +125,7 @@ def _watch_predecessor(me: Self) -> Steps[BrokerRow | None]:
         return None
     seen = BrokerRow.of(row)
     if seen.lock == me.lock or seen.status in (BrokerStatus.STOPPED, BrokerStatus.FENCED):
-        return seen  # we hold the lock that it held, it said that it ended, or was told to
+        return seen  # we hold its lock, it stopped in good order, or it was fenced
     for _ in range(WATCHES_PER_LEASE):
         yield Wait(LEASE_S / WATCHES_PER_LEASE)
         now = BrokerRow.of((yield GetRow(BROKER, str(me.broker))) or row)
@@ -213,7 +212,7 @@ def _clear_away(cluster_id: bytes, inherited: Inherited) -> Steps[dict[str, Topi
     for name, topic in list(topics.items()):
         if topic.status is TopicStatus.DELETING:
             yield from delete_partition_rows(topic.topic_id, topic.partitions)
-            with suppress(UnknownTopic):  # a predecessor that goes on was faster
+            with suppress(UnknownTopic):  # a predecessor that still runs was faster
                 yield from delete_topic(name, topic.topic_id)
             del topics[name]
     live = {topic.topic_id for topic in topics.values()}
@@ -242,8 +241,8 @@ def _require_half_done(cluster_id: bytes, topic_id: bytes, lacking: str) -> Step
 def _settle(cluster_id: bytes, topics: dict[str, TopicRow], inherited: Inherited) -> Steps[bool]:
     """Drop topics that lack a partition row; False: some row names a chain not taken over yet.
 
-    A put of a topic row that was given up as lost may land after an earlier start has cleared its
-    partitions away. Nobody was ever told of that topic.
+    A put of a topic row that was given up may land after an earlier start has removed its
+    partitions. The creation of that topic was never acknowledged.
     """
     is_settled = True
     for name, topic in list(topics.items()):

@@ -1,10 +1,10 @@
-"""What a protocol asks for: pure generators that yield requests and are sent the answers.
+"""Requests of protocols: pure generators that yield them and are sent the answers.
 
 A protocol (put an object once, seal a chain, find an offset) is written top-down as a generator. It
-yields one of the requests below; whoever drives it performs the request and sends the answer back,
-or throws the error that came of it. So the protocol has no I/O, clock or randomness of its own, one
-text serves asynchronous brokers and blocking readers (`logstore.runners.perform`), and a simulation
-can play any answer, in any order, with a crash between any two of them.
+yields one of the requests below; its driver performs the request and sends the answer back, or
+throws its error. So the protocol has no I/O, clock or randomness of its own, the same code serves
+asynchronous brokers and blocking readers (`logstore.runners.perform`), and a simulation can give
+any answer, in any order, with a crash between any two of them.
 """
 
 from collections.abc import Generator, Sequence
@@ -117,7 +117,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class NowMs:
-    """Wall-clock milliseconds, to stamp what is stored."""
+    """Wall-clock milliseconds, for stored timestamps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class BelievedMs:
 class StoreMs:
     """Milliseconds since 1970 by the store, or by this host where the store is a directory on it.
 
-    To stamp what a stamp that is too low or too high would both harm
+    For timestamps that are harmful both if too low and if too high
     (`logstore.protocol.believed_time`).
     """
 

@@ -2,11 +2,11 @@
 
     pk      sk                attributes
     trim    <topic id>        version     every commit up to this one begins where the one before
-                                          it ended, when somebody looked
+                                          it ended, when last verified
 
-A commit that was overwritten is seen by a look at those since the mark, however long ago that was,
-and goes on being seen: the mark stays below it until somebody says otherwise. Without the row, all
-commits that the table still knows are looked at.
+An overwritten commit is found by verifying the commits since the mark, however long ago that was,
+and is found again each time: the mark stays below it until an operator overrides it
+(`logstore gc --trust-table`). Without the row, all commits that the table still has are verified.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def read_marks() -> Steps[dict[bytes, int]]:
 
 
 def change_marks(known: Mapping[bytes, int], verified: Mapping[bytes, int]) -> Steps[None]:
-    """Raise marks, on condition that nobody else did."""
+    """Raise marks, on condition that they have not changed."""
     for topic_id, version in verified.items():
         sk, before = topic_id.hex(), known.get(topic_id)
         try:

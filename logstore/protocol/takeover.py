@@ -1,12 +1,12 @@
-"""Take over what a chain led: safety rule 4. Repeatable at every step, by anyone.
+"""Take over the partitions that a chain leads: safety rule 4. Repeatable at every step, by anyone.
 
     a-c  fence and seal the chain, read its state (chains.seal)
     d    each partition whose row names the chain: row → new leader, leader epoch + 1, starting
-         where the stretch ended
+         where the epoch range ended
     e    checkpoint at the seal, then chain row → sealed
 
-A stretch whose take entry was never committed is empty: it ends where its row says it starts, and
-its state is that of the newest earlier stretch with one.
+An epoch range whose leadership-begin entry was never committed is empty: it ends where its row says
+it starts, and its state is that of the newest earlier epoch range with one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ PUT_ATTEMPTS_MAX = 60
 
 @dataclass(frozen=True, slots=True)
 class Heir:
-    """Who is to lead a partition: a broker, by its own open chain."""
+    """The next leader of a partition: a broker, with its own open chain."""
 
     broker: int
     chain: int
@@ -55,7 +55,10 @@ HeirOf = Callable[[bytes, int, PartitionRow], Heir]
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """One partition taken over: its new row, and the state its next take entry carries."""
+    """One partition taken over.
+
+    Its new row, and the state its next leadership-begin entry carries.
+    """
 
     topic_id: bytes
     partition: int
@@ -64,11 +67,11 @@ class Inheritance:
 
 
 class PartlyTaken(LogstoreError):
-    """What was taken over is taken; the others wait for another try."""
+    """Some partitions were taken over; the others need another attempt."""
 
     def __init__(self, taken: list[Inheritance], errors: list[LogstoreError]) -> None:
         super().__init__(
-            f"not all could be taken over: partitions_taken={len(taken)} failures={len(errors)} "
+            f"takeover is incomplete: partitions_taken={len(taken)} failures={len(errors)} "
             f"first: {errors[0]}"
         )
         self.taken = taken
@@ -82,13 +85,13 @@ def take_over(
     heir_of: HeirOf,
     known: Known = lambda epoch: None,
 ) -> Steps[list[Inheritance]]:
-    """Take over chain `epoch`: what each heir got. `known` are chains followed already.
+    """Take over chain `epoch`; the recovered partitions. `known`: replayed prefixes of chains.
 
-    Raises `Refused` when the chain knows more than the registry, `PartlyTaken` when some partitions
-    could not be taken: the chain is left fenced, and who tries again finds those.
+    Raises `Refused` if the chain is newer than the registry, `PartlyTaken` if some partitions could
+    not be taken: the chain is left fenced, and the next attempt finds them.
     """
-    # Rows are read while the chain is sealed: whoever waits for a leader waits for both. A row that
-    # changes meanwhile fails its terms, and one that names the chain only then is taken next time.
+    # Rows are read while the chain is sealed, to shorten the time without a leader. A row that
+    # changes concurrently fails its condition; one that names the chain later is taken next time.
     sealed: SealedChain | LogstoreError
     rows: PartitionRows | LogstoreError
     topics: TopicRows | LogstoreError
@@ -144,7 +147,7 @@ def _sealed(
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """Where the current stretch of a partition ends, the state there, and who wrote that state."""
+    """End of a partition's current epoch range, the state there, and the chain that wrote it."""
 
     end: int
     state: PartitionState
@@ -177,7 +180,7 @@ def _take_partition(
             known_from=ended.known_from,
         )
     except ConditionFailed:
-        return None  # somebody else took it, or the topic is gone
+        return None  # another broker took it, or the topic is gone
     return Inheritance(*key, taken, ended.state)
 
 
@@ -187,8 +190,8 @@ def _drop_rows_of_deleted(
     """Delete the rows that cannot be taken over and whose topic is deleted; the errors of the rest.
 
     Example: the first attempt to create a row times out, the second succeeds, the topic is deleted,
-    and then the first attempt arrives. Chains forget the stretches of a deleted topic, so this row
-    names a stretch that no chain holds, and every takeover of its chain would fail.
+    and then the first attempt arrives. Chains forget the epoch ranges of a deleted topic, so this
+    row names an epoch range that no chain holds, and every takeover of its chain would fail.
     """
     fates = (yield from read_fates({key[0] for key in failed})) if failed else {}
     errors = []

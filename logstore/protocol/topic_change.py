@@ -54,7 +54,7 @@ def change_topic(name: str, topic_id: bytes, decide: Decide) -> Steps[TopicRow]:
         if refusal is not None:
             raise refusal
         return wanted
-    raise Retryable(f"too many others change this topic: name={name}; try again")
+    raise Retryable(f"too many concurrent changes of this topic: name={name}; try again")
 
 
 class Grown(NamedTuple):
@@ -78,7 +78,7 @@ def create_partitions(name: str, topic_id: bytes, rows: Mapping[int, PartitionRo
     def grown(topic: TopicRow) -> TopicRow:
         if before < topic.partitions < after:
             raise BadPartitionCount(
-                f"topic has grown meanwhile: name={name} partitions={topic.partitions}"
+                f"topic was grown by a concurrent change: name={name} partitions={topic.partitions}"
             )
         return replace(topic, partitions=max(topic.partitions, after))
 
@@ -108,6 +108,6 @@ def _update(name: str, before: Row, wanted: TopicRow) -> Steps[bool]:
 
 
 def _as_it_was(row: Row) -> list[Term]:
-    """A row that was written before there were versions is told by what may change in it."""
+    """Conditions for an unchanged row; a row from before versions existed is compared by value."""
     told = ("version",) if "version" in row else ("partitions", "configs")
     return [Condition(name, "=", row[name]) for name in ("topic_id", "status", *told)]

@@ -1,6 +1,6 @@
 """Change the configs of a topic: steps on its row, which every broker reads again by itself. Pure.
 
-Of two changes at once both are kept. Whoever changed it publishes it.
+Of two concurrent changes both are kept. The caller publishes the change.
 """
 
 from collections.abc import Callable, Mapping

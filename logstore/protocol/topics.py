@@ -1,9 +1,9 @@
 """Create and delete topics: steps on the registry, each with one outcome wherever it dies.
 
 The topic row is the commit point: written last on creation and growth, changed first on deletion.
-What it says is recorded in the store too, for the day the registry is lost: `formats.topic_record`.
-Topics half deleted, and partition rows that belong to no topic, are cleared away by the controller,
-or at the start of a broker that is alone.
+It is recorded in the store too, in case the registry is lost: `formats.topic_record`. Incomplete
+deletions, and partition rows without a topic, are removed by the controller, or at the start of a
+broker that is alone.
 
 The row of a deleted topic stays for an hour. A put that was given up as lost may land seconds
 later; where it asks only that no row be there, it would bring the topic back.
@@ -102,7 +102,7 @@ def check_partition_count(partitions: int) -> None:
 def create_topic(
     name: str, rows: Sequence[PartitionRow], configs: Mapping[str, str], *, replicas: int = 1
 ) -> Steps[NewTopic]:
-    """`rows` say who leads each partition, by which open chain. Raises `TopicExists`."""
+    """`rows` name the leader of each partition and its open chain. Raises `TopicExists`."""
     check_topic_name(name)
     check_partition_count(len(rows))
     place = yield from _free_place(name)
@@ -158,7 +158,7 @@ def _is_deleted(topic_id: bytes) -> list[Term]:
 def forget_deleted() -> Steps[None]:
     """Remove the rows of topics that were deleted long ago, where a record says so too.
 
-    Without the row the record is all that tells a deleted topic from one that an old registry lost.
+    Without the row only the record distinguishes a deleted topic from one lost by an old registry.
     """
     wall_ms: int = yield NowMs()
     for name, row in (yield QueryRows(TOPIC)):
@@ -201,7 +201,7 @@ def delete_topic(name: str, topic_id: bytes) -> Steps[None]:
         }
         yield UpdateRow(TOPIC, name, gone, same_life)
     except ConditionFailed:
-        pass  # somebody else is deleting it, or has: that is what was asked for
+        pass  # another deletion is in progress or done: the result is the same
 
 
 def delete_partition_rows(topic_id: bytes, partitions: int) -> Steps[None]:

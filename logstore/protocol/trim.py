@@ -1,16 +1,16 @@
 """How far a chain may be trimmed: safety rule 7. Pure.
 
-A trim point is always the seq of a checkpoint, so what is below it is what that checkpoint sums up,
-and its table of stretches says whether anybody still needs a segment below. Four things do:
+A trim point is always the seq of a checkpoint, which covers all segments below it, so its list of
+epoch ranges decides whether one of them is still needed. Four things hold segments back:
 
     a topic that is not known to be deleted, by the registry and by a topic record (`disposal`)
     a range of a live topic above log start, and above what its table holds
-    a release whose next leader has no committed take entry yet: the released state is read there
-    the state of a take entry, in pieces: no checkpoint stands between the pieces and their entry,
-    so what is read from a checkpoint on never needs pieces below it
+    a leadership end whose successor has no committed leadership-begin entry: its state is read here
+    the state chunks of a leadership-begin entry: no checkpoint lies between the chunks and their
+    entry, so replay from a checkpoint never needs chunks below it
 
-What is true at a checkpoint is true at every earlier one. The last checkpoint of a chain, the one
-at its trim point, its opening and its seal stay for ever: they tell later what the chain was.
+If a checkpoint may be the trim point, so may every earlier one. The last checkpoint of a chain, the
+one at its trim point, its opening and its seal are never deleted: they prove what the chain held.
 """
 
 from collections.abc import Collection, Mapping
@@ -30,13 +30,13 @@ TopicPartition = tuple[bytes, int]
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What the registry says is still wanted, read after the chain rows that are judged by it.
+    """Data that the registry still needs, read after the chain rows that are judged by it.
 
-    `live` are topic ids whose topic is live; `deleted` are those that may go with all their data,
-    as far as anybody asked; `deleting` have a row that is not live: their deletion is, or is about
-    to be, recorded. `taken` has, by partition, the newest leader epoch
-    known to have a committed take entry, where somebody asked. `held` are the ends of what tables
-    held a grace ago and hold now, by their own snapshots (`logstore.history.held`).
+    `live` are ids of live topics; `deleted` those of topics whose data may all be deleted, as far
+    as they were looked up; `deleting` have a row that is not live: their deletion is recorded, or
+    is about to be. `taken` has, by partition, the newest leader epoch known to have a committed
+    leadership-begin entry, as far as it was looked up. `held` are the ends up to which tables held
+    offsets a grace ago and hold them now, by their own snapshots (`logstore.history.held`).
     """
 
     live: Collection[bytes]
@@ -47,15 +47,15 @@ class Needs:
     deleting: Collection[bytes] = frozenset()
 
     def floor(self, partition: TopicPartition) -> int:
-        """Nobody needs the log below this offset of a partition that has a row."""
+        """Offset below which no segment is needed, of a partition that has a row."""
         return max(confirmed_start(self.rows[partition]), self.held.get(partition, 0))
 
 
 class Why(Enum):
-    """Why a stretch holds segments back."""
+    """Why an epoch range holds segments back."""
 
-    DATA = "offsets above log start that no table holds for sure"
-    RELEASE = "a release that nobody has taken up"
+    DATA = "offsets above log start that no table holds durably"
+    RELEASE = "a leadership end without a committed successor"
     NO_ROW = "a live topic, and no row of the partition"
     NO_TOPIC = "a topic that is not live, and no record of its deletion"
     DELETING = "a topic that is being deleted, until that is recorded"
@@ -63,7 +63,7 @@ class Why(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A stretch that needs a segment below a checkpoint."""
+    """An epoch range that needs a segment below a checkpoint."""
 
     key: StretchKey
     why: Why
@@ -72,8 +72,8 @@ class Hold:
 def hold_of(checkpoint: Checkpoint, needs: Needs) -> Hold | None:
     """What forbids to trim the chain at `checkpoint`; None: nothing does.
 
-    `DELETING` only where nothing else does. It is no contradiction to a trim point that was
-    published before: rows of such a topic go, and nobody reads it any more.
+    `DELETING` only if nothing else holds it. It does not contradict a trim point published before:
+    rows of such a topic are being deleted, and it is no longer read.
     """
     waiting: Hold | None = None
     for key, summary in checkpoint.stretches.items():
@@ -102,7 +102,7 @@ def _why(key: StretchKey, summary: StretchSummary, needs: Needs) -> Why | None:
 
 
 def above_its_row(checkpoint: Checkpoint, needs: Needs) -> StretchKey | None:
-    """A stretch whose leader epoch its row, read later, does not know: an old registry.
+    """An epoch range whose leader epoch its row, read later, does not know: an old registry.
 
     Only of topics that live: the first row of a partition, given up as lost, may land when its
     topic has been deleted.
@@ -123,16 +123,16 @@ def is_trim_point(row: ChainRow, seq: int) -> bool:
 
 
 def has_more(row: ChainRow) -> bool:
-    """Whether there may be anything to trim or delete, as far as the row tells."""
+    """Whether there may be anything to trim or delete, judged by the row."""
     return row.checkpoint > max(row.deleted, FIRST_SEGMENT)
 
 
 class Next(Enum):
-    """What the trimming of a chain does next."""
+    """Next step of trimming a chain."""
 
     WAIT = "for the grace of the last trim point to pass"
-    DELETE = "what is below the trim point"
-    RAISE = "the trim point, if it can be"
+    DELETE = "segments below the trim point"
+    RAISE = "the trim point, if possible"
 
 
 def next_of(row: ChainRow, now_ms: int, grace_ms: int) -> Next:

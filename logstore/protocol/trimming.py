@@ -1,15 +1,15 @@
-"""Trims chains: publishes how far, and after a grace deletes what is below. Safety rules 6 and 7.
+"""Trims chains: publishes trim points, deletes the segments below after a grace. Rules 6 and 7.
 
 `Trimmer.steps` runs every minute: by the controller for sealed chains, by each broker for its own,
 by `logstore gc` without a broker for all. Several at once do no harm: every step asks the registry
 again and changes it conditionally; what decides (`protocol.trim`) sees stored bytes and rows only.
 
-What tables hold is asked before a pass, and is handed to it: nothing here reads a table. What was
-asked a while ago will do to raise a trim point; before anything is deleted it is asked anew.
+The caller looks up the ends of tables before a pass and passes them in: nothing here reads a table.
+Older ends suffice to raise a trim point; before a deletion they are looked up again.
 
-The order of reading matters: chain rows, then partitions and topics, then checkpoints that those
-chain rows named. So whatever a checkpoint tells of, its topic had a row when it was looked for. A
-topic without one was deleted, if a topic record says so; else the registry is older than the log.
+The order of reading matters: chain rows, then partitions and topics, then checkpoints named by
+those chain rows. So each topic in a checkpoint had a row when topics were read. A topic without
+one was deleted, if a topic record says so; else the registry is older than the log.
 """
 
 from collections.abc import Callable, Mapping
@@ -56,14 +56,14 @@ GRACE_MS = 3_600_000
 HOLDS_KEPT_MAX = 10_000
 DELETED_KEPT_MAX = 10_000
 NOTHING: Mapping[pieces.TopicPartition, int] = {}
-"""What tables hold where there are none."""
+"""Ends of tables if there are none."""
 
 Wanted = Callable[[int, ChainRow], bool]
 
 
 @dataclass(slots=True)
 class Trimmed:
-    """What one pass did: by chain, trim points published; and how many objects it deleted."""
+    """Result of one pass: trim points published, by chain, and the number of objects deleted."""
 
     published: dict[int, int] = field(default_factory=dict)
     deleted: dict[int, int] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Trimmed:
     due: int = 0
     """Chains whose grace has passed, of which nothing was deleted because this pass might not."""
     due_topics: set[bytes] = field(default_factory=set)
-    """Topics that lie in those: whose tables are to be asked anew."""
+    """Topics in those chains, whose tables must be looked up again."""
 
 
 class _Kept(NamedTuple):
@@ -115,9 +115,9 @@ class Trimmer:
         *,
         may_delete: bool = True,
     ) -> Steps[Trimmed]:
-        """One pass over the chains that are `wanted`; `held` is what tables hold for sure.
+        """One pass over the `wanted` chains; `held` are the ends that tables hold durably.
 
-        `may_delete` only where `held` was asked for this pass.
+        `may_delete` only if `held` was looked up for this pass.
 
         Raises `Refused` when the registry is older than the log, `Corrupt` when a published trim
         point turns out to be too high; nothing is deleted then. Else as store and registry do.
@@ -177,7 +177,7 @@ class Trimmer:
                     done.waiting += 1
 
     def _is_over(self, row: ChainRow) -> Steps[bool]:
-        """Whether the grace has passed by what may be believed of the time too."""
+        """Whether the grace has passed, by the accepted time too (`believed_time`)."""
         now_ms: int = yield BelievedMs()
         return next_of(row, now_ms, self._grace_ms) is Next.DELETE
 
@@ -249,7 +249,7 @@ def _read_rows() -> Steps[tuple[dict[TopicPartition, PartitionRow], dict[bytes, 
 
 
 def _check_registry_is_newest(cluster_id: bytes) -> Steps[None]:
-    """An old copy of a registry knows less of what is live than the log holds."""
+    """Stops on an old copy of a registry, which may lack topics and partitions that are live."""
     cluster = yield from read_cluster(cluster_id)
     epoch = cluster.next_epoch
     try:
@@ -296,8 +296,8 @@ def _hold(
 
 
 def _newest_taken(cache: IndexCache, key: StretchKey, row: PartitionRow) -> Steps[int]:
-    """The newest leader epoch known to have a committed take entry, by the row or a checkpoint."""
-    # A row drops a stretch only when a later one is known to have been taken.
+    """Newest leader epoch with a committed leadership-begin entry, by row or checkpoint."""
+    # A row drops an epoch range only when a later one is known to have been taken.
     listed = {ref.leader_epoch for ref in row.stretches}
     dropped = set(range(key.leader_epoch, row.leader_epoch)) - listed
     newest = max(dropped, default=key.leader_epoch - 1) + 1

@@ -1,7 +1,7 @@
-"""What the registry says of topics and partitions, read whole or as the change feed tells.
+"""Topics and partitions of the registry, read as a whole or by the change feed.
 
 Topics are read before partitions, since a creation writes them the other way round: a topic that is
-seen has its partitions. What changes meanwhile is in the feed from the version read before.
+seen has its partitions. Concurrent changes are in the feed, from the version read before.
 """
 
 from collections.abc import Mapping, Sequence

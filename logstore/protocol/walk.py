@@ -1,7 +1,7 @@
 """Read a chain forward: from its last checkpoint, segment by segment, to a seal or the first gap.
 
-A gap is only what was seen: a 404 at the next seq settles nothing by itself (safety rule 6), so the
-caller says what it means. Reads of several seqs go out together, more as long as they are found.
+A gap is an observation: a 404 at the next seq settles nothing by itself (safety rule 6), so the
+caller interprets it. Several seqs are read concurrently, more of them while all are found.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ ATTEMPTS_MAX = 30
 WIDTH_FIRST, WIDTH_MAX = 2, 32
 
 Seen = Callable[[Index], None]
-"""Is told of each segment that was applied."""
+"""Called with the index of each applied segment."""
 
 
 class MissingCheckpoint(Corrupt):
@@ -51,14 +51,14 @@ class MissingCheckpoint(Corrupt):
 
 
 class MissingPiece(Corrupt):
-    """A piece of a state that a take or release entry names is not there: it may be trimmed, while
-    the entry is not yet, once a checkpoint sums up both. Else it is lost.
+    """A state chunk that a leadership-begin or leadership-end entry names is missing: it may be
+    trimmed before the entry, once a checkpoint covers both. Otherwise it is lost.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """Header and index of one segment, and the states of its take and release entries."""
+    """Header and index of one segment, and the states that its entries carry."""
 
     index: Index
     states: dict[int, bytes]
@@ -80,7 +80,7 @@ class Sealed:
 
 
 def get_patiently(key: str, start: int, length: int) -> Steps[bytes]:
-    """A ranged read that rides out what a store does on a bad day. Raises `NotFound`."""
+    """A ranged read with retries. Raises `NotFound`."""
     return retried(GetRange(key, start, length), attempts_max=ATTEMPTS_MAX)
 
 
@@ -125,7 +125,7 @@ def read_front(epoch: int, seq: int) -> Steps[Front]:
 
 
 def _read_state(epoch: int, payload: bytes) -> Steps[bytes]:
-    """The state that a take or release entry of chain `epoch` carries."""
+    """The state that a leadership-begin or leadership-end entry of chain `epoch` carries."""
     found = decode_payload(payload)
     if isinstance(found, bytes):
         return found
@@ -156,7 +156,7 @@ def read_checkpoint(epoch: int, seq: int) -> Steps[Checkpoint]:
         ) from error
     checkpoint = decode_checkpoint(data)
     if checkpoint.epoch != epoch or checkpoint.seq != seq:
-        raise Corrupt(f"checkpoint is not what its key says: key={key}")
+        raise Corrupt(f"checkpoint does not match its key: key={key}")
     return checkpoint
 
 
@@ -204,7 +204,7 @@ def read_on(
     segments_max: int | None = None,
     seen: Seen | None = None,
 ) -> Steps[Gap | Sealed]:
-    """Apply what follows, up to a seal, a gap, or `segments_max` segments (then a `Gap` there).
+    """Apply segments up to a seal, a gap, or `segments_max` segments (then a `Gap` there).
 
     `width` seqs are asked for at first: one where little is expected, each 404 is paid for.
     """
@@ -242,4 +242,4 @@ def _check_seal(header: Header, chain: ChainState) -> None:
         chain.epoch,
         chain.next_seq,
     ):
-        raise Corrupt(f"seal is not what its key says: epoch={chain.epoch} seq={chain.next_seq}")
+        raise Corrupt(f"seal does not match its key: epoch={chain.epoch} seq={chain.next_seq}")

@@ -1,4 +1,4 @@
-"""Asks topic records and chains what the registry does not say, for `disposal` to decide by. Steps.
+"""Evidence of topic records and chains where the registry has none, for `disposal`. Steps.
 
     the record of a deletion    a LIST of the topic's records, GETs from the newest on
     was the topic ever led?     the last checkpoint of every chain; the rest of those not sealed
@@ -33,14 +33,14 @@ from logstore.protocol.walk import (
 
 
 class TopicFate(NamedTuple):
-    """What is known of a topic that may be gone, and the record of its deletion."""
+    """Fate of a topic that may be deleted, and the record of its deletion."""
 
     fate: Fate
     deletion: TopicRecord | None
 
 
 def read_fates(topic_ids: Collection[bytes]) -> Steps[dict[bytes, TopicFate]]:
-    """What is known of topics that may be gone: by their rows, then by their records.
+    """Fates of topics that may be deleted: by their rows, then by their records.
 
     Raises as `read_deletions`.
     """
@@ -99,7 +99,7 @@ def judge_half_done(cluster_id: bytes, topic_id: bytes) -> Steps[Ruling]:
 
 
 def find_led(cluster_id: bytes, topic_ids: Collection[bytes]) -> Steps[set[bytes]]:
-    """Those of these topics of which any chain has a stretch."""
+    """Those of these topics of which any chain has an epoch range."""
     rows = [(int(sk), ChainRow.of(row)) for sk, row in (yield QueryRows(CHAIN))]
     found: Sequence[set[bytes] | LogstoreError] = yield Together(
         [_topics_in(cluster_id, epoch, row) for epoch, row in rows]

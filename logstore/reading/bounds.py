@@ -1,4 +1,4 @@
-"""Where a read begins and ends: what a caller may say, as offsets of each partition. Pure."""
+"""Start and end of a read: a caller's bounds, resolved to offsets of each partition. Pure."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -8,7 +8,7 @@ from logstore.errors import Invalid, Refused
 from logstore.reading.extents import Extent, Range, TopicExtent
 
 Bound = int | datetime | Literal["earliest", "latest"]
-"""An offset, a time, or an end of what is there."""
+"""An offset, a time, or an end of the log."""
 
 Bounds = Bound | Mapping[int, Bound] | None
 """One for every partition, or by partition; None: everything."""

@@ -1,4 +1,4 @@
-"""Segment bodies in memory: the tail as it was written, and what was fetched from the store.
+"""Segment bodies in memory: the tail as it was written, and segments fetched from the store.
 
 First in, first out: consumers at the tail read each body soon after it came, those further back
 read forward and do not come again. Bodies of own segments are views of shared arenas, which are
@@ -61,7 +61,7 @@ class SegmentCache:
                 task = asyncio.current_task()
                 if task is None or task.cancelling() or not loading.cancelled():
                     raise
-                # Only the one who was loading gave up; now it is our turn.
+                # Only the loading caller was cancelled; now we load.
 
     async def _load(self, place: Place) -> memoryview:
         self.miss_count += 1
@@ -72,7 +72,7 @@ class SegmentCache:
         except (LogstoreError, asyncio.CancelledError) as error:
             if isinstance(error, LogstoreError):
                 future.set_exception(error)
-                future.exception()  # it may be that nobody else waits
+                future.exception()  # there may be no other waiter
             else:
                 future.cancel()
             raise
@@ -89,5 +89,5 @@ def _body_of(data: bytes, place: Place) -> memoryview:
     except Corrupt as error:
         raise Corrupt(f"{error} key={segment_key(*place)}") from error
     if (header.epoch, header.seq) != place:
-        raise Corrupt(f"segment is not what its key says: key={segment_key(*place)}")
+        raise Corrupt(f"segment does not match its key: key={segment_key(*place)}")
     return body_of(data, header)

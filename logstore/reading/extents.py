@@ -1,4 +1,4 @@
-"""What can be read of topics now, and ranges of it: values from a survey to planners. Pure."""
+"""Readable offsets of topics, and ranges of them: values for planners. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Extent(NamedTuple):
-    """What can be read of a partition now: offsets [start, end)."""
+    """Readable offsets [start, end) of a partition."""
 
     start: int
     end: int

@@ -4,7 +4,7 @@
 
 The thread that makes a run reads a few MiB of Parquet and suspends there; for a consumer that reads
 on, the next run is made while it is served from one. Threads, libraries and memory are taken at the
-first look below the segments: a broker that nobody asks for history has none of them.
+first read below the segments: a broker without such reads has none of them.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ BYTES_PER_CURSOR = 16 * MiB
 one a run begins by reading its row group again."""
 
 AHEAD_SHARE = 4
-"""What is read ahead and not asked for yet may be a fourth of the cache."""
+"""Batches read ahead and not requested yet may take a fourth of the cache."""
 
 ROWS_KEPT_MAX = 1000
 
@@ -50,9 +50,9 @@ class HistorySettings:
     """Batches made from tables that are kept: a consumer of history needs two runs of 4 MiB for
     each partition that it reads at a time."""
     run_bytes: int = 4 * MiB
-    """What is made at once for who reads on."""
+    """Bytes decoded at once for a consumer that reads on."""
     first_run_bytes: int = MiB // 2
-    """And for who begins: somebody waits for its first batch, and may want no more."""
+    """And for a consumer that begins: it waits for its first batch, and may need no more."""
     threads: int = 4
     """Runs that are made at once; on few cores more of them only wait for the store together."""
 
@@ -82,7 +82,7 @@ class History:
         self._runs = RunCache(settings.cache_bytes_max)
         self._loading: dict[tuple[Stream, int], asyncio.Future[Run]] = {}
         self._ahead: dict[tuple[Stream, int], None] = {}
-        """Runs that nobody has asked for yet."""
+        """Runs read ahead and not requested yet."""
         self._rows: dict[bytes, _KnownRow] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._opening = threading.Lock()
@@ -124,7 +124,7 @@ class History:
             position = taken.end_offset
             if position < run.end or position >= up_to or run.is_last:
                 break
-            # More only if it is at hand, but whoever got nothing yet would stand still.
+            # More only if it is in memory; but the first must come, or the consumer would stall.
             if buffers:
                 run = self._find(stream, position, version)
             else:
@@ -173,7 +173,7 @@ class History:
             self._runs.keep(key[0], run)
 
     def _read_ahead(self, stream: Stream, run: Run, version: int) -> None:
-        """Make the run after `run`, if there is room for what may never be asked for."""
+        """Decode the run after `run`, if there is room for a run that may never be requested."""
         key, run_bytes = (stream, run.end), self._settings.run_bytes
         if run.is_last or key in self._loading or self._runs.find(*key, version):
             return
@@ -210,7 +210,7 @@ class History:
         return None if found is None else FoundRecord(*found)
 
     async def table_end(self, partition: Readable) -> int | None:
-        """What the copy row says, which may be a little less than what is true; None: no table."""
+        """Table end by the copy row, which may lag a little behind the table; None: no table."""
         row = await self._performer.run(_read_copy_row(partition.topic_id))
         return None if row is None else row.ends.get(partition.partition)
 
@@ -276,6 +276,6 @@ def _read_copy_row(topic_id: bytes) -> Steps[TableRow | None]:
 
 
 def _seen(done: "asyncio.Future[T]") -> None:
-    """Whoever waited may have gone, and what was read ahead nobody may ask for."""
+    """Retrieve the error: the waiter may have gone, and a run read ahead may have none."""
     if not done.cancelled():
         done.exception()

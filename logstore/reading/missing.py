@@ -1,4 +1,4 @@
-"""What a task does about objects that have gone since it was planned: asks rows, then the table.
+"""Resolves objects deleted since a task was planned: reads the rows, then the table.
 
 Safety rule 6: an absent segment is neither a tail nor an end. Its offsets have moved to the topic's
 table, or they, or the topic, went by retention, or nothing of this task lay in it, or it should be
@@ -22,19 +22,19 @@ from logstore.reading.tasks import Run, Storage
 from logstore.wiring.open import open_readable
 
 REMEDY = "to go on with what is left, set failOnDataLoss to false"
-"""What Spark's users can do about records that are gone; other readers have other ways."""
+"""Advice for users of Spark about records that are gone; other readers have other remedies."""
 
 
 class Rest(NamedTuple):
-    """What is left of a run above a segment that is gone: first what tables have of it."""
+    """The rest of a run above a segment that is gone: first the part that tables have."""
 
     history: tuple[TableRange, ...]
     run: Run | None
 
 
 class Missing(Protocol):
-    """Who knows where it is now. Both may raise `Refused` for records that are lost, `Corrupt` for
-    what should be there."""
+    """Finds the current location. Both may raise `Refused` for records that are lost, `Corrupt` for
+    records that should exist."""
 
     def segment(self, run: Run, gone: SegmentGone, reached: Mapping[Piece, int]) -> Rest:
         """`reached` is the next offset by piece, where anything of it was read."""
@@ -46,7 +46,7 @@ class Missing(Protocol):
 
 
 class Rows(Protocol):
-    """What is asked of a `LogReader`."""
+    """The calls needed of a `LogReader`."""
 
     def partition_row(self, key: TopicPartition) -> PartitionRow | None: ...
 
@@ -56,7 +56,7 @@ class Rows(Protocol):
 
 
 class NewestTables(Protocol):
-    """What is asked of `Snapshots`."""
+    """The calls needed of `Snapshots`."""
 
     def newest(self, topic_id: bytes) -> Snapshot | None: ...
 

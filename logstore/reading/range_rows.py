@@ -1,8 +1,8 @@
 """Rows that a topic's table holds, with the source's columns: what segments gave, byte for byte.
 
 A file that is gone was merged into others by the table's owner, and vacuumed: a newer snapshot says
-where its rows are. Whoever reads may ask for one a few times, no more: files that keep going away
-while they are read mean a retention of minutes, and nobody can read such a table.
+where its rows are. A reader may request one a few times, no more: files that keep being deleted
+while they are read mean a retention of minutes, and such a table cannot be read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOOKS_MAX = 4
 """How often in a row a newer snapshot may name files that are gone, too."""
 
 FindAgain = Callable[[TableRange, int], TableRange | None]
-"""(what was wanted, next offset) → where the rest is now; None: it need not be read any more."""
+"""(requested range, next offset) → location of the rest; None: it need not be read any more."""
 
 
 def table_rows(
@@ -71,7 +71,7 @@ def table_rows(
 
 
 def _with_checks(columns: Sequence[str]) -> list[str]:
-    """What is read: also where it is, and whether it could be decoded."""
+    """The columns to read: also the offset, and whether the batch could be decoded."""
     return [*columns, *(name for name in ("offset", RAW_BATCH) if name not in columns)]
 
 

@@ -1,12 +1,12 @@
 """Read batches of one partition: from memory at the tail, else by index and segment cache.
 
-A chunk is whole batches in offset order, starting with the one that holds the wanted offset; the
-client drops what it did not ask for. The first batch comes whole however large it is.
+A chunk is whole batches in offset order, starting with the one that holds the requested offset; the
+client drops records below it. The first batch comes whole however large it is.
 
 The index of an offset is in one of three places: in memory, from the last checkpoint of the chain
-that the partition's leader writes; in checkpoints; or, of a stretch that is over in a chain not
-summed up since, with whoever follows that chain. Rows move from one to the next meanwhile, so who
-finds them nowhere looks again.
+that the partition's leader writes; in checkpoints; or, of an epoch range that is over in a chain
+without a checkpoint since, in memory of a follower of that chain. Index rows migrate between these
+places concurrently; on a miss, the look-up is retried.
 
 What lies below the trim points of chains is not here (`reading.tiers`).
 """
@@ -84,7 +84,7 @@ class Readable(Protocol):
 
 
 class NotSummedUp(Protocol):
-    """Finds stretches in chains beyond their last checkpoint."""
+    """Finds epoch ranges in chains beyond their last checkpoint."""
 
     async def stretch(self, epoch: int, key: StretchKey, offset: int) -> Stretch | None: ...
 
@@ -200,14 +200,14 @@ class Reader:
 
     async def _check_not_trimmed(self, partition: Readable, offset: int) -> None:
         """Raises `Trimmed` where checkpoints that are known of here have been deleted, or the row
-        lists the stretch no more: its chain may have forgotten it.
+        lists the epoch range no more: its chain may have forgotten it.
         """
         _check_listed(partition, offset)
         ref = stretch_of(partition.stretches, offset)
         chain = ref.chain
         row = await self._performer.run(read_partition_row(partition.topic_id, partition.partition))
         if row is None or all(ref.leader_epoch != one.leader_epoch for one in row.stretches):
-            raise Trimmed(f"stretch is no longer listed: chain={chain} offset={offset}")
+            raise Trimmed(f"epoch range is no longer listed: chain={chain} offset={offset}")
         known = await self._performer.run(self._checkpoints.of(chain))
         if known and await self._front(chain, known[-1]) is None:
             raise Trimmed(f"index is trimmed: chain={chain} offset={offset}; read its row again")
@@ -264,7 +264,7 @@ class Reader:
                 )
                 if known == await self._performer.run(self._checkpoints.of(ref.chain)):
                     break
-                # Rows went from memory into a checkpoint meanwhile: they were in neither.
+                # Rows moved from memory into a checkpoint between the two look-ups: retry.
             if found is not None:
                 return found
         return None
@@ -350,13 +350,13 @@ class Reader:
     async def _is_summed_up(
         self, chain: int, known: Sequence[int], key: StretchKey, end: int
     ) -> bool:
-        """Whether the chain's last checkpoint covers a stretch that is over."""
+        """Whether the chain's last checkpoint covers an epoch range that is over."""
         front = await self._front(chain, known[-1]) if known else None
         summary = None if front is None else front.stretches.get(key)
         return summary is not None and summary.end >= end
 
     async def _front(self, chain: int, checkpoint: int) -> Checkpoint | None:
-        """None where it was deleted: what it sums up is trimmed."""
+        """None if it was deleted: the segments it covers are trimmed."""
         cache = self._checkpoints.cache
         return await self._performer.run(front_unless_trimmed(cache, chain, checkpoint))
 
@@ -372,12 +372,12 @@ def _is_current(partition: Readable, ref: StretchRef) -> bool:
 
 
 def _check_listed(partition: Readable, offset: int) -> None:
-    """Raises `Trimmed` below the stretches that the row lists: the table holds these offsets, or
+    """Raises `Trimmed` below the epoch ranges that the row lists: the table holds these offsets, or
     nothing does.
     """
     first = partition.stretches[0].start
     if offset < first:
-        raise Trimmed(f"stretches are no longer listed: offset={offset} first={first}")
+        raise Trimmed(f"epoch ranges are no longer listed: offset={offset} first={first}")
 
 
 async def _in_thread(look_up: Callable[[], tuple[int, int] | None]) -> tuple[int, int] | None:
@@ -386,7 +386,7 @@ async def _in_thread(look_up: Callable[[], tuple[int, int] | None]) -> tuple[int
 
 
 def _end_of(stretches: Sequence[StretchRef], number: int) -> int | None:
-    """Where stretch `number` ended; None for the current one."""
+    """Where epoch range `number` ended; None for the current one."""
     following = stretches[number + 1 :]
     return following[0].start if following else None
 

@@ -84,7 +84,7 @@ ROW_READS_MAX = 8
 
 
 class SegmentGone(Retryable):
-    """A segment is not in the store: moved or deleted since, which the registry tells."""
+    """A segment is not in the store: moved to a table or deleted since; the registry decides."""
 
     def __init__(self, chain: int, seq: int) -> None:
         super().__init__(
@@ -195,8 +195,8 @@ class LogReader:
     def pieces(self, key: TopicPartition, row: PartitionRow, start: int, end: int) -> list[Piece]:
         """Where offsets [start, end) lie, in order.
 
-        Raises `Corrupt` when some cannot be found: below its first stretch a partition lies in its
-        table, if anywhere. `Trimmed` where what is known is too old: read rows, then the table.
+        Raises `Corrupt` when some cannot be found: below its first epoch range a partition lies in
+        its table, if anywhere. `Trimmed` where what is known is too old: read rows, then the table.
         """
         return self._log.performer.run(self._pieces(key, row, start, end))
 
@@ -225,13 +225,13 @@ class LogReader:
         """Offset of the first committed record at or after `timestamp` (ms); None without one.
 
         Only from `start` on, or log start: what lies below may be in segments no more, and chains
-        that hold nothing else are not looked at. Raises `Trimmed` where the row lists no stretch
-        for offsets from there on: these are in the topic's table.
+        that hold nothing else are not looked at. Raises `Trimmed` where the row lists no epoch
+        range for offsets from there on: these are in the topic's table.
         """
         start = view.log_start if start is None else start
         first = view.row.stretches[0].start
         if start < min(first, view.end):
-            raise Trimmed(f"stretches are no longer listed: offset={start} first={first}")
+            raise Trimmed(f"epoch ranges are no longer listed: offset={start} first={first}")
         found = self._log.performer.run(self._offset_for_time(key, view, timestamp, start))
         return None if found is None else max(found, start)
 
@@ -245,9 +245,9 @@ class LogReader:
     def _partitions(self, wanted: Collection[bytes]) -> Steps[dict[TopicPartition, PartitionView]]:
         """Of the topic ids `wanted`. A chain is read after the rows that name it.
 
-        A stretch that its chain does not hold is empty, as its take entry is not committed, or was
-        forgotten, as its row is gone or lists it no more. A row that reads the same after its chain
-        was read says that the stretch is empty.
+        An epoch range that its chain does not hold is empty, as its leadership-begin entry is not
+        committed, or was forgotten, as its row is gone or lists it no more. A row that reads the
+        same after its chain was read says that the epoch range is empty.
         """
         rows = yield from self._rows_of(wanted)
         for _ in range(ROW_READS_MAX):
@@ -268,7 +268,10 @@ class LogReader:
         return {TopicPartition(*key): row for key, row in rows if key[0] in wanted}
 
     def _stretch(self, key: TopicPartition, row: PartitionRow) -> Stretch | None:
-        """The last stretch of `row`; None where its chain holds no take entry or forgot it."""
+        """The last epoch range of `row`.
+
+        None where its chain holds no leadership-begin entry or forgot it.
+        """
         return self._follower(row.chain).state.stretches.get(
             StretchKey(key.topic_id, key.partition, row.leader_epoch)
         )
@@ -311,7 +314,7 @@ class LogReader:
         if found is None:
             row = yield from read_partition_row(*key)
             if row is None or all(ref.leader_epoch != one.leader_epoch for one in row.stretches):
-                raise Trimmed(f"stretch is no longer listed: chain={ref.chain} offset={offset}")
+                raise Trimmed(f"epoch range is no longer listed: chain={ref.chain} offset={offset}")
             cache, last = self._checkpoints.cache, checkpoints[-1] if checkpoints else 0
             if last and (yield from front_unless_trimmed(cache, ref.chain, last)) is None:
                 raise Trimmed(f"index is trimmed: chain={ref.chain} offset={offset}; look again")
@@ -359,7 +362,7 @@ class LogReader:
                 spans.update(enumerate(front.spans, front.from_seq))
         missing = [seq for seq in range(first_seq, last_seq + 1) if seq not in spans]
         if missing:
-            raise Corrupt(f"no checkpoint tells of a segment: chain={chain} seq={missing[0]}")
+            raise Corrupt(f"no checkpoint covers a segment: chain={chain} seq={missing[0]}")
         return [spans[seq] for seq in range(first_seq, last_seq + 1)]
 
     def _offsets_at(self, cuts: Sequence[Cut]) -> Steps[list[int]]:
@@ -428,7 +431,7 @@ def read_batches(
     """The batches of `pieces` in segments [first seq, last seq] of `chain`, in chain order.
 
     Each segment is fetched once, the next while one is being read. Raises `SegmentGone` when one is
-    not there: it has moved or been deleted meanwhile, and the offsets are to be resolved again.
+    not there: it was moved or deleted concurrently, and the offsets must be resolved again.
     """
     wanted = {(p.topic_id, p.partition, p.leader_epoch): p for p in pieces}
     with ThreadPoolExecutor(PREFETCH_SEGMENTS, thread_name_prefix="logstore-fetch") as threads:
@@ -456,7 +459,7 @@ def _batches_of(
         raise SegmentGone(chain, seq) from error
     index = decode_front(data)
     if (index.header.epoch, index.header.seq) != (chain, seq):
-        raise Corrupt(f"segment is not what its key says: chain={chain} seq={seq}")
+        raise Corrupt(f"segment does not match its key: chain={chain} seq={seq}")
     body = memoryview(data)[index.header.body_at :]
     if len(body) != index.header.body_bytes:
         raise Corrupt(f"segment cut short: chain={chain} seq={seq} bytes={len(data)}")
@@ -472,7 +475,7 @@ def _batches_of(
             if stamped != (entry.base_offset, entry.leader_epoch):
                 # Outside the batch's own checksum, inside the index's.
                 raise Corrupt(
-                    f"batch is not what the index says: chain={chain} seq={seq} "
+                    f"batch does not match its index entry: chain={chain} seq={seq} "
                     f"partition={entry.partition} offset={entry.base_offset}"
                 )
             yield FoundBatch(piece, seq, entry, batch)

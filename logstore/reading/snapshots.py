@@ -1,8 +1,8 @@
 """Snapshots of topics' tables: looked at when there is a reason to, kept while they will do.
 
-A log without tables, or a reader of topics that have none, never loads what reads them. The newest
-known snapshot may be older than the table: what it lacks is in segments, or, if these have gone, in
-a newer one, which whoever finds them gone asks for.
+Lazily loaded, cached snapshots: a log or topics without tables never load the libraries. A stale
+snapshot is safe: rows that it lacks are still in segments, or a reader that gets a 404 refreshes
+it.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from logstore.history.snapshot import Snapshot
 
 
 class TableLog(Protocol):
-    """What is asked of `logstore.history.delta.Tables`."""
+    """The calls needed of `logstore.history.delta.Tables`."""
 
     def snapshot(
         self, topic_id: bytes, *, version: int | None = None, known: Snapshot | None = None
@@ -53,7 +53,7 @@ class Snapshots:
         if found is None or found.version < version:
             there = "nothing" if found is None else f"version {found.version}"
             raise Corrupt(
-                f"a table is not what its copy row says: topic={topic_id.hex()} "
+                f"a table does not match its copy row: topic={topic_id.hex()} "
                 f"version={version} there={there}; was it deleted or overwritten?"
             )
         return found

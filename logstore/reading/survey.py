@@ -1,4 +1,4 @@
-"""What a planner knows of the log it reads: topics, extents, where ranges lie. Retries for it.
+"""Metadata of a log for a planner: topics, extents, locations of ranges. With retries.
 
 Made in the process that asks and never pickled. An error that leaves here ends the query, so what
 may pass is asked again first. While nothing is written it asks ever more rarely, up to a second
@@ -34,7 +34,7 @@ _DELAYS = RetryDelays(deadline_s=PATIENCE_S)
 """How long a store or registry that is away may stay away before the query fails."""
 
 REGISTRY_INTERVAL_S = 5.0
-"""How old what the registry said may be: until then a topic's deletion is not noticed."""
+"""Maximum age of rows read from the registry: until then a topic's deletion is not noticed."""
 
 POLL_FIRST_S, POLL_MAX_S, POLL_GROWTH = 0.01, 1.0, 1.25
 
@@ -137,8 +137,8 @@ class Survey:
     def places(self, ranges: Iterable[Range]) -> Places:
         """Where the offsets of `ranges` lie, which must be in the extents.
 
-        Raises `Corrupt`, `NotFound` or `Trimmed` where that cannot be told; then what is known may
-        be too old.
+        Raises `Corrupt`, `NotFound` or `Trimmed` if they cannot be found; the metadata may then be
+        too old.
         """
         history: list[TableRange] = []
         pieces: list[Piece] = []

@@ -1,8 +1,8 @@
 """Topics' tables as a broker reads them. Blocking: called from the threads of `reading.history`.
 
-What is kept from call to call: a snapshot per topic, taken anew when it does not reach far enough,
-when a newer version is known of, or when a file is gone (the table's owner may vacuum); and
-cursors, suspended where a run ended, so that who reads on opens no file again.
+Kept from call to call: a snapshot per topic, refreshed when it does not reach far enough, when a
+newer version is known, or when a file is gone (the table's owner may vacuum); and cursors,
+suspended where a run ended, so that a reader that continues reopens no file.
 
 A file that is gone and still named by the newest version is `NotFound`.
 """
@@ -42,7 +42,7 @@ SNAPSHOTS_MAX = 64
 
 
 class Snapshots(Protocol):
-    """What is needed of `logstore.history.delta.Tables`."""
+    """The calls needed of `logstore.history.delta.Tables`."""
 
     def snapshot(
         self, topic_id: bytes, *, version: int | None = None, known: Snapshot | None = None

@@ -66,7 +66,7 @@ def rows_schema(columns: Sequence[str]) -> pa.Schema:
     places = {"topic": pa.string(), "partition": pa.int32()}
     repeated = [name for number, name in enumerate(columns) if name in columns[:number]]
     if repeated or not columns:
-        raise Invalid(f"columns must be some, each once: asked={', '.join(columns)}")
+        raise Invalid(f"columns must be distinct, and at least one: asked={', '.join(columns)}")
     unknown = [name for name in columns if name not in (*PLACE, *RECORD_COLUMNS)]
     if unknown:
         known = ", ".join(dict.fromkeys((*DEFAULT_COLUMNS, *RECORD_COLUMNS)))
@@ -159,7 +159,7 @@ def _decode_all(
 def _decode(
     batches: Sequence[FoundBatch], columns: Sequence[str], topic: str
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of one stretch. Which one is damaged is looked for only once one is."""
+    """Batches of one epoch range. Which one is damaged is looked for only once one is."""
     try:
         yield from _decode_together(batches, columns, topic)
     except CorruptBatch as error:

@@ -8,9 +8,9 @@
 Below the table end the table is the truth (docs/decisions/0017-the-table-is-the-truth.md). Segments
 say the same until its owner changes rows; the partition's row tells below which offset that has
 happened (`edited_end`), and no segment is asked there. Above it, segments are asked while they are
-there. Where they are gone, or their stretch is no longer listed, that means: read the rows again,
-then the table; never "tail", "end" or "empty" (safety rule 6). A partition's rows are read once for
-each place where its segments begin, not for each fetch.
+there. Where they are gone, or their epoch range is no longer listed, that means: read the rows
+again, then the table; never "tail", "end" or "empty" (safety rule 6). A partition's rows are read
+once for each place where its segments begin, not for each fetch.
 
 Records may be missing inside the table for good reasons, so a fetch there goes on at the next batch
 with a higher offset. What neither tier reaches is an error that names it.
@@ -29,7 +29,7 @@ from logstore.runners.perform import Performer
 
 BEGINS_KEPT_MAX = 100_000
 LOOKS_MAX = 5
-"""A row drops stretches at most once a minute."""
+"""A row drops epoch ranges at most once a minute."""
 
 
 class Tiers:
@@ -38,7 +38,7 @@ class Tiers:
         self._segments = segments
         self._history = history
         self._begins: dict[tuple[bytes, int], int] = {}
-        """Per partition, where segments begin, as far as somebody had to know. Only goes up."""
+        """Per partition, the first offset in segments, as far as looked up. Only goes up."""
 
     async def read(
         self,
@@ -170,7 +170,9 @@ class Tiers:
         await self.begin_of_segments(partition)
 
     def _keeps_moving(self, partition: Readable) -> Retryable:
-        return Retryable(f"segments move to the table while they are looked at: {_name(partition)}")
+        return Retryable(
+            f"segments keep moving to the table during the look-up: {_name(partition)}"
+        )
 
     def _in_neither(self, partition: Readable, offset: int, gone: LogstoreError | None) -> NotFound:
         begin = self._begins.get((partition.topic_id, partition.partition), 0)
@@ -182,7 +184,7 @@ class Tiers:
 
 
 def _is_listed_from(partition: Readable, begin: int) -> bool:
-    """Whether the row still lists the stretches that were looked at from `begin` on.
+    """Whether the row still lists the epoch ranges that were looked at from `begin` on.
 
     It may drop some of them in the midst of a look-up; those offsets were then in neither tier.
     """

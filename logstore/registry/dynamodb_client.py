@@ -139,7 +139,7 @@ class DynamoClient:
                 client.close()
 
     def _look_again(self) -> None:
-        """Forget the credentials: they were refused, and somebody may have put them right since."""
+        """Forget the credentials: they were refused, and may have been corrected since."""
         with self._lock:
             self._session = None
             idle, self._idle = self._idle, []

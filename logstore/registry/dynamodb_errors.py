@@ -2,7 +2,7 @@
 
     ConditionalCheckFailed     ConditionFailed, made by who asked, since it carries the row
     throttling                 Throttled
-    a concurrent transaction   Retryable: this write was not done, and meets nobody the next time
+    a concurrent transaction   Retryable: this write was not done; a retry succeeds
     a cancelled transaction    TransactionCancelled, a Retryable with the reason of each write
     no credentials or rights   Denied
     no such table              NoTable, which is a Refused
@@ -80,11 +80,11 @@ class TransactionCancelled(Retryable):
 def meaning(code: str, status: int, facts: str, *, writes: bool) -> LogstoreError:
     """`code` without the service's prefix, HTTP `status`, and `facts` to tell."""
     if code in _THROTTLED or status == 429:
-        return Throttled(f"the registry asks for fewer requests {facts}")
+        return Throttled(f"the registry throttles requests {facts}")
     if code in _CONFLICTS:
         return Retryable(f"the registry is busy {facts}")
     if code in _DENIED or code.startswith("KMS") or status in (401, 403):
-        return Denied(f"the registry does not let us in {facts}; check credentials and policy")
+        return Denied(f"the registry denied access {facts}; check credentials and policy")
     if code == NO_TABLE:
         return NoTable(
             f"the registry's table does not exist {facts}; check the URL and the region, "

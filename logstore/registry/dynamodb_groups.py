@@ -3,8 +3,8 @@
 Calls made in one tick of the event loop, or while every thread is busy, are taken together. Where a
 group may hold no row twice, a later call of a row goes behind the earlier one.
 
-A call that nobody waits for any more when its turn comes is left out; so a cancelled future means
-that nothing happened, and one that cannot be cancelled that it may have, or may yet.
+A call whose caller has stopped waiting is left out; so a cancelled future means that nothing
+happened, and one that cannot be cancelled means that the call may have happened, or may yet.
 """
 
 import threading
@@ -29,16 +29,16 @@ class Call(Generic[_Request]):
     size_bytes: int = 0
     future: Future[Any] = field(default_factory=Future)
     is_wanted: bool = True
-    """Whether somebody waits for the answer, also once it has begun."""
+    """Whether a caller waits for the answer, also once the call has begun."""
     behind: list["Call[_Request]"] = field(default_factory=list)
     """Later calls of the same row."""
 
     def begin(self) -> bool:
-        """False if nobody waits for it any more: then it must not be sent, nor sent again."""
+        """False if its caller no longer waits: then it must not be sent, nor sent again."""
         if not self.future.running():
             return self.future.set_running_or_notify_cancel()
         if not self.is_wanted:
-            self.fail(Retryable("nobody waits for it any more"))
+            self.fail(Retryable("its caller no longer waits"))
         return self.is_wanted
 
     def end_with(self, run: Callable[[], Any]) -> None:

@@ -93,7 +93,7 @@ class Next(Enum):
     TOGETHER = auto()
     """Nothing was wrong with it."""
     ALONE = auto()
-    """It met another transaction, a limit, or the service's displeasure: alone it is told which."""
+    """It met another transaction, a limit or another refusal: sent alone, it gets the reason."""
 
 
 def after_cancellation(

@@ -6,8 +6,8 @@ each costs 2 ms of a core on our side; together they cost a twentieth.
 Writes go as transactions. A transaction is all or nothing, but no caller asked for that:
 
     it was done                     every call has succeeded
-    it was cancelled                calls whose own condition failed are told so, with the row; the
-                                    rest, of which nothing was done, goes together once more, then
+    it was cancelled                calls whose own condition failed get that error, with the row;
+                                    the others, which were not done, go together once more, then
                                     each alone; alone at once where the service had more to say
     it is refused as a request      each alone: one of them may be at fault
     its outcome is not known        unknown for every call in it; each is sent again by who asked,

@@ -37,7 +37,7 @@ def decode_row(text: str) -> dict[str, Value]:
 def _decode_value(value: object) -> Value:
     match value:
         case bool():
-            raise ValueError("no row holds a truth value")
+            raise ValueError("a row cannot hold a boolean")
         case str() | int():
             return value
         case {"base64": str(text), **others} if not others:

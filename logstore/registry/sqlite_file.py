@@ -81,7 +81,7 @@ class SqliteFile:
                         self._connection.execute("COMMIT")
             finally:
                 if self._connection.in_transaction:
-                    with suppress(sqlite3.Error):  # the owner opens the file anew after an error
+                    with suppress(sqlite3.Error):  # the owner reopens the file after an error
                         self._connection.execute("ROLLBACK")
 
     def get(self, pk: str, sk: str) -> dict[str, Value] | None:
@@ -120,7 +120,7 @@ class SqliteFile:
         self._connection.execute("DELETE FROM rows WHERE pk = ? AND sk = ?", (pk, sk))
 
     def close(self) -> None:
-        with suppress(sqlite3.Error):  # nothing uncommitted is owed to anybody
+        with suppress(sqlite3.Error):  # uncommitted writes were not acknowledged
             self._connection.close()
 
     def _prepare(self, mode: Mode) -> None:

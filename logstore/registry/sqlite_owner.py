@@ -1,11 +1,11 @@
 """The one thread that owns the SQLite connection, and the queue in front of it.
 
 It takes all calls that wait, answers the reads, and does the writes in one transaction: one sync of
-the disk for all of them, each with its own verdict (a failed condition undoes nobody else's write).
+the disk for all of them, each with its own verdict (a failed condition undoes no other write).
 Every answer is a future that ends after the commit.
 
-A call that nobody waits for any more when its turn comes is left out; so a cancelled future means
-that nothing happened, and one that cannot be cancelled that it may have, or may yet.
+A call whose caller has stopped waiting is left out; so a cancelled future means that nothing
+happened, and one that cannot be cancelled means that the call may have happened, or may yet.
 """
 
 import os
@@ -36,7 +36,7 @@ class _Call(Generic[_Answer]):
     future: Future[_Answer] = field(default_factory=Future)
 
     def begin(self) -> bool:
-        """False if nobody waits for it any more: then it must not run."""
+        """False if its caller no longer waits: then it must not run."""
         return self.future.set_running_or_notify_cancel()
 
     def outcome(self, file: SqliteFile) -> Callable[[], None]:
@@ -168,7 +168,7 @@ class SqliteOwner:
                 tell()
 
     def _give_up(self, calls: Sequence[_Call[Any]], error: LogstoreError) -> None:
-        self._close_file()  # whatever state the error left it in; the next call opens it anew
+        self._close_file()  # whatever state the error left it in; the next call reopens it
         for call in calls:
             call.fail(error)
 

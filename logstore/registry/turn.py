@@ -4,8 +4,8 @@ Writers of several processes queue at flock(2) on `<path>-turn` before they ask 
 the kernel wakes them in turn, while SQLite's own waiting is by luck and has let one process wait
 longer than a lease. It gives fairness alone; what is safe rests on SQLite's lock.
 
-A process that was stopped (SIGSTOP, Ctrl-Z) in its turn holds both locks, and nobody else can end
-that: no broker of the host could renew its lease, fence the stopped one, or take over from it. So
+A process that was stopped (SIGSTOP, Ctrl-Z) in its turn holds both locks, and no other can release
+them: no broker of the host could renew its lease, fence the stopped one, or take over from it. So
 who waits looks twice a second at the process that holds the turn, and kills it once it has been
 stopped, in the same turn, for as long as a lease. That loses nothing: it is what a crash does, the
 transaction is undone, and a broker stopped for a lease is fenced anyway.
@@ -63,7 +63,7 @@ class Turn:
             os.close(descriptor)
 
     def _wait(self, descriptor: int) -> None:
-        """In the kernel's queue; another thread watches the process in front meanwhile."""
+        """In the kernel's queue, while another thread watches the process in front."""
         is_ours = threading.Event()
         watcher = threading.Thread(
             target=_watch, args=(self._path, is_ours), name="registry turn", daemon=True
@@ -95,7 +95,7 @@ class Holder:
 
 
 def holder_in(locks: str, device: int, inode: int) -> int | None:
-    """The process that has the flock of a file, by what /proc/locks says; None: nobody it names.
+    """The process that holds the flock of a file, by /proc/locks; None: no process listed there.
 
     A line: `12: FLOCK  ADVISORY  WRITE 4711 fe:00:9977950 0 EOF`; one that waits: `12: -> FLOCK`.
     """
@@ -123,7 +123,7 @@ def _watch(path: Path, is_over: threading.Event) -> None:
         if holder is not None and looks == int(TELL_S / LOOK_S):
             logger.warning(
                 "another process holds the registry: pid=%d state=%s path=%s; "
-                "if it goes on like this, end it",
+                "if this persists, kill it",
                 holder.pid,
                 holder.state,
                 path,

@@ -74,7 +74,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One chain. `gone` has, by stretch, the offset below which its segments are deleted.
+    """One chain. `gone` has, by epoch range, the offset below which its segments are deleted.
 
     `deleted_below` has, by partition, the offset below which retention or a client had deleted all
     records when the chain forgot stretches there.

@@ -148,14 +148,14 @@ def _contradiction(name: str, earlier: Lead, later: Lead) -> Contradiction:
         f"chains={earlier.chain},{later.chain}; both have records, offsets "
         f"{_shown(older)} in chain {older.chain} and {_shown(younger)} in chain {younger.chain}: "
         "brokers have served an older copy of the registry. Look at both with logstore inspect "
-        f"chain, then leave one out: --leave-out {younger.chain} keeps what was there before "
-        f"chain {younger.chain} was opened"
+        f"chain, then leave one out: --leave-out {younger.chain} keeps the records from "
+        f"before chain {younger.chain} was opened"
     )
 
 
 def _hole(name: str, earlier: Lead, later: Lead) -> MissingObjects:
     return MissingObjects(
-        f"stretches do not meet: {name} leader_epoch={earlier.leader_epoch} "
+        f"epoch ranges do not meet: {name} leader_epoch={earlier.leader_epoch} "
         f"end={earlier.extent.end} next={later.extent.start}; objects are missing: put them back "
         "from a copy; or, if retention or a client had deleted the offsets between these two, so "
         "that their chain forgot them: --holes-deleted puts log start above them",

@@ -1,8 +1,8 @@
 """Which rows a registry must have for the chains that are there: the decision of restore. Pure.
 
-Leadership, stretches, starts and ends come from take entries; trim points, seals and the next epoch
-from what is stored; topics from their rows and records (`restore.topics`); log starts from all that
-holds offsets, chains and tables (`disposal`).
+Leadership, epoch ranges, starts and ends come from leadership-begin entries; trim points, seals and
+the next epoch from what is stored; topics from their rows and records (`restore.topics`); log
+starts from all that holds offsets, chains and tables (`disposal`).
 """
 
 from collections import defaultdict
@@ -83,10 +83,10 @@ def plan_rows(
     chains_left_out: Collection[int] = (),
     holes_deleted: bool = False,
 ) -> Rows:
-    """The rows as they are to be. Raises `Refused` or `Corrupt` where that cannot be told.
+    """The rows to write. Raises `Refused` or `Corrupt` if they cannot be determined.
 
-    `names` are of topics whose rows are lost, by id, where somebody knows them; `records` of all
-    topics that have any. Where chains contradict each other, `chains_left_out` do not count. With
+    `names` are of topics whose rows are lost, by id, as given by a person; `records` of all topics
+    that have any. Where chains contradict each other, `chains_left_out` do not count. With
     `holes_deleted`, offsets that no chain holds between two leaderships are below log start.
     """
     _check_same_moment(chains, old)
@@ -186,7 +186,7 @@ def _check_torn(
     wanted: Collection[bytes],
     noted: Mapping[TopicPartition, Mapping[int, int]],
 ) -> None:
-    """A chain that lacks some segments below others: trimmed, if nobody needs what is missing.
+    """A chain that lacks some segments below others: trimmed, if the missing ones are not needed.
 
     The old row may say so; else all offsets below the trim point must be below log start, in a
     table, of topics that are gone, or of stretches that the chain forgot.
@@ -285,7 +285,8 @@ def _partition(
         # Where a chain took a leadership that the row gives to another, a broker was started on an
         # old copy: it changed the row and took nothing, or its leadership is left out.
         if ref.leader_epoch not in refs and ref.leader_epoch > newest and ref[:2] not in others:
-            refs[ref.leader_epoch] = ref._replace(start=end)  # its take entry never came: empty
+            # its leadership-begin entry never came: empty
+            refs[ref.leader_epoch] = ref._replace(start=end)
     highest = max((lead.leader_epoch for lead in left_out), default=-1)
     if highest >= max(refs):
         # The next leadership must not have the number of one that is left out.
@@ -334,7 +335,7 @@ def _in_table(
 def _tables(
     topics: Mapping[str, TopicRow], old: Mapping[bytes, TableRow], snapshots: Snapshots
 ) -> dict[bytes, TableRow]:
-    """Copy rows: without one nobody looks at a table to trim by it, or to drop its old files."""
+    """Copy rows: without one a table is not read to trim by it, or to drop its old files."""
     planned = dict(old)
     for name, topic in topics.items():
         snapshot = snapshots.get(topic.topic_id)

@@ -1,6 +1,6 @@
 """`logstore restore`: seals every chain, then writes the rows that go with them. Repeatable.
 
-    watch        heartbeats and the ends of open chains for longer than a lease: is anybody there?
+    watch        heartbeats and the ends of open chains for longer than a lease: is a broker alive?
     seal         every chain without a seal, by a real put, so that no old broker can go on
     checkpoint   at every seal
     tables       up to where they hold each partition
@@ -283,7 +283,7 @@ async def _read_tables(
     return found
 
 
-# Is anybody there?
+# Is a broker alive?
 
 
 def _check_nobody_is_there(cluster_id: bytes, listed: Mapping[int, Listed]) -> Steps[None]:
@@ -328,14 +328,14 @@ def _settle(
     cluster_id: bytes, epoch: int, listed: Listed, old: Rows, done: Restored, *, dry_run: bool
 ) -> Steps[Evidence]:
     read = yield from read_chain(cluster_id, epoch, listed)
-    yield from evidence_of(listed, read)  # what is missing is told before anything is changed
+    yield from evidence_of(listed, read)  # missing objects are reported before any change
     state = read.state
     check_end(epoch, state.next_seq, old)
     if not read.is_sealed:
         if not dry_run:
             first = state.next_seq
             yield from seal_at_end(state, NOBODY)
-            listed.add_run(first, state.next_seq + 1)  # what came in meanwhile, and the seal
+            listed.add_run(first, state.next_seq + 1)  # segments put since, and the seal
         done.sealed[epoch] = state.next_seq
     if not dry_run:
         yield from _put_checkpoint(state)

@@ -1,15 +1,15 @@
-"""Which topics a registry must have, by rows still there, records and take entries. Pure.
+"""Topics that a registry must have, by existing rows, records and leadership-begin entries. Pure.
 
-    row    record     take entry
+    row    record     leadership-begin entry
     yes    newer      any          the record
-    live   deleted    any          the row says `deleting`: whoever starts finishes it
-    none   deleted    any          nothing: it was over
+    live   deleted    any          the row says `deleting`: the next start finishes it
+    none   deleted    any          nothing: the deletion was complete
     none   live       yes          the record
     none   live       none         nothing: it was never born
     none   none       yes          `restored-<id>` with default settings, if it has records
 
-Of a topic's records the newest counts, also where its row was never changed to it: its writer died,
-and nobody was told that the change is made. A deletion counts whatever its version.
+Of a topic's records the newest counts, also if its row was never changed to it: then its writer
+died and the change was not acknowledged. A deletion counts whatever its version.
 """
 
 from collections.abc import Mapping, Sequence
@@ -104,7 +104,7 @@ def _check_name(planned: Topics, name: str, topic_id: bytes) -> None:
     row = planned.rows.get(name)
     if row is not None and row.status is TopicStatus.LIVE:
         raise Refused(
-            f"a topic of this name is there already: name={name} lost={topic_id.hex()}; "
+            f"a topic of this name exists: name={name} lost={topic_id.hex()}; "
             "give the lost one another with --topic ID=NAME"
         )
 

@@ -46,7 +46,7 @@ class Backends:
         self._options = S3Options.of(storage or {})
 
     def make_directory(self) -> None:
-        """Buckets are made by whoever administers them."""
+        """Of a directory alone: buckets are created by their administrators."""
         if isinstance(self.location, DirectoryLocation):
             try:
                 self.location.directory.mkdir(parents=True, exist_ok=True)
@@ -165,7 +165,7 @@ class Backends:
 
 
 def state_directory() -> Path:
-    """Where a broker keeps its lock when the log is in a bucket and nobody says --state-dir."""
+    """Folder of a broker's lock if the log is in a bucket and --state-dir is not given."""
     given = os.environ.get("XDG_STATE_HOME")
     try:
         home = Path(given) if given else Path.home() / ".local" / "state"

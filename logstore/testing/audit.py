@@ -142,7 +142,7 @@ class _Auditor:
         self._check_topics(rows | deleted, partitions.keys())
         taken = newest_taken(chains)
         self._check_trims(Needs(wanted, partitions, taken, self._held, deleted, deleting))
-        # A late creation may put back rows of a topic that is being deleted; nobody reads them.
+        # A late creation may put back rows of a topic that is being deleted; they are never read.
         for (topic_id, number), partition in partitions.items():
             if topic_id in wanted:
                 self._check_partition(Partition(topic_id, number), partition, chains)
@@ -332,7 +332,7 @@ class _Auditor:
         self._count_leaderships(partition)
 
     def _count_leaderships(self, partition: Partition) -> None:
-        """What became of the partition's stretches, one after the other."""
+        """What became of the partition's epoch ranges, one after the other."""
         seen, led = self._found.seen, {}
         for epoch, chain in self._found.chains.items():
             for key, stretch in chain.state.stretches.items():

@@ -36,7 +36,7 @@ class _Turn:
 
 
 class BlockingCall(Generic[T]):
-    """One call of blocking code. `run` it once; `end` it when nobody will resume it."""
+    """One call of blocking code. `run` it once; `end` it when it will not be resumed."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         self._call = call
@@ -102,7 +102,7 @@ class BlockingCall(Generic[T]):
 
     def _main(self) -> None:
         _HERE.call = self
-        # Whoever asks for the running loop, as clocks do, is answered as on the loop's thread.
+        # Code that asks for the running loop, as clocks do, is answered as on the loop's thread.
         events._set_running_loop(self._loop)
         self._error = None
         try:

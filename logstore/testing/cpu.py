@@ -50,7 +50,7 @@ BYTE_S = 0.7e-9
 
 
 class Cpu:
-    """The core of one process. `stands` is told of each step that takes too long."""
+    """The core of one process. `stands` is called for each step that takes too long."""
 
     def __init__(self, slowness: float, stands: Callable[[str, float], None]) -> None:
         self.busy_until_s = 0.0

@@ -8,7 +8,7 @@ It prints `listening on HOST:PORT` when it accepts connections. What a rule may 
 connections, and streams bodies. Its own path, /__faults:
 
     GET     {"rules": [...], "latency": 1.0, "counts": {"PUT 200": 7, "PUT applied-reset": 1}}
-    PUT     {"rules": [...], "latency": 0.5}: replaces either; time windows and counts begin anew
+    PUT     {"rules": [...], "latency": 0.5}: replaces either; time windows and counts restart
 
 A count is of requests: by the status that was passed on, or by the fault. What became of a late
 request is counted as `late 200`, `late 412` and so on.
@@ -93,7 +93,7 @@ class FaultProxy:
         return Connection(*await asyncio.open_connection(*self._upstream, limit=HEAD_BYTES_MAX))
 
     def send_later(self, method: str, message: bytes, seconds: float) -> None:
-        """Have `message` sent after `seconds`, whoever sent it."""
+        """Have `message` sent after `seconds`, also if its sender is gone."""
         self._keep(asyncio.get_running_loop().create_task(self._late(method, message, seconds)))
 
     async def _late(self, method: str, message: bytes, seconds: float) -> None:

@@ -6,13 +6,13 @@ Names of rules are those of Jepsen's Kafka test where it has one:
     H2   doubled         what an idempotent producer sent is there once
     H3   two values      one offset shows one value, to everybody and for ever
     H4   phantom         what is read was sent, to that partition
-    H7   skip            a consumer sees offsets without holes, unless it was told to go elsewhere
+    H7   skip            a consumer sees offsets without holes, unless its position was reset
     H8   step back       ... and in order
     H9   sends           what one idempotent producer sends lies in the order in which it was sent
-    H11  unseen          what is acknowledged was seen by somebody, once all has been read
+    H11  unseen          every acknowledged record was read by a consumer, once all has been read
     H13  real time       an acknowledged offset is above all acknowledged or read before it was sent
     H14  watermarks      never go back: not on one broker, nor from a leader epoch to a later; log
-                         start neither, and only to where somebody asked for
+                         start neither, and only to a requested offset
     H17  sequences       of one producer are there once each, in order, without holes
     H18  leader epochs   never fall with the offset
     H20  ack truth       the offset in an acknowledgement is where the value is
@@ -215,7 +215,7 @@ class History:
     # Log start
 
     def ask_log_start(self, partition: Partition, offset: int) -> None:
-        """Somebody is about to ask for the log to begin at `offset`."""
+        """A client is about to request that the log begins at `offset`."""
         seen = self._of(partition)
         seen.start_asked = max(seen.start_asked, offset)
 
@@ -302,7 +302,7 @@ class History:
         return self._of(partition).first_kept(offset)
 
     def delete(self, topic_id: bytes) -> None:
-        """Somebody asked for the topic to be deleted: it need not be there any more."""
+        """A client requested deletion of the topic: it need not exist any more."""
         self._deleted.add(topic_id)
 
     def is_deleted(self, topic_id: bytes) -> bool:

@@ -137,7 +137,7 @@ class SimulatedBroker:
         if self._stop.is_set():
             self.drained = await log.drain(DRAIN_S, partial(self._heir, log))
             self.closed_cleanly = await log.close(CLOSE_S)
-        await asyncio.sleep(self._lingers_s)  # connections are told, tasks end
+        await asyncio.sleep(self._lingers_s)  # connections are closed, tasks end
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -36,9 +36,9 @@ class NetworkFaults:
     """Shares of connections, drawn when they are made."""
 
     reset: float = 0.0
-    """Both sides are told that the connection is gone."""
+    """Both sides see the connection reset."""
     silent: float = 0.0
-    """Nothing arrives any more, and neither side is told."""
+    """Nothing arrives any more, and neither side notices."""
     lives_s_max: float = 20.0
     """When it happens, at the latest."""
     latency_max_s: float = 0.001
@@ -68,7 +68,7 @@ class SimulatedNetwork:
     async def connect(
         self, factory: Factory, name: Name
     ) -> tuple["SimulatedTransport", asyncio.BaseProtocol]:
-        """Raises `ConnectionRefusedError` where nobody listens."""
+        """Raises `ConnectionRefusedError` if no process listens."""
         await asyncio.sleep(self.latency_s())
         bound = self._bound.get(name)
         if bound is None or not bound.is_listening:

@@ -1,9 +1,9 @@
 """A row store that misbehaves as DynamoDB may, on the virtual loop; every choice from one `Random`.
 
 throttled      nothing happened
-lost           the caller is told "unknown", nothing happened
-answer lost    a write happened, the caller is told "unknown"
-late           the caller is told "unknown", the write is tried up to `late_max_s` later
+lost           the outcome is "unknown", nothing happened
+answer lost    the outcome is "unknown", a write happened
+late           the outcome is "unknown", the write is tried up to `late_max_s` later
 """
 
 import random

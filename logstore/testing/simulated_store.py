@@ -1,8 +1,8 @@
 """An object store that misbehaves as S3 may, on the virtual loop; every choice from one `Random`.
 
-    put     lost            the caller is told "unknown", nothing happened
-            answer lost     it happened, the caller is told "unknown"
-            late            the caller is told "unknown", it happens up to `late_max_s` later,
+    put     lost            the outcome is "unknown", nothing happened
+            answer lost     the outcome is "unknown", it happened
+            late            the outcome is "unknown", it happens up to `late_max_s` later,
                             whatever became of the caller
             doubled         it happens twice; the caller hears of either
             conflict        "already exists" with nothing there: a 409 in disguise
@@ -96,7 +96,7 @@ class SimulatedStore:
                 self._raise(await self._ask(there_s, land), key, data)
 
     def _landing_late(self, key: str, data: bytes) -> Callable[[], None]:
-        """What happens when a put arrives after its sender was told "unknown"."""
+        """The effect of a put that arrives after its sender got "unknown"."""
         sender = PROCESS.get(None)
 
         def land_late() -> None:
@@ -173,11 +173,11 @@ class SimulatedStore:
             raise error
 
     def _seen_conflict(self, key: str, data: bytes) -> None:
-        """Count what "already exists" means for who is told so now."""
+        """Count the reason for an "already exists"."""
         try:
             there = self._objects.get(key)
         except NotFound:
-            self._seen["told that exists what does not"] += 1
+            self._seen["answered exists, and absent"] += 1
             return
         if not key.startswith("chains/"):
             return
@@ -227,7 +227,7 @@ class SimulatedStore:
 
 
 def ask(there_s: float, back_s: float, act: Callable[[], T]) -> "asyncio.Future[T]":
-    """Have `act` done after `there_s` by nobody's process, and its result `back_s` later."""
+    """Have `act` done after `there_s` outside all processes, and its result `back_s` later."""
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def arrive() -> None:
@@ -239,5 +239,5 @@ def ask(there_s: float, back_s: float, act: Callable[[], T]) -> "asyncio.Future[
 
 
 def later(seconds: float, act: Callable[[], object]) -> None:
-    """Do it after `seconds`, whoever dies until then."""
+    """Do it after `seconds`, whichever process dies until then."""
     asyncio.get_running_loop().call_later(seconds, act, context=Context())

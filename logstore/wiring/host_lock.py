@@ -15,7 +15,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class HostLock:
-    """Raises `Refused` on construction when somebody holds it."""
+    """Raises `Refused` on construction if another process holds it."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -42,7 +42,7 @@ class HostLock:
 
 
 def boot_id() -> str:
-    """One boot of one machine; a lock of an earlier boot is nobody's, but has another name."""
+    """One boot of one machine; a lock of an earlier boot has no holder, and another name."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:

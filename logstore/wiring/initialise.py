@@ -69,7 +69,7 @@ class Probed:
 
 
 def check_arguments(url: str, registry: str | None, storage: Mapping[str, str]) -> None:
-    """Raises `Invalid` for what can be told without asking anybody."""
+    """Raises `Invalid` for errors in the arguments, without any request."""
     backends = Backends(parse_location(url), storage)
     if registry is not None:
         backends.check_registry(registry)
@@ -141,8 +141,8 @@ def probe_log(url: str, storage: Mapping[str, str], around: Surroundings) -> Pro
 def refusal(report: Report) -> str:
     """Why a report with faults is one, in one line."""
     return (
-        f"the store or the registry failed the probe, it would lose data: "
-        f"{'; '.join(report.faults)}; put it right, or use another"
+        f"the store or the registry failed the probe, using it would lose data: "
+        f"{'; '.join(report.faults)}; correct it, or use another"
     )
 
 
@@ -154,7 +154,7 @@ def _ensure_registry(
     if given is None and known is None and not in_directory:
         raise Invalid(
             "a log in a bucket needs a registry: add --registry dynamodb://TABLE; "
-            "a table that does not exist is made"
+            "a table that does not exist is created"
         )
     if known is not None and given is not None and not _same(known.registry, given):
         raise Refused(
@@ -186,7 +186,7 @@ def _check_whose(
     if row is None:
         return
     theirs = ClusterRow.of(row).cluster_id
-    mine = known or identity_in(store)  # somebody may be making the same log just now
+    mine = known or identity_in(store)  # another process may be creating the same log
     if mine is None or mine.cluster_id != theirs:
         raise Refused(
             f"the registry belongs to another cluster: registry={registry} cluster={theirs.hex()} "
@@ -226,7 +226,7 @@ async def _ensure_identity(
 
 
 def _record(rows: BlockingRowStore, report: Report, around: Surroundings) -> None:
-    """When this store was last found good, by what: for whoever looks into a log later."""
+    """Store when this store last passed the probe, and its results, for later diagnosis."""
     pk, sk = PROBE_ROW
     row: Row = {
         "at_ms": around.clock.now_ms(),

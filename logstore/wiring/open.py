@@ -208,7 +208,7 @@ def open_tables(
 
 
 def open_objects(url: str, storage: Mapping[str, str] | None = None) -> BlockingObjectStore:
-    """Only the store of a log: executors that were told what to read."""
+    """Only the store of a log, for executors, which get the locations to read."""
     return Backends(parse_location(url), storage).blocking_store()
 
 

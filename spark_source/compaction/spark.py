@@ -47,7 +47,7 @@ class SparkCarrier:
             rows = numbers.mapInArrow(work, RESULT).collect()
         except PySparkException as error:
             told = str(error).strip().splitlines()
-            raise Retryable(f"Spark cannot carry out tasks: {told[0] if told else ''}") from error
+            raise Retryable(f"Spark cannot run tasks: {told[0] if told else ''}") from error
         for row in rows:
             yield row[0]
 

@@ -3,8 +3,8 @@
 The order in which the two are looked at is what leaves no hole and makes no double, at any moment
 of a compaction run: first the table, at one version that is kept, with the ends that it states
 itself; then the log. The table's ends at that version never change again, and the log's end, which
-is seen later, is never below them. What a run moves meanwhile is in both, and only the tail is
-asked for it. Pure but for what `Moments` is asked.
+is seen later, is never below them. Records that a run moves in between are in both, and only the
+tail is read for them. Pure but for its calls of `Moments`.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ def pin(log: Moments, topic: str) -> Pinned:
     snapshot = log.newest_table(before.topic_id)
     extent = _extent_of(log.look(), topic)
     if extent.topic_id != before.topic_id:
-        raise Retryable(f"topic was created again while it was looked at: topic={topic}")
+        raise Retryable(f"topic was re-created while it was read: topic={topic}")
     return pinned(topic, extent, snapshot)
 
 

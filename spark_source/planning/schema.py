@@ -3,8 +3,8 @@
 Beside these a schema may ask for what a topic's table has (`logstore.history.columns`), so that
 rows from the log and rows from the table can stand in one relation.
 
-Spark never tells a Python source which columns a query uses. Whoever wants few says so:
-`spark.read.schema("offset bigint").format("logstore")` moves nothing else.
+Spark never passes a Python source the columns that a query uses. A query that needs few names them:
+`spark.read.schema("offset bigint").format("logstore")` reads nothing else.
 """
 
 from collections.abc import Iterable

@@ -83,13 +83,13 @@ def _apply(
     epoch = entry.leader_epoch
     if isinstance(entry, Take):
         if epoch in found and not lenient:
-            raise CorruptChainError("stretch taken twice")
+            raise CorruptChainError("epoch range begins twice")
         found[epoch] = Found(entry.start, entry.start, entry.state, False, ())
         return
     stretch = found.get(epoch)
     if stretch is None or stretch.is_released:
         if not lenient:
-            raise CorruptChainError("entry outside any stretch")
+            raise CorruptChainError("entry outside any epoch range")
         at = entry.offset if isinstance(entry, Batch) else entry.end
         stretch = stretch or Found(at, at, (NOWHERE,) * batches, False, ())
     at = entry.offset if isinstance(entry, Batch) else entry.end

@@ -23,7 +23,7 @@ MUST_BE_SEEN = (
     "put throttled",
     "get failed",
     "slow",
-    "told that exists what does not",
+    "answered exists, and absent",
     "own put met again",
     "late put landed",
     "put landed after its process died",

@@ -121,7 +121,7 @@ def test_nothing_that_goes_wrong_is_raised(
         "no coordinator": "error=COORDINATOR_NOT_AVAILABLE",
     }
     assert said[why] in caplog.text
-    assert "the query goes on" in caplog.text
+    assert "the query continues" in caplog.text
 
 
 def test_a_broker_of_ours_keeps_what_is_committed() -> None:

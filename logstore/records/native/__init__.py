@@ -2,7 +2,7 @@
 
 The C files beside this one are built where a compiler is there when the package is installed. Every
 caller has a twin in Python, which does the same more slowly; `LOGSTORE_NATIVE=0` chooses that one.
-The modules of `logstore.records` choose; nobody else needs to.
+Only the modules of `logstore.records` choose.
 
 The extension refuses what is odd with a `ValueError` and without a reason: the twin then reads the
 same, and names the fault.

@@ -7,7 +7,7 @@
  *
  * Every pointer into foreign memory is paired with its end, and nothing is read that was not
  * checked against it. Lengths that were read once are kept, never read again without a check:
- * the memory may belong to somebody who writes to it meanwhile.
+ * the memory may belong to a writer that changes it at the same time.
  */
 #ifndef LOGSTORE_CODEC_H
 #define LOGSTORE_CODEC_H

@@ -1,7 +1,7 @@
 /* Writes the chosen rows as Arrow's buffers, a few hundred rows of every column at a time.
  *
  * So these rows are still in the processor's nearest cache when the next column wants them. A buffer
- * that is too small, or a payload that somebody changed since it was read, ends it as odd.
+ * that is too small, or a payload that was changed since it was read, ends it as odd.
  */
 #include "decoder.h"
 

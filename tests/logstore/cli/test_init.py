@@ -70,8 +70,8 @@ def test_init_makes_a_log_in_a_bucket_and_says_what_it_did(
 ) -> None:
     answer = logstore("init", *on_s3(endpoint, bucket.url), "--registry", table)
     assert answer.code == OK, answer.err
-    assert f"{bucket.url} (made now)" in answer.out
-    assert f"{table} (table made now)" in answer.out
+    assert f"{bucket.url} (created)" in answer.out
+    assert f"{table} (table created)" in answer.out
     assert re.search(r"racing creates +20 +20 +1 in 20 rounds", answer.out)
     assert f"logstore serve --url {bucket.url}" in answer.out
     log = open_readable(bucket.url, {"storage.endpoint": endpoint})
@@ -87,7 +87,7 @@ def test_it_is_said_whether_what_is_deleted_can_be_had_back(
     endpoint: str, bucket: S3Location, table: TableUrl, logstore: Command, tmp_path: Path
 ) -> None:
     answer = logstore("init", *on_s3(endpoint, bucket.url), "--registry", table)
-    assert "gone for good: the bucket has no versions; turn on versioning" in answer.out
+    assert "lost for good: the bucket has no versions; turn on versioning" in answer.out
     assert not logstore("probe", *on_s3(endpoint, bucket.url), "--json").json["keeps_deleted"]
 
     versioned = new_bucket(endpoint)

@@ -195,7 +195,7 @@ def test_a_second_run_says_who_is_at_work(orders: World) -> None:
 
     orders.compact(watch=second)
 
-    assert "another run of compaction is at work: run=" in told[0]
+    assert "another compaction run is in progress: run=" in told[0]
     assert "process" in told[0]
     orders.check()
 

@@ -90,7 +90,7 @@ def test_a_table_whose_topic_has_no_row_stays_until_its_deletion_is_recorded(wor
 
     summary = world.compact()
     assert summary.errors == [
-        "topic orders: there is a table of a topic that is not known: "
+        "topic orders: a table belongs to an unknown topic: "
         f"{Fate.UNKNOWN.value}: topic={topic_id.hex()}; run: logstore fsck"
     ]
     note(world, topic_id, gone_ms=1)

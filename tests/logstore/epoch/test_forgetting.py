@@ -348,7 +348,7 @@ def test_a_row_drops_what_it_lists_no_more(
 
 
 def test_nothing_is_appended_to_a_stretch_that_was_forgotten() -> None:
-    """Its leader may still be known to somebody; an entry outside any stretch ends a chain."""
+    """Its leader may still be known to somebody; an entry outside any epoch range ends a chain."""
 
     async def scenario() -> None:
         written = WrittenLog()

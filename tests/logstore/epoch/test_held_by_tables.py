@@ -235,7 +235,7 @@ def test_a_table_that_went_back_behind_its_mark_is_told_of(
         await performer.run(change_marks({}, {moved.topic_id: 9}))
         await moved.trim(passes=2)
         assert moved.trim_point == 0
-        assert "a table went back" in alarms(caplog)[0]
+        assert "a table's version went back" in alarms(caplog)[0]
         await performer.run(change_marks({moved.topic_id: 9}, {moved.topic_id: 1}))
         await moved.trim()
         assert moved.trim_point > 0

@@ -89,7 +89,9 @@ def test_only_a_registry_that_answers_nothing_for_a_lease_is_told(
             assert not caplog.messages
             rows.are_all_stuck = True
             await clock.sleep_s(3 * LEASE_S)
-            assert caplog.messages == ["cannot renew, going on: broker=1 no answer in time"]
+            assert caplog.messages == [
+                "cannot renew the lease, continuing: broker=1 no answer in time"
+            ]
             rows.are_all_stuck = False
             rows.let_go.set()
 

@@ -192,8 +192,8 @@ class KeepsWhatIsDeleted(Objects):
     ("store", "why"),
     [
         (Overwrites, "a create replaced an object"),
-        (AnswersFirstKeepsLast, "the winner's bytes were not there"),
-        (RemembersAbsence, "absence was remembered"),
+        (AnswersFirstKeepsLast, "the key did not hold the winner's bytes"),
+        (RemembersAbsence, "caches absence"),
         (IgnoresRanges, "a ranged read answers other bytes"),
         (ListsInNoOrder, "a listing is not complete, or not in order"),
         (KeepsWhatIsDeleted, "a deleted object is still there"),

@@ -34,9 +34,9 @@ def test_one_winner_whose_bytes_are_there_is_no_fault() -> None:
     ("bad", "why"),
     [
         (race("WWW", 0), "1 of 2 rounds had more than one winner, up to 3 of 3"),
-        (race("WL?", 1), "in 1 of 2 rounds the winner's bytes were not there"),
-        (race("WLL", None), "in 1 of 2 rounds the winner's bytes were not there"),
-        (race("LLL", 2), "1 of 2 rounds had no winner, and yet somebody's bytes"),
+        (race("WL?", 1), "in 1 of 2 rounds the key did not hold the winner's bytes"),
+        (race("WLL", None), "in 1 of 2 rounds the key did not hold the winner's bytes"),
+        (race("LLL", 2), "1 of 2 rounds had no winner, although the key holds bytes"),
     ],
 )
 def test_one_bad_round_is_enough(bad: Race, why: str) -> None:

@@ -146,5 +146,5 @@ def test_a_seq_that_no_checkpoint_tells_of_is_an_error() -> None:
     chain = Chain({0: [(1, 1)]}, [2], 2)
     performer = BlockingPerformer(chain.objects, None, random.Random(0))
 
-    with pytest.raises(Corrupt, match="no checkpoint tells of a segment: chain=9 seq=2"):
+    with pytest.raises(Corrupt, match="no checkpoint covers a segment: chain=9 seq=2"):
         performer.run(ends_in_checkpoints(IndexCache(), CHAIN, [2], [ChainCut(key_of(0), 2)]))

@@ -396,7 +396,7 @@ class FailingGets(MemoryObjects):
         return self._of.get(key)
 
 
-@pytest.mark.parametrize("damage", ["cut short", "not what its key says"])
+@pytest.mark.parametrize("damage", ["cut short", "does not match its key"])
 def test_a_segment_that_is_not_what_was_put_is_refused(damage: str) -> None:
     async def scenario() -> None:
         written = WrittenLog()

@@ -84,7 +84,7 @@ def test_a_hole_above_what_chains_forgot_is_a_loss_until_a_person_says_otherwise
             written.objects.delete(segment_key(lost, seq))
             written.objects.delete(checkpoint_key(lost, seq))
         put_back(written, MemoryRows())
-        with pytest.raises(Corrupt, match=r"stretches do not meet: .* --holes-deleted"):
+        with pytest.raises(Corrupt, match=r"epoch ranges do not meet: .* --holes-deleted"):
             await rebuild(written, cluster)
         await rebuild(written, cluster, holes_deleted=True)
         assert await log_start_of(written, TopicPartition(topic_id, 0)) == 9

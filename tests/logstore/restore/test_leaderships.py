@@ -80,7 +80,7 @@ def test_a_hole_is_believed_as_far_as_chains_say_that_records_were_deleted() -> 
 
     settled = settle("p", [BEFORE, later], (), noted={2: 9, 3: 4})
     assert (settled.kept, settled.log_start) == ([BEFORE, later], 9)
-    with pytest.raises(MissingObjects, match="stretches do not meet"):
+    with pytest.raises(MissingObjects, match="epoch ranges do not meet"):
         settle("p", [BEFORE, later], (), noted={2: 8})
 
 

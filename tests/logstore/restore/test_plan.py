@@ -51,7 +51,7 @@ def test_a_lost_topic_gets_the_name_that_is_given_also_when_it_is_empty() -> Non
 
     assert {name: topic.topic_id for name, topic in planned.topics.items()} == {"orders": TOPIC_ID}
     other = Rows(topics={"orders": TopicRow(b"o" * 16, TopicStatus.LIVE, 1, {})})
-    with pytest.raises(Refused, match="there already"):
+    with pytest.raises(Refused, match="of this name exists"):
         plan_rows(CLUSTER_ID, chains, other, {}, {TOPIC_ID: "orders"})
 
 

@@ -25,8 +25,8 @@ from tests.simulation.world import is_gone
 COPIES_MAX = 20
 RESTORE_S_MAX = 300.0
 ATTEMPTS_MAX = 60
-NAME_TAKEN = re.compile(r"a topic of this name is there already: name=(\S+) lost=([0-9a-f]+);")
-HOLE = re.compile(r"stretches do not meet: topic=([0-9a-f]+) partition=(\d+) .* next=(\d+);")
+NAME_TAKEN = re.compile(r"a topic of this name exists: name=(\S+) lost=([0-9a-f]+);")
+HOLE = re.compile(r"epoch ranges do not meet: topic=([0-9a-f]+) partition=(\d+) .* next=(\d+);")
 
 
 class Copies:
