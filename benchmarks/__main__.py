@@ -89,7 +89,7 @@ def _show(name: str, figures: Figures) -> None:
 
 
 def _profile(arguments: argparse.Namespace) -> int:
-    """One round of ours under a profiler. What it measures beside that is worth nothing."""
+    """One round of ours under a profiler. Its other figures are worth nothing."""
     for name in arguments.cases or ("produce",):
         with tempfile.TemporaryDirectory(prefix="logstore-profiles-") as folder:
             options = _options(arguments, profiles=Path(folder))

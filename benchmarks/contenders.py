@@ -1,4 +1,4 @@
-"""Who is measured by a case: each contender is one run, server and all, that gives its figures."""
+"""The contenders of a case: each is one run, server and all, that gives its figures."""
 
 from collections.abc import Callable, Generator, Mapping
 from functools import partial

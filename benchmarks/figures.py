@@ -29,7 +29,7 @@ class Figures:
 
 
 def order(contenders: Sequence[str], round_number: int) -> Sequence[str]:
-    """Forwards, then backwards: who comes first must not always meet a cold machine."""
+    """Forwards, then backwards: no contender must always be first, on a cold machine."""
     return contenders[:: -1 if round_number % 2 else 1]
 
 

@@ -1,4 +1,4 @@
-"""What was asked for on the command line, as cases see it."""
+"""The command line's options, as cases see them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,4 +16,4 @@ class Options:
     is_full: bool = False
     """Every cell of a case whose table is large, else a part that tells the most."""
     profiles: Path | None = None
-    """A folder: brokers run under a profiler and leave there what it found."""
+    """A folder: brokers run under a profiler and leave its output there."""

@@ -18,7 +18,7 @@ Place = tuple[str, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """`own_s` without what it calls; `share` is that of the event loop's time."""
+    """`own_s` without its callees; `share` is that of the event loop's time."""
 
     name: str
     own_s: float

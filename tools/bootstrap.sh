@@ -36,7 +36,7 @@ set_up() {
   [ -t 2 ] || quiet=(--quiet)  # progress is for people
   echo "set-up: installing requirements.lock, 1.3 GB unpacked" >&2
   "$uv" pip sync "${quiet[@]}" --python .venv/bin/python --require-hashes requirements.lock
-  rm -f logstore/records/native/*.so  # what is there now may be of other sources
+  rm -f logstore/records/native/*.so  # an existing one may be of other sources
   "$uv" pip install --quiet --python .venv/bin/python --no-deps \
     --build-constraints "$BUILD_LOCK" --editable .
   .venv/bin/python -c 'from logstore.records.native import codec; raise SystemExit(not codec)' ||

@@ -109,7 +109,7 @@ def generate() -> dict[str, str]:
 
 
 def rest(api: Api) -> str:
-    """Text of a module with what the committed one leaves out; it uses the committed classes."""
+    """Text of a module with the versions that the committed one lacks; it uses its classes."""
     messages = _read(api)
     versions = [version for version in api.versions if version not in api.sent]
     tables = {"ENCODE_REQUEST": versions, "DECODE_RESPONSE": versions}

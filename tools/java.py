@@ -11,7 +11,7 @@ VERSION_MIN = 17
 
 
 def why_no_java() -> str | None:
-    """None if a Java that Spark runs on is there, else what is wrong and what to do."""
+    """None if a Java that Spark runs on is there, else the fault and the remedy."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     wanted = (

@@ -132,7 +132,7 @@ def planted_in(copy: Path, bug: PlantedBug, root: Path) -> Iterator[None]:
 
 @cache
 def check_import_comes_from(copy: Path, package: str) -> None:
-    """An editable install of the real tree must not be what the tests test."""
+    """The tests must not test an editable install of the real tree."""
     answer = run(copy, "-c", f"import {package}; print({package}.__file__)")
     if answer.returncode or not Path(answer.stdout.strip()).is_relative_to(copy):
         raise Unproven(f"{package} is not imported from the copy: {last_line(answer)}")
@@ -190,7 +190,7 @@ def run_tests(
 
 
 def run(copy: Path, *arguments: str, green: bool = False) -> subprocess.CompletedProcess[str]:
-    """`green`: the copy is as the tree is, so what is compiled now serves all copies."""
+    """`green`: the copy is as the tree is, so its compiled files serve all copies."""
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
         "PYTHONPATH": str(copy),
@@ -264,7 +264,7 @@ def show_misplaced(bugs: Sequence[PlantedBug], root: Path) -> int:
 
 
 def misplaced(bugs: Sequence[PlantedBug], root: Path = ROOT) -> list[str]:
-    """What is wrong with those whose edits or tests are not there any more, a line each."""
+    """Bugs whose edits or tests are not there any more, a line each."""
     complaints = []
     for bug in bugs:
         try:

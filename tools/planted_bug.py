@@ -3,7 +3,7 @@
 tests/planted/NAME.toml:
 
     rule = "1, commit"                    # the safety rule that it breaks
-    red = ["tests/…/test_x.py::test_y"]   # what must go red: files or tests
+    red = ["tests/…/test_x.py::test_y"]   # files or tests that must go red
     seeds = 200                           # for simulations: how many seeds it may take (optional)
 
     [[edit]]

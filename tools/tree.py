@@ -7,7 +7,7 @@ _BUILT = {"build", "dist", "__pycache__"}
 
 
 def tree_files(root: Path) -> list[Path]:
-    """Relative to `root`, in order. Without git: all but hidden folders and what is built."""
+    """Relative to `root`, in order. Without git: all but hidden folders and build outputs."""
     if (root / ".git").exists():
         listed = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],

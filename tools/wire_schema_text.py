@@ -1,4 +1,4 @@
-"""What the two halves of the code generator share: names, literals, and functions kept once."""
+"""Shared by both halves of the code generator: names, literals, and functions kept once."""
 
 import re
 import textwrap

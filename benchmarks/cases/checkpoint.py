@@ -5,7 +5,7 @@
     1M earlier        checkpoints, none of which is deleted: a month at 100 segments a second
     all three         in one chain
 
-`freeze` is what the owner does when a checkpoint is due, `slice` the longest time between two turns
+`freeze` is the owner's work when a checkpoint is due, `slice` the longest time between two turns
 of the loop while it is encoded, or read and decoded by a reader that enters the chain. Nothing is
 stored; CPU time, with the garbage collector set as a broker sets it: at Python's default pace one
 collection of all that this process made takes 20 to 35 ms, in whichever slice it falls. Needs no

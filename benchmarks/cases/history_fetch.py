@@ -1,8 +1,8 @@
 """Reading from the beginning with librdkafka: MB per broker CPU-second, from tables and segments.
 
-What was produced is moved to Parquet (`logstore compact`), its segments deleted, and a new broker
-makes batches of it again. Beside it: a new broker that reads the segments, and Apache Kafka. Data
-is larger than a broker's caches, but in the machine's page cache. A cold fetch begins anywhere; its
+Records are produced and moved to Parquet (`logstore compact`), segments deleted, and a new broker
+makes batches again. Beside it: a new broker that reads the segments, and Apache Kafka. The data is
+larger than a broker's caches, but in the machine's page cache. A cold fetch begins anywhere; its
 time is that of a whole answer of 256 KiB or so.
 """
 

@@ -214,7 +214,7 @@ async def _world(url: str) -> AsyncIterator[_World]:
 
 @asynccontextmanager
 async def _life(url: str, broker: int) -> AsyncIterator[tuple[_Clock, _Registry, Log]]:
-    """One broker on the log at `url`, and what it has of clock and registry."""
+    """One broker on the log at `url`, with its clock and registry."""
     clock, chance = _Clock(), random.Random(broker)
     opened = await open_log(url, clock=clock, chance=chance)
     rows = Backends(parse_location(url)).rows(EMBEDDED_REGISTRY, "create")

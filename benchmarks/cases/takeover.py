@@ -1,6 +1,6 @@
 """Taking over all partitions of a dead broker, from its seal on: rows, then leading them.
 
-Dead broker, sealer and heir are one process, objects are in memory: what is measured is our own
+Dead broker, sealer and successor are one process, objects are in memory: measured is our own
 work and the registry. --dynamodb adds DynamoDB Local, AWS's emulator, which itself is slow;
 --partitions takes its largest number.
 """

@@ -1,4 +1,4 @@
-"""A registry that counts what it is asked: calls by kind, and the units DynamoDB would bill.
+"""A registry that counts its requests: calls by kind, and the units DynamoDB would bill.
 
 A call is counted when it ends, however it ends: a failed condition is billed like a success. Not
 seen: what a retry inside the registry costs; that DynamoDB bills a write in a transaction twice;

@@ -17,8 +17,8 @@ ANSWER_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """One broker's. `store` are calls, `store_bytes` what they moved, `registry` calls and `units`
-    what they would cost: each by kind."""
+    """One broker's. `store` are calls, `store_bytes` their bytes, `registry` calls and `units`
+    their cost: each by kind."""
 
     store: Counter[str]
     store_bytes: Counter[str]

@@ -1,6 +1,6 @@
 """A broker that is looked into: `python -m benchmarks.peers.launch LOOK -- ARGUMENTS`.
 
-    --counts FILE    SIGUSR1 has it write there what it asked of store and registry (`peers.counts`)
+    --counts FILE    SIGUSR1 has it write its requests of store and registry there (`peers.counts`)
     --profile FILE   from SIGUSR1 on its event loop runs under cProfile, by CPU time; written at the
                      end, with the CPU seconds of loop and process beside it
 

@@ -19,7 +19,7 @@ _SETTINGS = ("num.partitions=4", "message.max.bytes=8388608")
 def start_logstore(
     directory: Path, *, brokers: int = 1, is_counted: bool = False, profiles: Path | None = None
 ) -> Server:
-    """Raises `RuntimeError` with what they said when one does not accept connections."""
+    """Raises `RuntimeError` with their output when one does not accept connections."""
     data = directory / "data"
     children: list[subprocess.Popen[bytes]] = []
     addresses: list[str] = []

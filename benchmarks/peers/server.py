@@ -1,4 +1,4 @@
-"""Running servers as a case sees them: where they listen, and what they have cost so far."""
+"""Running servers as a case sees them: where they listen, and their cost so far."""
 
 import os
 import shutil

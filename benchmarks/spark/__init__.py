@@ -1,1 +1,1 @@
-"""Spark as a user of the log, and of Apache Kafka beside it: sessions, jobs, what they read."""
+"""Spark as a user of the log, and of Apache Kafka beside it: sessions, jobs, their topics."""

@@ -1,4 +1,4 @@
-"""What the driver of an idle stream asks of store and registry in a minute, by steps of a clock."""
+"""Requests of an idle stream's driver to store and registry in a minute, by steps of a clock."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ MINUTE_S = 60.0
 
 
 class CountedReads:
-    """Counts what is asked of `reads`, pages of a long query as one."""
+    """Counts the calls of `reads`, pages of a long query as one."""
 
     def __init__(self, reads: RegistryReads) -> None:
         self.calls = 0

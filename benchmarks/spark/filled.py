@@ -69,7 +69,7 @@ class Filled:
         server = self._servers.enter_context(running(start))
         name = new_topic(server.bootstrap, partitions=PARTITIONS)
         produce(server.bootstrap, name, self._load, spread=PARTITIONS, values=self._values)
-        os.sync()  # what is still to be written to disk would be written during the first read
+        os.sync()  # else pages that are not on disk yet would be written during the first read
         rows = self._load.record_count
         return server, Topic(name, rows, checksum(self._values, rows))
 

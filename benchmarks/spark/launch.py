@@ -15,7 +15,7 @@ _TOLD_BYTES = 4000
 def run_job(module: str, wanted: Mapping[str, Any]) -> dict[str, float]:
     """`wanted` goes to `python -m MODULE` as JSON, figures come back.
 
-    Raises `RuntimeError` with the end of what it printed when it fails.
+    Raises `RuntimeError` with the end of its output when it fails.
     """
     with tempfile.TemporaryDirectory(prefix="logstore-bench-spark-") as name:
         directory = Path(name)

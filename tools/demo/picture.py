@@ -1,4 +1,4 @@
-"""Draws what the first query found: delays through the day, and flights per hour."""
+"""Draws the first query's result: delays through the day, and flights per hour."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Where the demo keeps what: all below one directory, but for what must survive it."""
+"""The demo's files: all below one directory, but for those that must survive it."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ IVY = BUILD / "ivy"
 
 
 class BadDirectory(Exception):
-    """The text says what is wrong with it."""
+    """The text names the fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Places:
 
     def write_facts(self, count: int, log: DemoLog) -> None:
         facts: dict[str, Any] = {"flights": count}
-        if log.url != str(self.log):  # what is in the directory may be moved with it
+        if log.url != str(self.log):  # a log inside the directory may be moved with it
             facts["log"] = log.to_json()
         self.facts.write_text(json.dumps(facts) + "\n")
 

@@ -29,7 +29,7 @@ class ProduceFailed(Exception): ...
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """What was sent and acknowledged."""
+    """Records sent, and acknowledged."""
 
     records: int
     value_bytes: int

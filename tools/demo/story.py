@@ -36,7 +36,7 @@ class NotAllThere(Exception):
 
 
 def run_demo(places: Places, log: DemoLog, phases: Phases, count: int, *, drop_one: bool) -> None:
-    """Raises `NotAllThere`, or what the parts of it raise."""
+    """Raises `NotAllThere`, or an error of one of its parts."""
     console = phases.console
     console.print(f"[bold]{count:,} flights through a log in {log.url}[/bold]")
     places.write_facts(count, log)
@@ -68,7 +68,7 @@ def run_demo(places: Places, log: DemoLog, phases: Phases, count: int, *, drop_o
 def _show_history(
     places: Places, log: DemoLog, phases: Phases, count: int
 ) -> tuple[History, list[str]]:
-    """With the broker and Spark gone; what is wrong with what a rewound consumer reads."""
+    """With the broker and Spark gone: faults in the records that a rewound consumer reads."""
     ends = log_ends(log)
     with phases.phase("move the log into its Delta table, delete the segments"):
         moved = move(log)

@@ -1,4 +1,4 @@
-"""What the run came to: rates, objects, cost, time, and what to try next."""
+"""The results of a run: rates, objects, cost, time, and commands to try next."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ HOURS_PER_MONTH = 730
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the run left in the log; every object was put once."""
+    """The objects that the run left in the log; each was put once."""
 
     segments: int
     objects: int

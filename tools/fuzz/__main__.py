@@ -1,7 +1,7 @@
 """Attacks the native codec for some minutes: `python -m tools.fuzz --minutes 5 [--seed 0]`.
 
 The codec is built with address and undefined-behaviour sanitizers and run in a process of its own.
-Each input follows from the seed and its number, so what was found can be found again:
+Each input follows from the seed and its number, so a fault can be found again:
 `--seed S --first N`.
 """
 

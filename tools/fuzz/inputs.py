@@ -1,4 +1,4 @@
-"""What the codec is attacked with: batches of every kind, damaged in ways that reach its parsers.
+"""Inputs that attack the codec: batches of every kind, damaged in ways that reach its parsers.
 
 Damage is done to the uncompressed batch; lengths and CRC are made right again, mostly, and a codec
 is applied after that. Everything follows from the `random.Random` that is passed in.
