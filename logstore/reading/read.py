@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from logstore.errors import Corrupt, Refused
+from logstore.errors import Corrupt, Refused, Retryable
 from logstore.formats.chain_state import Stretch, StretchKey
 from logstore.formats.checkpoint import Checkpoint
 from logstore.formats.index_rows import (
@@ -44,6 +44,7 @@ from logstore.runners.perform import Performer
 
 LOADS_AT_ONCE = 4
 LOOKS_MAX = 5
+"""An owner makes a checkpoint once in 256 segments: not during five look-ups in a row."""
 
 
 class Readable(Protocol):
@@ -252,22 +253,27 @@ class Reader:
             end = _end_of(stretches, number)
             if end is not None and end <= max(ref.start, from_offset):
                 continue
-            while True:
-                known = await self._performer.run(self._checkpoints.of(ref.chain))
-                found = await self._performer.run(
-                    self._summed_up_for_time(partition, ref, known, timestamp, from_offset)
-                )
-                if found is not None:
-                    return found
-                found = await self._beyond_for_time(
-                    partition, ref, end, known, timestamp, from_offset
-                )
-                if known == await self._performer.run(self._checkpoints.of(ref.chain)):
-                    break
-                # Rows moved from memory into a checkpoint between the two look-ups: retry.
+            found = await self._rows_of_stretch(partition, ref, end, timestamp, from_offset)
             if found is not None:
                 return found
         return None
+
+    async def _rows_of_stretch(
+        self, partition: Readable, ref: StretchRef, end: int | None, timestamp: int, offset: int
+    ) -> FoundRows | None:
+        """Of one stretch, from `offset` on. Raises `Retryable`."""
+        for _ in range(LOOKS_MAX):
+            known = await self._performer.run(self._checkpoints.of(ref.chain))
+            found = await self._performer.run(
+                self._summed_up_for_time(partition, ref, known, timestamp, offset)
+            )
+            if found is not None:
+                return found
+            found = await self._beyond_for_time(partition, ref, end, known, timestamp, offset)
+            if known == await self._performer.run(self._checkpoints.of(ref.chain)):
+                return found
+            # Rows moved from memory into a checkpoint between the two look-ups: retry.
+        raise _keeps_changing(ref.chain)
 
     async def _beyond_for_time(
         self,
@@ -322,21 +328,27 @@ class Reader:
         best = (-1, -1)
         stretches = partition.stretches  # the row may drop some during this look-up
         for number, ref in enumerate(stretches):
-            key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
-            end = _end_of(stretches, number)
-            while True:
-                known = await self._performer.run(self._checkpoints.of(ref.chain))
-                found = [await self._max_timestamp_in(ref.chain, known, key)]
-                if end is None:
-                    found.append(partition.max_timestamp_below(up_to))
-                elif end > ref.start and not await self._is_summed_up(ref.chain, known, key, end):
-                    stretch = await self._followers.stretch(ref.chain, key, end - 1)
-                    if stretch is not None:
-                        found.append((stretch.max_timestamp, stretch.max_timestamp_offset))
-                if known == await self._performer.run(self._checkpoints.of(ref.chain)):
-                    break
+            found = await self._max_timestamps_of(partition, ref, _end_of(stretches, number), up_to)
             best = max(best, *found, key=lambda one: one[0])
         return best[1]
+
+    async def _max_timestamps_of(
+        self, partition: Readable, ref: StretchRef, end: int | None, up_to: int
+    ) -> list[tuple[int, int]]:
+        """Of one stretch, (timestamp, offset), in checkpoints and beyond. Raises `Retryable`."""
+        key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
+        for _ in range(LOOKS_MAX):
+            known = await self._performer.run(self._checkpoints.of(ref.chain))
+            found = [await self._max_timestamp_in(ref.chain, known, key)]
+            if end is None:
+                found.append(partition.max_timestamp_below(up_to))
+            elif end > ref.start and not await self._is_summed_up(ref.chain, known, key, end):
+                stretch = await self._followers.stretch(ref.chain, key, end - 1)
+                if stretch is not None:
+                    found.append((stretch.max_timestamp, stretch.max_timestamp_offset))
+            if known == await self._performer.run(self._checkpoints.of(ref.chain)):
+                return found
+        raise _keeps_changing(ref.chain)
 
     async def _max_timestamp_in(
         self, chain: int, known: Sequence[int], key: StretchKey
@@ -365,6 +377,13 @@ class Reader:
         row = row_at(found.rows, found.number)
         body = await self._cache.body(found.chain, row.seq)
         return body[row.position : row.position + row.length]
+
+
+def _keeps_changing(chain: int) -> Retryable:
+    return Retryable(
+        f"the checkpoints of a chain change while they are searched: chain={chain} "
+        f"searches={LOOKS_MAX}; the store answers too slowly, try again"
+    )
 
 
 def _is_current(partition: Readable, ref: StretchRef) -> bool:
