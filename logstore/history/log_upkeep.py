@@ -40,15 +40,25 @@ class LogUpkeep:
         self._log = TableLog(store, topic_id)
 
     def state(self) -> tuple[int, Reconciled]:
-        """The newest version, -1 without a table, and what is left of its log."""
+        """The newest version, -1 without a table, and what is left of its log.
+
+        Damaged checkpoints are passed over where earlier ones and entries say the same.
+        """
         version, state = -1, Reconciled()
+        damaged: tuple[int, Corrupt] | None = None
         for base in self._log.bases():
-            with suppress(NotFound):  # cleaned away since it was named
+            try:
                 version, state = self._loaded(base)
                 break
+            except NotFound:
+                continue  # cleaned away since it was named
+            except Corrupt as error:
+                damaged = damaged or (-1 if base is None else base.version, error)
         for data in self._log.raw_entries(version + 1):
             state.apply(data)
             version += 1
+        if damaged is not None and version < damaged[0]:
+            raise damaged[1]
         return version, state
 
     def _loaded(self, base: names.CheckpointName | None) -> tuple[int, Reconciled]:
@@ -61,12 +71,17 @@ class LogUpkeep:
         try:
             for key in base.keys(self._topic_id):
                 state.load(pq.read_table(io.BytesIO(self._store.get(key))))
-        except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
-            raise Corrupt(
-                f"not a checkpoint of a table: table={names.table_key(self._topic_id)} "
-                f"error={error!r}"
-            ) from error
+        except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+            raise self._damaged(base, repr(error)) from error
+        if state.protocol is None or state.metadata is None:
+            raise self._damaged(base, "no protocol or schema")
         return base.version, state
+
+    def _damaged(self, name: names.CheckpointName, cause: str) -> Corrupt:
+        return Corrupt(
+            f"not a checkpoint of a table: key={name.keys(self._topic_id)[0]} error={cause}; it is "
+            "not needed while the entries are there: move it away"
+        )
 
     def removed_since(self, since_ms: int) -> set[str]:
         """Paths of files that versions of before name and the newest one does not.
@@ -87,7 +102,8 @@ class LogUpkeep:
         """Sums up the newest version, and says which that is. Repeatable.
 
         Files that were removed before that time are no longer named. A checkpoint that is there
-        already will do, of another writer too.
+        already will do, of another writer too. Raises `Corrupt` where that one is damaged: it is
+        not named in `_last_checkpoint`, and the checkpoint of a later version has another name.
         """
         version, state = self.state()
         return self._create(version, state, removed_before_ms)
@@ -101,15 +117,18 @@ class LogUpkeep:
         version, state = self.state()
         times = state.files("remove").field("deletionTimestamp").to_pylist()
         if any((time_ms or 0) < removed_before_ms for time_ms in times):
-            self._create(version, state, removed_before_ms)
+            with suppress(Corrupt):  # a damaged file has the name: a later version drops them
+                self._create(version, state, removed_before_ms)
         self._clean(configuration_of(state), now_ms)
 
     def _create(self, version: int, state: Reconciled, removed_before_ms: int) -> int:
         if version < 0:
             raise NotFound(f"no table: table={names.table_key(self._topic_id)}")
         written = encode_checkpoint(state, version, removed_before_ms)
-        (key,) = names.CheckpointName(version).keys(self._topic_id)
-        self._store.create_equal(key, written.parquet)
+        name = names.CheckpointName(version)
+        (key,) = name.keys(self._topic_id)
+        if not self._store.create_equal(key, written.parquet):
+            self._loaded(name)
         self._name(version, written.hint)
         return version
 
@@ -136,7 +155,7 @@ class LogUpkeep:
             return
         since_ms = now_ms - max(kept_ms(configuration, LOG_ENTRIES), LOG_KEPT_MS_MIN)
         listed = self._listed()
-        kept = first_entry_kept(self._objects(listed), since_ms)
+        kept = first_entry_kept(self._objects(listed, since_ms), since_ms)
         for info in sorted(listed, key=lambda info: info.key):
             version = _version_of(info.key)
             if version is not None and version < kept and info.modified_ms < since_ms:
@@ -153,9 +172,15 @@ class LogUpkeep:
         old = [version for version in versions if ages[version] < time_ms]
         return old[-1] if old else next(iter(versions), None)
 
-    def _objects(self, listed: Sequence[ObjectInfo]) -> list[LogObject]:
-        names_whole = whole_checkpoints(info.key for info in listed)
-        whole = {key for name in names_whole for key in name.keys(self._topic_id)}
+    def _objects(self, listed: Sequence[ObjectInfo], since_ms: int) -> list[LogObject]:
+        """Of the checkpoints from before `since_ms` only the newest that can be read counts."""
+        old = [info.key for info in listed if info.modified_ms < since_ms]
+        whole: set[str] = set()
+        for name in whole_checkpoints(old):
+            with suppress(Corrupt, NotFound):
+                self._loaded(name)
+                whole.update(name.keys(self._topic_id))
+                break
         versions = [(_version_of(info.key), info) for info in listed]
         return [
             LogObject(version, info.modified_ms, info.key in whole)

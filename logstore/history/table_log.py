@@ -7,7 +7,6 @@ tail where the one before it is there.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -35,11 +34,20 @@ class TableLog:
     def __init__(self, store: PatientStore, topic_id: bytes) -> None:
         self._store = store
         self._topic_id = topic_id
+        self.damaged: dict[names.CheckpointName, Corrupt] = {}
+        """Checkpoints that could not be read, so that `snapshot` took an earlier one."""
 
     def snapshot(self, version: int | None) -> Snapshot | None:
-        """The newest version, or `version`; None: there is no table."""
+        """The newest version, or `version`; None: there is no table.
+
+        Where a checkpoint is damaged, an earlier one and the entries after it give the same, if all
+        of these are there: raises `Corrupt` if not.
+        """
         base = self._base(version)
         found = self._advanced(base, version)
+        for name, error in self.damaged.items():
+            if found.version < name.version:
+                raise error
         if found.version < 0 and version is None:
             return None
         if version is not None and found.version != version:
@@ -153,14 +161,26 @@ class TableLog:
     def _base(self, version: int | None) -> Snapshot:
         """The newest checkpoint up to `version`, else what was before the first entry."""
         for name in self.bases(version):
-            with suppress(NotFound):  # cleaned away since it was named, or never made
-                if name is not None:
-                    return self._checkpoint(name)
+            if name is None:
+                break
+            try:
+                return self._checkpoint(name)
+            except NotFound:
+                continue  # cleaned away since it was named, or never made
+            except Corrupt as error:
+                self.damaged[name] = error
         return Snapshot(self._topic_id, -1)
 
     def bases(self, version: int | None = None) -> Iterator[names.CheckpointName | None]:
-        """Checkpoints up to `version` that may be there, best first; None: begin with entry 0."""
-        hint = self._hint()
+        """Checkpoints up to `version` that may be there, best first; None: begin with entry 0.
+
+        For a caller that goes on to the next where one is not there or damaged. Without what
+        `_last_checkpoint` says, the log is listed.
+        """
+        try:
+            hint = self._hint()
+        except Corrupt:
+            hint = None
         if hint is not None and (version is None or hint.version <= version):
             yield hint
             hint = None

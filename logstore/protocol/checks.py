@@ -45,6 +45,7 @@ class What(Enum):
     TABLE_FILE = "file of a table missing or false"
     TABLE_COMMITS = "commit of a table overwritten"
     TABLE_BEHIND = "table behind its copy row"
+    TABLE_CHECKPOINT = "checkpoint of a table's log damaged"
 
 
 _RESTORE = "stop every broker and run: logstore restore"
@@ -74,6 +75,7 @@ CURES = {
     What.TABLE_FILE: "put the file back from a copy",
     What.TABLE_COMMITS: _UNSAFE,
     What.TABLE_BEHIND: f"put the table back from a copy; else {_RESTORE}. {_UNSAFE}",
+    What.TABLE_CHECKPOINT: "move it away; readers take the entries, the next one has another name",
 }
 """What to do about each."""
 

@@ -14,7 +14,13 @@ from logstore.formats.keys import segment_key
 from logstore.formats.rows import TABLE, TableRow
 from logstore.history.delta import Tables
 from logstore.history.entries import CHECKPOINT_INTERVAL, encode_commit
-from logstore.history.names import data_path, entry_key, table_key
+from logstore.history.names import (
+    CheckpointName,
+    data_path,
+    entry_key,
+    last_checkpoint_key,
+    table_key,
+)
 from logstore.history.snapshot import DataFile, Snapshot, TableCommit
 from logstore.protocol.checks import What
 from logstore.registry.sqlite import SqliteRows
@@ -175,6 +181,13 @@ def break_an_entry(moved: MovedTopic) -> None:
     spoil_bytes(path, 0)
 
 
+def spoil_a_checkpoint(moved: MovedTopic) -> None:
+    """Its entries are there, so readers do without."""
+    for key in CheckpointName(1).keys(moved.topic_id):
+        (moved.log / key).write_bytes(b"PAR1 and no more")
+    (moved.log / last_checkpoint_key(moved.topic_id)).write_text('{"version":1}')
+
+
 def lose_the_table(moved: MovedTopic) -> None:
     for path in (moved.log / moved.table).rglob("*.*"):
         path.unlink()
@@ -214,6 +227,7 @@ def test_files_below_a_log_start_that_was_raised_for_a_reason_are_fine(
         (overwrite_a_commit, What.TABLE_COMMITS),
         (break_an_entry, What.TABLE),
         (lose_the_table, What.TABLE),
+        (spoil_a_checkpoint, What.TABLE_CHECKPOINT),
         (hide_a_stretch, What.LOST),
         (raise_log_start, What.LOG_START),
     ],

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.errors import Denied, Refused
+from logstore.errors import Corrupt, Denied, Refused
 from logstore.history import names
 from logstore.history.delta import Tables
 from logstore.history.durations import DELETED_FILES, LOG_ENTRIES, parse_interval
@@ -128,6 +128,52 @@ def test_a_checkpoint_that_fails_is_logged_once_until_one_succeeds(
     assert (snapshot.version, warnings) == (128, [1, 1, 1, 2])
     message = caplog.records[0].getMessage()
     assert "cannot write a checkpoint" in message and names.table_key(TOPIC_ID) in message
+
+
+def test_a_damaged_file_with_the_name_of_a_checkpoint_does_not_end_checkpoints(
+    table: Clocked,
+) -> None:
+    """Half of one that another engine wrote: readers must not be led to it either."""
+    table.move(31)
+    foreign = table.log / f"{32:020d}.checkpoint.parquet"
+    foreign.write_bytes(b"PAR1 and no more")
+    table.move()
+    assert not (table.log / "_last_checkpoint").exists()
+    assert directory_tables(table.root).snapshot(TOPIC_ID) == table.snapshot
+    table.move(38)
+
+    assert '"version":64' in (table.log / "_last_checkpoint").read_text()
+    assert agrees(table.root, table.snapshot)
+    assert directory_tables(table.root).snapshot(TOPIC_ID) == table.snapshot
+
+
+def test_a_checkpoint_that_was_damaged_since_is_passed_over_while_its_entries_are_there(
+    table: Clocked,
+) -> None:
+    table.move(63)
+    (table.log / f"{32:020d}.checkpoint.parquet").write_bytes(b"PAR1 and no more")
+    opened = directory_tables(table.root)
+    assert opened.snapshot(TOPIC_ID) == table.snapshot
+    opened.commit(table.snapshot, TableCommit({}, {}, (), (), "run"))
+
+    assert '"version":64' in (table.log / "_last_checkpoint").read_text()
+    (table.log / f"{64:020d}.checkpoint.parquet").write_bytes(b"PAR1 and no more")
+    for version in range(40):
+        (table.log / f"{version:020d}.json").unlink()
+    with pytest.raises(Corrupt, match="not a checkpoint"):
+        directory_tables(table.root).snapshot(TOPIC_ID)
+    with pytest.raises(Corrupt, match="not a checkpoint"):
+        directory_tables(table.root).checkpoint(TOPIC_ID)
+
+
+def test_no_entry_is_deleted_because_of_a_checkpoint_that_cannot_be_read(table: Clocked) -> None:
+    table.move(70)
+    (table.log / f"{64:020d}.checkpoint.parquet").write_bytes(b"PAR1 and no more")
+    table.pass_ms(40 * DAY_MS)
+    table.move(40)
+    table.sweep()
+
+    assert table.versions()[0] == 32
 
 
 def test_delta_reads_a_log_whose_entries_are_all_below_our_checkpoint(table: Clocked) -> None:

@@ -132,7 +132,7 @@ def _schema(rows: list[dict[str, object]]) -> pa.Schema:
 
 
 def test_damage_is_told_from_absence(tmp_path: Path) -> None:
-    _, path = checkpointed(tmp_path)
+    snapshot, path = checkpointed(tmp_path)
     hint = tmp_path / names.last_checkpoint_key(TOPIC_ID)
     whole = path.read_bytes()
     sink = io.BytesIO()
@@ -142,10 +142,10 @@ def test_damage_is_told_from_absence(tmp_path: Path) -> None:
         path.write_bytes(data)
         with pytest.raises(Corrupt, match=names.table_key(TOPIC_ID)):
             directory_tables(tmp_path).snapshot(TOPIC_ID)
+    path.write_bytes(whole)
     hint.unlink()
     hint.write_text("{")
-    with pytest.raises(Corrupt, match="_last_checkpoint"):
-        directory_tables(tmp_path).snapshot(TOPIC_ID)
+    assert directory_tables(tmp_path).snapshot(TOPIC_ID) == snapshot  # the log is listed
 
 
 def test_history_costs_nothing_until_it_is_used() -> None:
