@@ -96,9 +96,8 @@ class _Look:
             if row is not None and row.ends:
                 self._problem(What.TABLE, where, "there is a copy row and no table")
             return
-        for name, error in table.damaged.items():
-            key = name.keys(topic_id)[0]
-            self._problem(What.TABLE_CHECKPOINT, key, str(error))
+        for name, damage in table.damaged.items():
+            self._problem(What.TABLE_CHECKPOINT, name.keys(topic_id)[0], str(damage))
         self._counts.tables += 1
         self._count_entries(where, table, snapshot)
         self.seen.snapshots[topic_id] = snapshot

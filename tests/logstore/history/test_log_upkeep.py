@@ -151,14 +151,18 @@ def test_a_checkpoint_that_was_damaged_since_is_passed_over_while_its_entries_ar
     table: Clocked,
 ) -> None:
     table.move(63)
-    (table.log / f"{32:020d}.checkpoint.parquet").write_bytes(b"PAR1 and no more")
+    earlier = table.log / f"{32:020d}.checkpoint.parquet"
+    whole = earlier.read_bytes()
+    earlier.write_bytes(b"PAR1 and no more")
     opened = directory_tables(table.root)
     assert opened.snapshot(TOPIC_ID) == table.snapshot
     opened.commit(table.snapshot, TableCommit({}, {}, (), (), "run"))
 
     assert '"version":64' in (table.log / "_last_checkpoint").read_text()
     (table.log / f"{64:020d}.checkpoint.parquet").write_bytes(b"PAR1 and no more")
-    for version in range(40):
+    earlier.write_bytes(whole)
+    assert directory_tables(table.root).snapshot(TOPIC_ID, version=60) is not None
+    for version in range(40):  # which the damaged one stood for: version 32 is not the newest
         (table.log / f"{version:020d}.json").unlink()
     with pytest.raises(Corrupt, match="not a checkpoint"):
         directory_tables(table.root).snapshot(TOPIC_ID)
