@@ -266,6 +266,9 @@ def test_what_died_half_done_is_cleared_away() -> None:
         row = PartitionRow.new(1, epoch).row()
         deleting = TopicRow(half_deleted, TopicStatus.DELETING, 1, {})
         await cluster.rows.put_if(TOPIC, "old", deleting.row(), [], "w")
+        # Its creator died; this put came after the rows of its partitions had been cleared away.
+        late = TopicRow(b"l" * 16, TopicStatus.LIVE, 2, {})
+        await cluster.rows.put_if(TOPIC, "late", late.row(), [], "w")
         for topic_id in (half_created, half_deleted):
             key = partition_pk(topic_id, 0), partition_sk(topic_id, 0)
             await cluster.rows.put_if(*key, row, [], "w")
@@ -275,9 +278,11 @@ def test_what_died_half_done_is_cleared_away() -> None:
             assert await cluster.rows.get(partition_pk(topic_id, 0), partition_sk(topic_id, 0)) is (
                 None
             )
-        old = await cluster.rows.get(TOPIC, "old")
-        assert old is not None
-        assert TopicRow.of(old).status is TopicStatus.DELETED
+        for name in ("old", "late"):
+            found = await cluster.rows.get(TOPIC, name)
+            assert found is not None
+            assert TopicRow.of(found).status is TopicStatus.DELETED
+            assert all(name not in node.log.topics for node in cluster.nodes.values())
 
     play(story)
 
