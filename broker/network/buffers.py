@@ -3,8 +3,9 @@
     frame     size int32 | size bytes, the first two of which are the API key
 
 Small frames arrive in a scratch buffer, many at once, and are handed out as views of it. A larger
-one gets a buffer of its own, which bytes are received into directly. That buffer grows with what
-has arrived, so a peer that announces 100 MiB and sends ten bytes costs at most `FIRST_BYTES`.
+one gets a buffer of its own, which bytes are received into directly. That buffer grows fourfold
+with the bytes that have arrived: a peer that announces 100 MiB and sends ten bytes costs
+`FIRST_BYTES`, and one that sent half of them costs no more than the whole.
 
 Memory that was never touched costs more than copying, so buffers are kept and used again. Nothing
 here reads a socket: `Connection` does.
@@ -16,7 +17,8 @@ from logstore.errors import Invalid
 
 SCRATCH_BYTES = 128 * 1024
 SMALL_FRAME_BYTES = SCRATCH_BYTES // 2
-FIRST_BYTES = 2 * 1024 * 1024
+FIRST_BYTES = 128 * 1024
+GROWTH = 4
 KEPT_BYTES_MAX = 64 * 1024 * 1024
 PRODUCE_KEY = 0
 
@@ -29,7 +31,7 @@ class BadFrame(Invalid):
 
 
 class BufferPool:
-    """Buffers of powers of two, the free ones kept up to a total."""
+    """Buffers of few sizes, at most a quarter larger than asked for. Keeps free ones."""
 
     def __init__(self, kept_bytes_max: int = KEPT_BYTES_MAX) -> None:
         self._free: dict[int, list[memoryview]] = {}
@@ -38,7 +40,8 @@ class BufferPool:
 
     def take(self, size_bytes: int) -> memoryview:
         """At least `size_bytes`; its bytes are left over from another use."""
-        size = 1 << (size_bytes - 1).bit_length()
+        unit = 1 << max(size_bytes.bit_length() - 3, 0)
+        size = -(-size_bytes // unit) * unit
         free = self._free.get(size)
         if free:
             self.kept_bytes -= size
@@ -173,7 +176,7 @@ class Inbox:
 
     def _room_in_large(self, large: memoryview) -> memoryview:
         if self._received == len(large):
-            self._large = self._pool.take(min(2 * len(large), self._large_size))
+            self._large = self._pool.take(min(GROWTH * len(large), self._large_size))
             self._large[: len(large)] = large
             self._pool.give_back(large)
             large = self._large

@@ -19,11 +19,12 @@ import random
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.network.listeners import Listener, bind, parse_address, plan_listeners
+from broker.process.descriptors import limit_connections, raise_limit
 from broker.process.life import FAILED, Host, Serving, live_until_stopped
 from broker.process.log_lines import TEXT, configure_log_lines
 from broker.upkeep.store_watch import watch_store
@@ -66,6 +67,8 @@ class ServeSettings:
 def serve(settings: ServeSettings, *, wrap: Wrap | None = None) -> int:
     """Run a broker until a signal ends it; the exit code."""
     configure_log_lines(settings.log_format)
+    limited = limit_connections(settings.settings, raise_limit())
+    settings = replace(settings, settings=limited)
     try:
         return asyncio.run(_serve(settings, wrap))
     except Invalid as error:
