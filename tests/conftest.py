@@ -35,6 +35,7 @@ settings.register_profile(
 settings.register_profile(
     "campaign", settings.get_profile("project"), derandomize=False, max_examples=5_000
 )
+settings.register_profile("smoke", settings.get_profile("project"), max_examples=20)
 settings.load_profile("project")
 
 

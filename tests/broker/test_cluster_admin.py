@@ -108,6 +108,7 @@ def test_every_broker_shows_all_at_the_addresses_of_their_listeners(brokers: Bro
         assert told.controller_id in brokers
 
 
+@pytest.mark.slow
 def test_a_broker_that_stopped_is_fenced_and_its_partitions_have_no_leader() -> None:
     with running_cluster(2) as brokers, brokers[1].connect() as client:
         make(brokers, client, "half", [2, 1], [1, 2])
@@ -431,6 +432,7 @@ def test_elections_nobody_needs_or_knows_are_refused(brokers: Brokers, client: C
     assert unknown.error_code == ErrorCode.INVALID_REQUEST
 
 
+@pytest.mark.slow
 def test_a_preferred_leader_that_is_gone_is_not_elected() -> None:
     with running_cluster(2) as brokers, brokers[1].connect() as client:
         make(brokers, client, "gone", [1, 2])

@@ -53,6 +53,7 @@ def test_only_the_coordinator_answers(brokers: dict[int, Running]) -> None:
             assert commit(client, group, 1) == ErrorCode.NOT_COORDINATOR
 
 
+@pytest.mark.slow
 def test_a_group_goes_where_the_leader_of_its_partition_goes(brokers: dict[int, Running]) -> None:
     brokers[1].create_topic("t")
     group = next(g for g, node in coordinators(brokers[1]).items() if node == 2)

@@ -51,6 +51,7 @@ def zombie(both: tuple[Asked, Running]) -> Asked:
     return both[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", [heartbeat, lambda c, g, _: describe(c, g).error_code])
 def test_what_may_be_out_of_date_is_said_after_a_look_for_a_seal(
     zombie: Asked, ask: Callable[[Connection, str, str], int]
@@ -62,6 +63,7 @@ def test_what_may_be_out_of_date_is_said_after_a_look_for_a_seal(
         assert running.log.fenced.is_set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ask",
     [
@@ -90,6 +92,7 @@ def test_whoever_was_not_taken_over_goes_on() -> None:
         assert fetch_offset(client, "g") == -1
 
 
+@pytest.mark.slow
 def test_the_group_goes_on_at_whoever_took_over(both: tuple[Asked, Running]) -> None:
     (one, group, member_id), two = both
     two.wait_until(lambda: len(two.broker.groups.loaded()) == 50)

@@ -72,6 +72,7 @@ def fetch_from(
     return response.responses[0].partitions[0], response
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [3, 9, 10, 12, 13])
 def test_produce_tells_who_leads(brokers: Brokers, version: int) -> None:
     topic = create(brokers, f"produce-{version}")
@@ -198,6 +199,7 @@ def test_a_consumer_that_comes_back_from_a_follower_is_served_by_the_leader(
     assert [offsets(one) for one in answers] == [[], [0], [0]]
 
 
+@pytest.mark.slow
 def test_a_follower_that_cannot_read_sends_consumers_back_and_is_named_no_more() -> None:
     """Its leader has in memory what the store has lost."""
     with running_cluster(2) as brokers:
@@ -229,6 +231,7 @@ def test_leader_epochs_are_checked_at_followers_too(brokers: Brokers) -> None:
     assert newer.current_leader is not None and newer.current_leader.leader_id == 1
 
 
+@pytest.mark.slow
 def test_a_partition_that_moves_is_served_by_both_throughout(brokers: Brokers) -> None:
     """Who led it sends producers on; consumers go on at whom they were reading from."""
     topic = create(brokers, "moving")

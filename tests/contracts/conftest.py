@@ -388,7 +388,9 @@ def asynchronous_rows(request: pytest.FixtureRequest, tmp_path: Path) -> Iterato
         yield SqliteRows(tmp_path / "registry.db")
     else:
         moto = request.param == "dynamodb"
-        with dynamo_client(locked_moto() if moto else _endpoint(request)) as client:
+        endpoint = locked_moto() if moto else _endpoint(request)
+        # Hundreds of calls at once: on a loaded machine an emulator takes seconds for the last.
+        with dynamo_client(endpoint, read_timeout_s=DEADLINE_S) as client:
             yield DynamoRows(client)
 
 

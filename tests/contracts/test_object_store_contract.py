@@ -56,6 +56,7 @@ def test_what_the_caller_does_to_its_buffer_afterwards_does_not_show(
     assert store.get("buffer") == b"before"
 
 
+@pytest.mark.slow
 def test_of_racing_creates_exactly_one_wins_and_its_bytes_are_there(
     store: BlockingObjectStore, race: Race
 ) -> None:

@@ -139,6 +139,7 @@ def test_calls_of_every_kind_keep_their_own_verdicts(asynchronous_rows: RowStore
     asyncio.run(scenario())
 
 
+@pytest.mark.slow
 def test_of_calls_of_one_row_each_is_decided_on_the_row_as_it_stands(
     asynchronous_rows: RowStore,
 ) -> None:

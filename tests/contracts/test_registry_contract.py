@@ -303,6 +303,7 @@ def test_every_write_leaves_its_id_in_the_row(rows: BlockingRowStore) -> None:
     assert (rows.get("pk", "sk") or {})[WRITE_ID] == "fourth"
 
 
+@pytest.mark.slow
 def test_of_racing_puts_exactly_one_finds_no_row(registry: CalledLikeRegistry, race: Race) -> None:
     for number in range(50):
         sk = f"{number:04}"
@@ -320,6 +321,7 @@ def test_of_racing_puts_exactly_one_finds_no_row(registry: CalledLikeRegistry, r
         assert content(registry.get("race", sk)) == {"racer": won.index(True)}
 
 
+@pytest.mark.slow
 def test_a_counter_raised_by_racers_misses_nothing(
     registry: CalledLikeRegistry, race: Race
 ) -> None:

@@ -85,6 +85,7 @@ def read(written: Written, **more: Any) -> list[dict[str, Any]]:
         return rows_of(log.read("orders", **{"columns": COLUMNS, **more}))
 
 
+@pytest.mark.slow
 def test_every_record_comes_once_from_segments_from_the_table_and_from_both(
     written: Written,
 ) -> None:
@@ -104,6 +105,7 @@ def test_every_record_comes_once_from_segments_from_the_table_and_from_both(
     assert read(written) == before
 
 
+@pytest.mark.slow
 def test_what_moves_while_a_reader_is_read_comes_once(tmp_path: Path) -> None:
     """30 MB, more than a reader holds at first: the rest is read after it has moved."""
     written = Written(tmp_path / "log", filler=bytes(100_000))
@@ -134,6 +136,7 @@ def test_a_read_ends_where_the_log_ended_when_it_was_asked_for(written: Written)
         assert log.read("orders").read_all().num_rows == written.count
 
 
+@pytest.mark.slow
 def test_columns_come_as_asked_for_and_types_are_those_of_the_source(written: Written) -> None:
     written.mover.move({0: 50})
     with logstore.open(str(written.directory)) as log:
@@ -169,6 +172,7 @@ def test_starts_and_ends_hold_in_both_tiers(written: Written) -> None:
         assert log.read("orders", start="latest").read_all().num_rows == 0
 
 
+@pytest.mark.slow
 def test_duckdb_reads_the_reader(written: Written) -> None:
     written.mover.move({0: 50})
     with logstore.open(str(written.directory)) as log:
@@ -232,6 +236,7 @@ def test_records_that_retention_takes_before_they_are_read_are_told(written: Wri
         reader.read_all()
 
 
+@pytest.mark.slow
 def test_nothing_stays_open(written: Written) -> None:
     before = set(threading.enumerate())
     with logstore.open(str(written.directory)) as log:

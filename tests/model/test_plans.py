@@ -32,6 +32,7 @@ def prove(bounds: Bounds) -> None:
     assert not MUST_HAPPEN - found.happened
 
 
+@pytest.mark.slow
 def test_a_batch_is_read_whole_and_once() -> None:
     prove(SMALL)
 

@@ -120,6 +120,7 @@ READS: list[tuple[str, type[LogstoreError]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "error"), READS)
 def test_a_read_that_meets_a_fault_is_an_error_and_never_short(
     served: Served, fault: str, error: type[LogstoreError]

@@ -118,6 +118,7 @@ def test_a_segment_is_stored_once_whatever_its_writer_is_told(
     assert storm.proxy.counts()[f"PUT {fault.split()[0]}"] in range(1, times + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", LOOK_FAULTS)
 def test_a_writer_that_cannot_look_whose_object_is_there_is_not_fenced(
     storm: Storm, fault: str
@@ -129,6 +130,7 @@ def test_a_writer_that_cannot_look_whose_object_is_there_is_not_fenced(
     assert storm.proxy.counts()[f"GET {fault}"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", PUT_FAULTS)
 def test_a_seal_fences_whatever_the_writer_is_told(storm: Storm, fault: str) -> None:
     seal = segment(1, SegmentKind.SEAL)

@@ -47,7 +47,7 @@ def saying_server() -> Iterator[Saying]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     said = Saying(f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield said

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from logstore.ports.clock import blocking_sleep_s
-from logstore.registry.dynamodb_client import DynamoClient
+from logstore.registry.dynamodb_client import READ_TIMEOUT_S, DynamoClient
 from logstore.registry.dynamodb_table import ensure_table
 from logstore.registry.dynamodb_url import TableUrl
 from tests.servers.locked_moto import REGION, aws_environment
@@ -18,10 +18,12 @@ def new_table_url(endpoint: str) -> TableUrl:
 
 
 @contextmanager
-def dynamo_client(endpoint: str) -> Iterator[DynamoClient]:
+def dynamo_client(
+    endpoint: str, *, read_timeout_s: float = READ_TIMEOUT_S
+) -> Iterator[DynamoClient]:
     """A client of a new, empty table. Whoever takes it over closes it; twice does no harm."""
     with aws_environment():
-        client = DynamoClient(new_table_url(endpoint))
+        client = DynamoClient(new_table_url(endpoint), read_timeout_s=read_timeout_s)
         try:
             ensure_table(client, random.Random(1), blocking_sleep_s)
             yield client

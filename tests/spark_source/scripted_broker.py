@@ -82,7 +82,7 @@ def scripted_broker(*, find_version_max: int = 6) -> Iterator[ScriptedBroker]:
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
         broker = ScriptedBroker(server.server_address[1], find_version_max)
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield broker

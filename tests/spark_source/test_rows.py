@@ -221,6 +221,7 @@ def test_a_damaged_batch_is_named(tmp_path: Path) -> None:
             list(read_rows(open_objects(str(copy)), task, topics, ("offset",)))
 
 
+@pytest.mark.slow
 def test_a_batch_that_inflates_beyond_the_bound_of_compaction_is_named(log: LogOnDisk) -> None:
     """A worker that made room for it would be killed, and the query with it, again and again."""
     log.create_topic("orders", 1)

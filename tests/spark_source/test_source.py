@@ -70,6 +70,7 @@ def test_a_misspelt_option_is_refused_when_the_reader_is_made(tmp_path: Path) ->
         source(tmp_path, minPartition="2").reader(SCHEMA)
 
 
+@pytest.mark.slow
 def test_readers_and_partitions_cross_to_executors_and_read_there(tmp_path: Path) -> None:
     with LogOnDisk(tmp_path / "log") as log:
         log.create_topic("orders", 1)

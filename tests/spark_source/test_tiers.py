@@ -322,6 +322,7 @@ def test_a_batch_that_cannot_be_decoded_is_the_same_in_both_tiers(topic: Topic) 
         topic.rows(topic.plan(), ["value"])
 
 
+@pytest.mark.slow
 def test_history_is_read_without_the_library_that_maintains_tables(topic: Topic) -> None:
     topic.append(5)
     topic.mover.move()

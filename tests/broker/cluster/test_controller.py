@@ -257,6 +257,7 @@ def test_a_broker_that_the_store_does_not_answer_loses_its_partitions() -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_what_died_half_done_is_cleared_away() -> None:
     half_created, half_deleted = b"c" * 16, b"d" * 16
 
@@ -287,6 +288,7 @@ def test_what_died_half_done_is_cleared_away() -> None:
     play(story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["topic", "partition"])
 def test_rows_that_were_lost_are_not_taken_for_what_died_half_done(lost: str) -> None:
     async def story(cluster: Cluster) -> None:

@@ -1,5 +1,7 @@
 """Metrics of several brokers: together they tell every group's lag, though none asks another."""
 
+import pytest
+
 from tests.broker.group_calls import SETTINGS, commit, prepare_cluster
 from tests.broker.http.pages import Labels, Scraped, pages_of, scrape
 from tests.broker.running import Running, batch_of, produce
@@ -8,6 +10,7 @@ from tests.broker.running_cluster import running_cluster
 PARTITIONS = 4
 
 
+@pytest.mark.slow
 def test_leaders_and_coordinators_together_tell_the_lag_of_every_partition() -> None:
     with running_cluster(2, SETTINGS) as brokers:
         prepare_cluster(brokers)

@@ -203,6 +203,7 @@ def pinned_bytes(running: Running) -> int:
     )
 
 
+@pytest.mark.slow
 def test_a_peer_that_takes_no_answers_keeps_no_arenas() -> None:
     """A view of some kilobytes keeps all 16 MiB of the arena that it lies in."""
     with running_broker() as running, running.connect() as client:
@@ -301,6 +302,7 @@ def test_connections_beyond_the_limit_are_closed(caplog: pytest.LogCaptureFixtur
         assert_serves(running)
 
 
+@pytest.mark.slow
 def test_an_idle_connection_is_closed() -> None:
     settings = {"connections.max.idle.ms": "1000"}
     with running_broker(settings) as running, running.connect() as client:

@@ -1,5 +1,7 @@
 """`logstore fsck` where a checkpoint at a trim point names a topic that its chain forgot."""
 
+import pytest
+
 from logstore.formats.rows import CHAIN, ChainRow, chain_sk
 from logstore.protocol.trimming import Trimmer
 from logstore.testing.virtual_loop import EPOCH_MS, run
@@ -9,6 +11,7 @@ from tests.simulation.tiers.fsck import check_stored, shown
 CHECKPOINT_SEGMENTS = 3
 
 
+@pytest.mark.slow
 def test_a_trim_point_at_a_checkpoint_with_a_forgotten_topic_is_judged_by_its_record() -> None:
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=CHECKPOINT_SEGMENTS)

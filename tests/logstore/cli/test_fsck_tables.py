@@ -136,6 +136,7 @@ def test_the_worst_is_named_first(logstore: Command, moved: MovedTopic) -> None:
     assert whats == [What.LOST.value, What.TABLE_BEHIND.value]
 
 
+@pytest.mark.slow
 def test_a_table_whose_checkpoints_fail_is_a_warning(logstore: Command, moved: MovedTopic) -> None:
     for start in range(2, 2 + 2 * CHECKPOINT_INTERVAL):
         moved.move(start, start + 1)

@@ -65,6 +65,7 @@ def make_table(table: TableUrl, cluster_id: bytes) -> None:
         BlockingDynamoRows(client).put_if(CLUSTER, CLUSTER, row, [], "w")
 
 
+@pytest.mark.slow
 def test_init_makes_a_log_in_a_bucket_and_says_what_it_did(
     endpoint: str, bucket: S3Location, table: TableUrl, logstore: Command
 ) -> None:
@@ -200,6 +201,7 @@ def test_a_bucket_that_does_not_exist_is_named(
     assert answer.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there_is_one_line(bucket: S3Location, logstore: Command) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -298,6 +300,7 @@ def _result(directory: Path) -> dict[str, object]:
         log.close()
 
 
+@pytest.mark.slow
 def test_probe_looks_at_a_store_that_has_no_log_yet(
     endpoint: str, bucket: S3Location, logstore: Command
 ) -> None:

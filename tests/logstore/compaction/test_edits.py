@@ -63,6 +63,7 @@ def edited_end(world: World, partition: int) -> int:
         log.close()
 
 
+@pytest.mark.slow
 def test_a_deleted_row_is_gone_for_consumers_and_spark_while_segments_hold_it(
     orders: World,
 ) -> None:

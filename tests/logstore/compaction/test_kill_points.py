@@ -86,6 +86,7 @@ def test_a_run_killed_at_any_step_is_made_good_by_the_next(shared: World) -> Non
     }
 
 
+@pytest.mark.slow
 def test_a_run_killed_again_and_again_moves_on_in_the_end(shared: World) -> None:
     topics = ("patient",)
     others = list(shared.topic_ids)

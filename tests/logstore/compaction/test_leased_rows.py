@@ -39,6 +39,7 @@ def test_one_that_ends_in_time_is_waited_for(world: World) -> None:
         second.close()
 
 
+@pytest.mark.slow
 def test_one_that_died_is_found_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(self: LeasedRows) -> None:
         """A process that is gone renews nothing, and gives nothing up."""

@@ -180,6 +180,7 @@ def test_a_registry_older_than_the_table_stops_the_run(world: World) -> None:
     assert world.copy_rows()[topic_id].ends == {0: 120}
 
 
+@pytest.mark.slow
 def test_work_is_done_in_rounds_where_there_is_much_of_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def test_what_was_acknowledged_is_read_in_every_later_life(
     run(scenario())
 
 
+@pytest.mark.slow
 def test_an_idle_log_puts_nothing() -> None:
     async def scenario() -> None:
         written = WrittenLog()

@@ -66,6 +66,7 @@ def test_a_directory_and_its_registry_pass_and_nothing_stays(
     assert rows.query("probe/name") == []
 
 
+@pytest.mark.slow
 def test_s3_and_dynamodb_pass_and_nothing_stays() -> None:
     endpoint = locked_moto()
     with aws_environment(), dynamo_client(endpoint) as client:

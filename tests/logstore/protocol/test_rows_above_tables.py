@@ -110,6 +110,7 @@ def test_a_stretch_that_neither_row_nor_table_accounts_for_is_told(table_end: in
     play(scenario())
 
 
+@pytest.mark.slow
 def test_restore_lists_what_chains_hold_whatever_the_row_lists() -> None:
     async def scenario() -> None:
         async with moved_log(lives=4, moved=80) as (written, log, leader, rows, moved):

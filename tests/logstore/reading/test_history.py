@@ -265,6 +265,7 @@ def test_a_follower_serves_history_too() -> None:
 # Many at once
 
 
+@pytest.mark.slow
 def test_many_consumers_cost_what_one_does() -> None:
     async def scenario() -> None:
         async with moved_log() as (written, log, leader, rows, _):
@@ -443,6 +444,7 @@ def test_a_file_that_is_no_parquet_is_told_and_other_partitions_are_served() -> 
 # Times
 
 
+@pytest.mark.slow
 def test_times_are_found_in_both_tiers() -> None:
     async def scenario() -> None:
         async with moved_log() as (_, log, leader, rows, _):
@@ -455,6 +457,7 @@ def test_times_are_found_in_both_tiers() -> None:
     play(scenario())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("latest_at", [12, 110])
 def test_the_largest_timestamp_is_found_in_either_tier(latest_at: int) -> None:
     async def scenario() -> None:

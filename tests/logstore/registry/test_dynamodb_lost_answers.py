@@ -72,6 +72,7 @@ def play(scenario: Coroutine[Any, Any, None]) -> None:
     asyncio.run(scenario)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [*NOT_APPLIED, *LOST])
 def test_a_write_whose_answer_is_lost_happens_once_and_is_known(fault: Fault) -> None:
     async def scenario() -> None:
@@ -90,6 +91,7 @@ def test_a_write_whose_answer_is_lost_happens_once_and_is_known(fault: Fault) ->
     play(scenario())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", NOT_APPLIED)
 def test_a_read_is_repeated(fault: Fault) -> None:
     async def scenario() -> None:
@@ -157,6 +159,7 @@ def test_writes_made_together_whose_answer_is_lost_happen_once_and_are_known(fau
     play(scenario())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", LOST)
 def test_when_a_transaction_is_lost_the_row_of_another_is_not_taken_for_ones_own(
     fault: Fault,

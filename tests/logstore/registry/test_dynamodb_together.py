@@ -167,6 +167,7 @@ def test_a_write_that_met_another_transaction_goes_alone(client: WatchedClient) 
     play(client, scenario)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refusal", [Invalid("no"), Denied("no"), TransactionCancelled("why?")])
 def test_writes_whose_transaction_is_refused_go_alone(
     client: WatchedClient, refusal: LogstoreError
@@ -193,6 +194,7 @@ def test_what_a_transaction_came_to_is_told_to_every_call_in_it(
     play(client, scenario)
 
 
+@pytest.mark.slow
 def test_a_read_that_was_not_processed_is_asked_again(client: WatchedClient) -> None:
     """A batch answers at most 16 MiB."""
 
