@@ -6,6 +6,9 @@ seeds it took. Those of `@pytest.mark.seeds(n, daily=True)` are other ones each 
 `--first-daily-seed`, which the date gives (UTC) where nobody names it, and the summary says it.
 With `@pytest.mark.seeds(n, fast=k)` only the first k of them are in the fast tier, the others are
 slow.
+
+A property gets 20 examples in `make check` (profile `smoke`), 100 in `make test`, 5,000 in a
+campaign, or as many as its own settings say.
 """
 
 import os

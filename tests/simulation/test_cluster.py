@@ -95,7 +95,7 @@ def play_cluster(seed: int) -> World:
     return play(seed, draw_cluster_plan(random.Random(seed)))
 
 
-@pytest.mark.seeds(30, fast=1)
+@pytest.mark.seeds(10, fast=1)
 def test_nothing_is_lost_doubled_moved_or_made_up(seed: int) -> None:
     world = play_cluster(seed)
     assert not world.violations, (

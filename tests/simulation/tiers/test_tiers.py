@@ -80,7 +80,7 @@ MUST_BE_SEEN = (
 )
 
 
-@pytest.mark.seeds(15, fast=1)
+@pytest.mark.seeds(8, fast=1)
 def test_both_tiers_are_one_log(seed: int) -> None:
     world = play_tiers(seed)
     assert not world.violations, f"play it again: python -m tests.simulation.replay --tiers {seed}"
