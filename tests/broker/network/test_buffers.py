@@ -124,7 +124,7 @@ def test_a_large_frame_grows_as_it_arrives_and_gives_back_what_it_used() -> None
 def test_an_unfinished_frame_holds_little_more_than_it_may_come_to() -> None:
     pool = BufferPool()
     box = inbox(pool)
-    sent = bytes(8 * MiB - 100)
+    sent = bytes(8 * MiB + 20)
 
     feed(box, (8 * MiB + 60).to_bytes(4, "big") + PRODUCE + sent)
     box.close()
