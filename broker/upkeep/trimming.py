@@ -91,7 +91,12 @@ class Trimming:
         for trouble in held.troubles:
             troubles[f"segments are not trimmed by a table: {trouble}"] = logging.ERROR
         done = await performer.run(
-            self._trimmer.steps(wanted, held.ends, may_delete=due is not None)
+            self._trimmer.steps(
+                wanted,
+                held.ends,
+                may_delete=due is not None,
+                asked_ms=None if due is None else held.asked_ms,
+            )
         )
         self.published_count += len(done.published)
         self.deleted_count += sum(done.deleted.values())

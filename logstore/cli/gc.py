@@ -136,7 +136,8 @@ async def _trim(
     rows = await log.performer.run(read_table_rows())
     held = await HeldByTables(tables, grace_ms).look(log.performer, fresh=rows.keys())
     trimmer = Trimmer(log.identity.cluster_id, grace_ms=grace_ms)
-    return await log.performer.run(trimmer.steps(held=held.ends)), held.troubles
+    steps = trimmer.steps(held=held.ends, asked_ms=held.asked_ms)
+    return await log.performer.run(steps), held.troubles
 
 
 def _facts(done: "Trimmed") -> dict[str, object]:

@@ -9,7 +9,7 @@ again (`fresh`). Logs without tables cost one query of the registry.
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from logstore.epoch.asked_tables import NOTHING_VERIFIED, AskedTables, InTables
+from logstore.epoch.asked_tables import NOTHING_VERIFIED, AskedTables
 from logstore.formats.pieces import TopicPartition
 from logstore.formats.rows import TableRow, TopicStatus
 from logstore.protocol.metadata import read_table_rows, read_topics
@@ -35,6 +35,15 @@ class _Known(NamedTuple):
         return sum(self.ends.values()) == sum(self.row.ends.values())
 
 
+class TableLook(NamedTuple):
+    """The ends that tables hold durably, by partition; troubles with tables, a line each."""
+
+    ends: Mapping[TopicPartition, int]
+    troubles: Sequence[str]
+    asked_ms: int
+    """The accepted time before tables were read: nothing later is known of them."""
+
+
 class HeldByTables:
     """Remembers the last look."""
 
@@ -45,14 +54,14 @@ class HeldByTables:
         self._troubles: Sequence[str] = ()
         self._looked_at_s: float | None = None
 
-    async def look(self, performer: Performer, *, fresh: Collection[bytes] = ()) -> InTables:
+    async def look(self, performer: Performer, *, fresh: Collection[bytes] = ()) -> TableLook:
         """Of every live topic that has a table; those in `fresh` are read again.
 
         Raises as registry and tables do; then nothing may be trimmed.
         """
-        now_s = performer.clock.monotonic_s()
+        now_s, wall_ms = performer.clock.monotonic_s(), performer.clock.now_ms()
         if not fresh and self._is_recent(now_s):
-            return InTables(self._ends(), self._troubles, {})
+            return TableLook(self._ends(), self._troubles, wall_ms)
         rows = await performer.run(_live_tables())
         self._known = {key: known for key, known in self._known.items() if key in rows}
         wanted = [
@@ -64,7 +73,7 @@ class HeldByTables:
             self._looked_at_s = now_s
             self._troubles = ()
         if not wanted:
-            return InTables(self._ends(), self._troubles, {})
+            return TableLook(self._ends(), self._troubles, wall_ms)
         marks = await performer.run(read_marks())
         asked = {topic_id: marks.get(topic_id, NOTHING_VERIFIED) for topic_id in wanted}
         now_ms = await performer.run(believed_ms())
@@ -74,7 +83,7 @@ class HeldByTables:
             self._known[topic_id] = _Known(rows[topic_id], ends)
         self._troubles = sorted({*self._troubles, *found.troubles})
         await self._mark(performer, marks, found.verified, rows.keys())
-        return InTables(self._ends(), self._troubles, found.verified)
+        return TableLook(self._ends(), self._troubles, min(wall_ms, now_ms))
 
     def _is_recent(self, now_s: float) -> bool:
         if self._looked_at_s is None:

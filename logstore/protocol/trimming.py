@@ -114,10 +114,13 @@ class Trimmer:
         held: Mapping[pieces.TopicPartition, int] = NOTHING,
         *,
         may_delete: bool = True,
+        asked_ms: int | None = None,
     ) -> Steps[Trimmed]:
         """One pass over the `wanted` chains; `held` are the ends that tables hold durably.
 
-        `may_delete` only if `held` was looked up for this pass.
+        `may_delete` only if `held` was looked up for this pass, at `asked_ms`. A grace that ends
+        later waits for the next pass: another process may have published its trim point by what
+        tables hold since then, while this process was frozen or its clock was corrected.
 
         Raises `Refused` when the registry is older than the log, `Corrupt` when a published trim
         point turns out to be too high; nothing is deleted then. Else as store and registry do.
@@ -136,7 +139,9 @@ class Trimmer:
         cache = IndexCache()
         needs = Needs(topics.live, partitions, {}, ends, self._deleted, topics.deleting)
         for epoch, row in chains:
-            yield from self._trim_chain(cache, epoch, row, needs, topics, done, may_delete)
+            yield from self._trim_chain(
+                cache, epoch, row, needs, topics, done, may_delete, asked_ms
+            )
         return done
 
     def _trim_chain(
@@ -148,12 +153,13 @@ class Trimmer:
         topics: "_Topics",
         done: Trimmed,
         may_delete: bool,
+        asked_ms: int | None,
     ) -> Steps[None]:
         now_ms: int = yield NowMs()
         match next_of(row, now_ms, self._grace_ms):
             case Next.WAIT:
                 done.waiting += 1
-            case Next.DELETE if not (yield from self._is_over(row)):
+            case Next.DELETE if not (yield from self._is_over(row, asked_ms)):
                 done.waiting += 1
             case Next.DELETE if not may_delete:
                 front = yield from cache.front(epoch, row.trim)
@@ -176,9 +182,10 @@ class Trimmer:
                     done.published[epoch] = trim
                     done.waiting += 1
 
-    def _is_over(self, row: ChainRow) -> Steps[bool]:
+    def _is_over(self, row: ChainRow, asked_ms: int | None) -> Steps[bool]:
         """Whether the grace has passed, by the accepted time too (`believed_time`)."""
         now_ms: int = yield BelievedMs()
+        now_ms = now_ms if asked_ms is None else min(now_ms, asked_ms)
         return next_of(row, now_ms, self._grace_ms) is Next.DELETE
 
     def _highest(

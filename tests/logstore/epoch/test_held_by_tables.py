@@ -1,11 +1,14 @@
 """Chains are trimmed by what tables hold for sure, and by nothing that is only said of them."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 
 import pytest
 
 from broker.upkeep.trimming import Trimming
+from logstore.cli.gc import collect
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.asked_tables import InTables, held_in
 from logstore.epoch.held_by_tables import MARK_EVERY, HeldByTables
@@ -17,8 +20,12 @@ from logstore.history import names
 from logstore.history.delta import Tables
 from logstore.history.entries import encode_commit
 from logstore.history.snapshot import Snapshot, TableCommit
+from logstore.objects.metered import StoreCounts
+from logstore.protocol.identity import Identity
 from logstore.protocol.table_marks import change_marks, drop_mark, read_marks
-from logstore.testing.virtual_loop import EPOCH_MS, run
+from logstore.stores.location import DirectoryLocation
+from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
+from logstore.wiring.open import OpenLog
 from tests.logstore.history.tables import move
 from tests.logstore.protocol.test_trimming import GRACE_MS, TrimmedLog
 
@@ -39,6 +46,15 @@ class TablesHere:
     async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> InTables:
         self.look_count += 1
         return held_in(self.tables, marks, grace_ms, now_ms)
+
+
+class FrozenAfterwards(TablesHere):
+    """Their process stands still for three graces with the answer in its hands."""
+
+    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> InTables:
+        found = await super().held(marks, grace_ms, now_ms)
+        await VirtualClock().sleep_s(3 * GRACE_MS / 1000)
+        return found
 
 
 class Moved:
@@ -294,3 +310,29 @@ def alarms(caplog: pytest.LogCaptureFixture) -> list[str]:
         for record in caplog.records
         if record.name == "broker.upkeep.trimming" and record.levelname == "ERROR"
     ]
+
+
+def test_what_was_published_while_a_process_was_frozen_is_no_alarm_to_it() -> None:
+    """Its answer of the tables is older than the trim point that it finds."""
+
+    async def story(moved: Moved) -> None:
+        await moved.tell(0)
+        tables, performer = FrozenAfterwards(moved.here.tables), moved.written.performer
+        opened = OpenLog(
+            DirectoryLocation(Path("/memory")),
+            performer,
+            Identity(moved.written.cluster_id, "memory:"),
+            StoreCounts(),
+        )
+        async with asyncio.TaskGroup() as tasks:
+            frozen = tasks.create_task(collect(opened, tables, {}, grace_ms=GRACE_MS))
+            await moved.clock.sleep_s(0.1)
+            await moved.move(0, RECORDS)
+            await moved.trim()
+            assert moved.trim_point > 0
+        _, done, troubles = frozen.result()
+        assert (done.deleted, done.waiting, troubles) == ({}, 1, [])
+        _, done, _ = await collect(opened, moved.here, {}, grace_ms=GRACE_MS)
+        assert sum(done.deleted.values()) > 0
+
+    play(story)
