@@ -31,7 +31,7 @@ def check_epoch(partition: Readable, current_leader_epoch: int) -> ErrorCode:
 
 
 def epoch_at(partition: Readable, offset: int) -> int:
-    """Leader epoch of the stretch that holds `offset`; -1 where none is listed any more."""
+    """Leader epoch of the epoch range with `offset`; -1 where none is listed any more."""
     stretches = partition.stretches
     number = bisect_right(stretches, offset, key=lambda stretch: stretch.start) - 1
     return stretches[number].leader_epoch if number >= 0 else NO_EPOCH

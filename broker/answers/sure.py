@@ -44,7 +44,7 @@ async def standing_of(log: Log) -> ErrorCode:
 
 
 def answer_surely(broker: Services, call: Call, attempt: Attempt) -> None:
-    """Let `attempt` answer: at once where it may, else after a look for a seal."""
+    """Let `attempt` answer: at once where it may, else after a fencing check."""
     if not (broker.log.vouches and attempt(None)):
         broker.start(call, partial(_attempt, broker, attempt), broker.cold_reads)
 

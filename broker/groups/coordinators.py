@@ -75,7 +75,7 @@ class Coordinators:
     # Leaderships
 
     def on_lead(self, partition: int, leader: Leader) -> None:
-        """This broker leads `partition` from now on, its take entry committed."""
+        """This broker leads `partition` from now on, its leadership-begin entry committed."""
         if self._leaders.get(partition) is leader:
             return
         self.on_retire(partition)

@@ -1,8 +1,9 @@
 """DeleteRecords, versions 0 to 2: each partition has its own outcome.
 
 Records below the offset are gone for every reader when the answer leaves; -1 stands for the high
-watermark. Only the partition's leader may do it, and only on topics that delete at all. That there
-is no such offset is said after a look for a seal: clients do not ask again (`broker.answers.sure`).
+watermark. Only the partition's leader may do it, and only on topics that delete at all. Before the
+answer that there is no such offset comes a fencing check: clients do not ask again
+(`broker.answers.sure`).
 """
 
 from collections.abc import Sequence

@@ -6,7 +6,7 @@ from broker.cluster.decisions.memory import Sightings
 from broker.cluster.decisions.view import View
 
 SETTLED_S = 10.0
-"""A broker that serves for less may be about to die again; heirs need not be settled."""
+"""A broker that serves for less may be about to die again; successors need not be settled."""
 
 
 @dataclass(frozen=True, slots=True)

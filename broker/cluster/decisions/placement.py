@@ -1,4 +1,4 @@
-"""Where partitions go: replicas of new ones, heirs of orphaned ones, heads that even out load.
+"""Where partitions go: replicas of new ones, successors of dead leaders, heads that even out load.
 
 New partitions are dealt out on a ring of brokers on which racks alternate. A leader's followers are
 the next brokers of the ring, so a broker follows few others' chains, whatever the number of topics:
