@@ -16,7 +16,7 @@ THREAD_NAME = "logstore-group-commits"
 
 
 class Commits(Protocol):
-    """What is asked of `GroupCommits`."""
+    """The calls needed of `GroupCommits`."""
 
     def tell(self, position: Position) -> None: ...
 

@@ -42,7 +42,7 @@ Publish = Callable[[Sequence[PartitionLag]], None]
 
 class LagListener(StreamingQueryListener):
     """`publish` gets the lags of one query after each of its batches. It may be called from any
-    thread; what it raises Spark logs."""
+    thread; Spark logs its exceptions."""
 
     def __init__(self, publish: Publish | None = None) -> None:
         self._publish = publish

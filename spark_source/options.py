@@ -130,7 +130,7 @@ class ReadOptions:
 
 
 def parse_options(options: Mapping[str, str], mode: Mode) -> ReadOptions:
-    """Raises `Invalid`, naming the option and what it may be."""
+    """Raises `Invalid`, naming the option and its possible values."""
     given = _lower(options)
     if not given:
         raise Invalid(

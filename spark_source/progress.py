@@ -1,4 +1,4 @@
-"""How a query advances: where it starts, how far it may go now, what lies between two offsets.
+"""Progress of a query: its start, its current limit, the plan between two positions.
 
 Kept by a stream's driver process for as long as the query runs; a restart begins with a new one,
 and replays the last batch before it asks for anything. So whatever is remembered here only saves
@@ -101,7 +101,7 @@ class Progress:
         return position == self._initial
 
     def fix_target(self) -> None:
-        """From here on `latest` goes no further than what is committed now."""
+        """From here on `latest` is at most the current committed end."""
         self._target = latest(self._survey.look())
 
     def latest(self, start: Json, *, is_limited: bool) -> Json:
@@ -141,7 +141,7 @@ class Progress:
         return position_to_json(latest(self._survey.extents())) if self._is_surveyed else None
 
     def between(self, start: Json, end: Json) -> Plan:
-        """What a batch holds. Needs nothing that an earlier call left behind."""
+        """The plan of a batch. Independent of earlier calls."""
         since, until = begin_of_batch(start, end), position_of_json(end)
         if not ranges_between(since, until):
             return [], {}
@@ -153,7 +153,7 @@ class Progress:
         )
 
     def _looking_again(self, work: Callable[[Extents], T], extents: Extents) -> T:
-        """`work`, once more if what was wanted has moved to a table, or gone, since the last look.
+        """`work`, repeated once if records moved to a table, or were deleted, since the last look.
 
         Offsets stay in segments for long after a table holds them; a driver may sleep for longer.
         """
@@ -163,7 +163,7 @@ class Progress:
             return work(self._survey.look(tables_anew=True))
 
     def _look(self, known: Position) -> Extents:
-        """Extents by the registry. Raises `Invalid` for what is neither there nor in `known`."""
+        """Extents by the registry. Raises `Invalid` for topics neither there nor in `known`."""
         extents = self._survey.look()
         topics = self._options.topics
         if missing := [name for name in topics.names if name not in {**extents, **known}]:

@@ -1,6 +1,6 @@
 """How the process of a Spark task keeps its memory, set once when its first task runs.
 
-Workers are processes of Python's own, and what is set here is theirs alone.
+Workers are separate Python processes; these settings affect them alone.
 """
 
 import ctypes

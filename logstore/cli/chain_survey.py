@@ -1,7 +1,7 @@
-"""One chain looked over, object by object: what is there, how far it is committed, what is damaged.
+"""Survey of one chain, object by object: its segments, its committed end, its damage.
 
-Unlike a follower, which stops at damage, a survey names it and goes on. It reads the front of every
-segment; the batches themselves are looked at one segment at a time (`cli.segment_view`).
+Unlike a follower, which stops at damage, a survey reports it and continues. It reads the front of
+every segment; batches are checked for one segment at a time (`cli.segment_view`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ FRONTS_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class SegmentLine:
-    """One segment, as its front tells."""
+    """One segment, by its front."""
 
     seq: int
     kind: str
@@ -47,9 +47,9 @@ class SegmentLine:
 class ChainSurvey:
     """`committed_end` is the first seq that is not committed: the seal's, or the first gap's.
 
-    `objects_beyond` lie past it: puts under way, or what a broker that died left; they hold nothing
-    that was ever promised. `state` is the chain as far as it can be replayed, None if it cannot be
-    entered; it is whole only if `is_replayed`.
+    `objects_beyond` lie past it: puts in flight, or leftovers of a dead broker; none of their
+    records was acknowledged. `state` is the chain as far as it can be replayed, None if it cannot
+    be entered; it is whole only if `is_replayed`.
     """
 
     epoch: int
@@ -102,7 +102,7 @@ def _read_all(epoch: int, seqs: Sequence[int]) -> Steps[list[Front | LogstoreErr
 
 
 class _Walk:
-    """Goes along one chain in the order of seqs and notes what it meets."""
+    """Reads one chain in the order of seqs and notes its findings."""
 
     def __init__(self, survey: ChainSurvey, cluster_id: bytes, trim: int) -> None:
         self._survey = survey
@@ -142,7 +142,7 @@ class _Walk:
         self._next_seq = seq + 1
 
     def finish(self) -> None:
-        """What the row says must be there."""
+        """Check for the objects that the row names."""
         survey, row = self._survey, self._survey.row
         if not self._is_over:
             self._end_at(self._next_seq)

@@ -17,7 +17,7 @@ NO_ROW = "no row"
 
 @dataclass(frozen=True, slots=True)
 class ChainLine:
-    """`status` is the row's; `committed_end`, `seal_found` and the counts are what was found."""
+    """`status` is the row's; `committed_end`, `seal_found` and the counts come from objects."""
 
     epoch: int
     broker: int | None

@@ -42,7 +42,7 @@ class PageLine:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointView:
-    """Sums up segments [from_seq, seq); `earlier` are the checkpoints before it."""
+    """Covers segments [from_seq, seq); `earlier` are the checkpoints before it."""
 
     key: str
     size_bytes: int

@@ -70,7 +70,7 @@ class Cluster:
         self._connections.clear()
 
     def insist(self, ask: Callable[[], T]) -> T:
-        """The answer of `ask`, asked again while that may help. Safe for what may happen twice."""
+        """The answer of `ask`, retried while that may help. Only for repeatable requests."""
 
         def attempt() -> T:
             try:
@@ -159,7 +159,7 @@ def cluster_of(bootstrap: Sequence[Address], *, creates: bool = False) -> Iterat
 
 
 def check(code: int, doing: str, message: str | None = None) -> None:
-    """Raises `Moved` for what may be otherwise in a moment, `Invalid` for what may not."""
+    """Raises `Moved` for a retriable error, `Invalid` for any other."""
     if code == ErrorCode.NONE:
         return
     raise error_of(code, doing, message)

@@ -1,4 +1,4 @@
-"""Runs compaction once, or again and again, and tells of each run in a line. Shared by commands."""
+"""Runs compaction once or periodically, and prints a line per run. Shared by commands."""
 
 import argparse
 import json
@@ -22,7 +22,7 @@ RunOnce = Callable[[RunOptions, Watch], Summary]
 
 
 def carry_out(options: argparse.Namespace, carrier: Carrier) -> int:
-    """What a command was asked for, its tasks by `carrier`; the exit code."""
+    """Carry out a compaction command, its tasks by `carrier`; the exit code."""
     clock = SystemClock()
     compactor = Compactor(options.url, storage_of(options), carrier, clock=clock)
     try:

@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _Terminated(BaseException):
-    """SIGTERM came: what was written is committed before the process ends by it."""
+    """SIGTERM came: offsets of printed records are committed before the process ends."""
 
 
 @contextmanager

@@ -31,8 +31,8 @@ class Consumed(NamedTuple):
 
 
 class Consumer:
-    """Reads partitions in turn. With a group it goes on where that is, and commits as a consumer
-    that assigns partitions to itself: others of the same group are not kept off."""
+    """Reads partitions in turn. With a group it starts at the committed offsets, and commits as a
+    consumer that assigns partitions to itself: members of the group may read them too."""
 
     def __init__(
         self,

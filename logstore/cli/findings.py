@@ -1,4 +1,4 @@
-"""What is wrong with a stored object: which one, at which byte, why. Pure.
+"""Damage of a stored object: its key, the byte, the reason. Pure.
 
 Decoding says why; this says where, for the people who look at the bytes.
 """

@@ -35,14 +35,14 @@ PROBLEMS_MAX = 100
 
 @dataclass(slots=True)
 class Counts:
-    """What was looked at, and what is there without meaning anything."""
+    """Objects checked, and objects without effect."""
 
     chains: int = 0
     segments: int = 0
     checkpoints: int = 0
     partitions: int = 0
     beyond: int = 0
-    """Objects beyond a gap or a seal: puts under way, or what a broker left that died."""
+    """Objects beyond a gap or a seal: puts in flight, or leftovers of a dead broker."""
     below_trim: int = 0
     """Segments below a trim point: to be deleted, or left by a deletion that died."""
     unused_checkpoints: int = 0
@@ -126,7 +126,7 @@ class _Look:
     # Reading
 
     def fronts(self, some: Sequence[tuple[int, ObjectInfo]]) -> list[Front | LogstoreError | None]:
-        """None for what is below the trim point: it is on its way out."""
+        """None for segments below the trim point, which are being deleted."""
         steps = [
             read_front(self._epoch, seq) if seq == 0 or seq >= self._trim else _nothing()
             for seq, _ in some

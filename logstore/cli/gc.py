@@ -1,4 +1,4 @@
-"""`logstore gc`: drop old records, trim chains, delete what was trimmed a grace ago; no broker."""
+"""`logstore gc`: drop old records, trim chains, delete segments trimmed a grace ago; no broker."""
 
 import argparse
 import random

@@ -1,4 +1,4 @@
-"""What `logstore groups` asks of brokers; what they refuse becomes `Invalid`."""
+"""Requests of `logstore groups` to brokers; a refusal becomes `Invalid`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

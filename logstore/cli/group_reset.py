@@ -1,4 +1,4 @@
-"""`logstore groups reset-offsets`: look up what there is, choose, commit."""
+"""`logstore groups reset-offsets`: look up offsets, choose, commit."""
 
 from collections.abc import Sequence
 from functools import partial

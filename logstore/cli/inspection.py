@@ -1,4 +1,4 @@
-"""`logstore inspect`: what a log holds, read from its objects and registry, without a broker."""
+"""`logstore inspect`: contents of a log, read from its objects and registry, without a broker."""
 
 import argparse
 from collections.abc import Callable

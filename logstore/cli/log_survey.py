@@ -85,7 +85,7 @@ class FolderLine:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """List prices of S3 for what is stored now: keeping it, and the puts that put it there."""
+    """List prices of S3 for the stored objects: their storage, and the PUTs that created them."""
 
     storage_dollars_month: float
     put_dollars: float
@@ -200,7 +200,7 @@ def _survey_checkpoints(
 def _survey_tables(
     log: ReadableLog, topics: Mapping[str, TopicRow], infos: Sequence[ObjectInfo]
 ) -> tuple[list[TableLine], list[Finding]]:
-    """`infos` are what lies where tables do."""
+    """`infos` are the objects below the prefix of tables."""
     names = {row.topic_id.hex(): name for name, row in topics.items()}
     lines, found = [], []
     for folder in sorted({info.key.split("/")[1] for info in infos}):

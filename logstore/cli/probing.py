@@ -1,4 +1,4 @@
-"""How `logstore init` and `logstore probe` show what a probe found."""
+"""Output of a probe, for `logstore init` and `logstore probe`."""
 
 import argparse
 import random
@@ -48,7 +48,7 @@ def report_json(report: Report) -> dict[str, Any]:
 
 
 def deleted_text(url: str, keeps_deleted: bool | None) -> str:
-    """Whether `logstore restore` can take back what was deleted by mistake."""
+    """Whether `logstore restore` can take back objects deleted by mistake."""
     if keeps_deleted is None:
         return "unknown: allow this identity s3:GetBucketVersioning"
     if not keeps_deleted:

@@ -38,7 +38,7 @@ FLAGS = {LOG_APPEND_TIME: "log append time", TRANSACTIONAL: "transactional", CON
 
 @dataclass(frozen=True, slots=True)
 class EntryLine:
-    """One index entry. `at` is the byte of the object where what it names begins."""
+    """One index entry. `at`: position of its batch or state in the object."""
 
     number: int
     kind: str

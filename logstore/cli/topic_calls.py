@@ -1,4 +1,4 @@
-"""What `logstore topics` asks of brokers; what they refuse becomes `Invalid`."""
+"""Requests of `logstore topics` to brokers; a refusal becomes `Invalid`."""
 
 import base64
 from collections import defaultdict
@@ -118,7 +118,7 @@ def delete_topic(connection: Connection, name: str) -> None:
 
 
 def describe_topic(connection: Connection, name: str) -> DescribedTopic:
-    """Offsets come from each partition's leader, at the address that brokers tell of it."""
+    """Offsets come from each partition's leader, at its advertised address."""
     brokers, topic = look_up(connection, name)
     by_leader: dict[int, list[int]] = defaultdict(list)
     for partition in topic.partitions:

@@ -58,7 +58,7 @@ class TopicState:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is to move: ranges, where they lie, and about how much that is."""
+    """Offsets to move: ranges, their locations, and their approximate size."""
 
     cut: Sequence[Waiting]
     pieces: Mapping[TopicPartition, Sequence[Piece]]
@@ -105,7 +105,7 @@ class Backlog:
         state.views = {key: view for key, view in views.items() if key.topic_id == topic_id}
 
     def due(self, states: Mapping[bytes, TopicState], *, everything: bool) -> Due:
-        """What is to move now; with `everything`, whatever is committed."""
+        """Offsets to move now; with `everything`, all committed ones."""
         waiting = [
             one for state in states.values() if state.topic.is_enabled for one in state.waiting()
         ]

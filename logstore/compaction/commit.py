@@ -30,7 +30,7 @@ class Overtaken(Retryable):
 
 
 class TableLog(Protocol):
-    """What is asked of `logstore.history.delta.Tables`."""
+    """The calls needed of `logstore.history.delta.Tables`."""
 
     def snapshot(
         self, topic_id: bytes, *, version: int | None = None, known: Snapshot | None = None
@@ -71,7 +71,7 @@ def commit_once(
         try:
             return tables.commit(snapshot, commit)
         except TableConflict:
-            pass  # decided below, from what is there
+            pass  # decided below, from the table
         except (Retryable, OutcomeUnknown):
             sleep_s(pause_s(attempt, chance))
         newest = tables.snapshot(snapshot.topic_id)

@@ -1,6 +1,6 @@
-"""Runs of compaction on one log, one after the other: takes the lease for each, says who has it.
+"""Compaction runs on one log, one after the other: takes the lease for each, or names its holder.
 
-What was learned of the log is kept between runs, so one every minute asks for what is new.
+The view of the log is cached between runs, so a run every minute reads only changes.
 """
 
 import os

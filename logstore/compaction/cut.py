@@ -1,4 +1,4 @@
-"""What a run moves: per partition a range that begins where the table ends, and is due. Pure.
+"""Offsets that a run moves: per partition a range from the table's end that is due. Pure.
 
     table end (the snapshot that will be committed on; never the copy row)    ─┐
     log start: what lies below it and is not in the table is gone             ─┴▶ start
@@ -28,7 +28,7 @@ RANGES_MAX = 20_000
 """In one cut: its row in the registry has 400 KB at most, and a range takes up to 20 bytes."""
 
 ROUND_BYTES = 32 * 1024 * MiB
-"""Of segments read before anything is committed: what a failure may cost."""
+"""Bytes of segments read between two commits: the work that a failure may lose."""
 
 INTERNAL = "__"
 DEFAULTS = {
@@ -87,7 +87,7 @@ class Waiting:
 
     @property
     def commit_start(self) -> int:
-        """What a commit names as its start: the table's end; log start may be above it."""
+        """Start offset of the commit: the table's end; log start may be above it."""
         return self.start if self.table_end is None else self.table_end
 
     @property
@@ -131,7 +131,7 @@ def waiting_of(
 
 
 def is_due(size_bytes: int, freshness_ms: int, is_older_than: Callable[[int], bool]) -> bool:
-    """`is_older_than` tells whether the oldest record that waits is older than that many ms."""
+    """`is_older_than`: whether the oldest record that waits is older than that many ms."""
     if size_bytes >= AT_ONCE_BYTES:
         return True
     return is_older_than(freshness_ms if size_bytes >= BUSY_BYTES else freshness_ms * IDLE_FACTOR)
@@ -187,7 +187,7 @@ def limited(cut: Sequence[Waiting], rounds: int) -> list[Waiting]:
 
 
 def rest_of(wanted: Waiting, now: Waiting) -> Waiting | None:
-    """What is left of a range that a run set out to move, as the partition stands now."""
+    """The rest of a range that a run planned to move, by the partition's current offsets."""
     left = replace(now, end=min(now.end, wanted.end))
     return None if left.is_empty else left
 

@@ -21,7 +21,7 @@ ATTEMPTS_MAX = 8
 
 
 class TableCommits(Protocol):
-    """What is asked of `logstore.history.delta.Tables`."""
+    """The calls needed of `logstore.history.delta.Tables`."""
 
     def commits(self, topic_id: bytes, since_version: int) -> Sequence[CommitFacts]: ...
 

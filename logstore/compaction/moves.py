@@ -1,4 +1,4 @@
-"""The heart of a run: what is due moves from segments into tables, a round at a time."""
+"""The heart of a run: moves due offsets from segments into tables, a round at a time."""
 
 from collections.abc import Mapping, Sequence
 
@@ -131,7 +131,7 @@ class Moves:
             summary.add_moved(topic.topic_id, one)
 
     def _begin_again(self, state: TopicState) -> None:
-        """What was written is dropped, and swept some day; the table says what is left to do."""
+        """Drop the written files, which are swept later; the table decides the remaining work."""
         self._session.step(f"begin again: {state.topic.name}")
         self._overtaken_count += 1
         if self._overtaken_count > OVERTAKEN_MAX:

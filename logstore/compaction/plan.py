@@ -1,4 +1,4 @@
-"""Tasks of a run, and what comes of them, as values and as JSON text. Pure.
+"""Tasks of a run and their results, as values and as JSON text. Pure.
 
 A task travels as text, since executors may run another version of Python than the driver's, and
 text can be logged, stored and read.
@@ -89,7 +89,7 @@ Task = MoveTask | MergeTask
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult:
-    """What one task stored. With an `error` nothing of it counts."""
+    """Files that one task stored. With an `error` none of them counts."""
 
     number: int
     files: Sequence[tuple[bytes, DataFile]] = ()

@@ -20,7 +20,7 @@ RUNS_KEPT = 20
 
 
 class RunId(NamedTuple):
-    """When a run began and a random number: what its lease names as owner."""
+    """Start time of a run and a random number: the owner in its lease."""
 
     began_ms: int
     owner: int
@@ -95,7 +95,7 @@ def raise_copy_row(topic_id: bytes, row: TableRow) -> Steps[None]:
 
 
 def note_on_copy_row(topic_id: bytes, **sets: int | str) -> Steps[None]:
-    """Set what does not concern where the table ends."""
+    """Set attributes other than the table's end."""
     try:
         yield UpdateRow(TABLE, topic_id.hex(), sets, [RowExists()])
     except ConditionFailed:

@@ -1,4 +1,4 @@
-"""What every part of a run does: take a step, have tasks carried out, commit, tell what failed.
+"""Operations shared by all parts of a run: take a step, run tasks, commit, report failures.
 
 `watch` is called before each step: progress is shown by it, and tests end runs there. A run may die
 after any step. A later run begins from the tables, which show the commits of earlier runs.
@@ -44,7 +44,7 @@ Watch = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What one run is asked to do. `topics`: these alone; `now`: everything that is committed."""
+    """Options of one run. `topics`: these alone; `now`: all committed records."""
 
     topics: tuple[str, ...] = ()
     now: bool = False
@@ -55,7 +55,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """What a run works with; what is cached in `reader` serves the next run too."""
+    """Ports of a run; the cache of `reader` serves the next run too."""
 
     rows: LeasedRows
     reader: LogReader
@@ -141,7 +141,7 @@ class Session:
         self.summary.topic(state.topic.name).version = state.snapshot.version
 
     def tell(self, topic: Topic, error: LogstoreError) -> None:
-        """A topic's part of the run has failed; the rest goes on.
+        """A topic's part of the run has failed; the others continue.
 
         Raises what fails every topic alike: `Denied`, and `Retryable` without the lease.
         """

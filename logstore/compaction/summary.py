@@ -1,4 +1,4 @@
-"""What a run did: for its line, its table and its JSON. Pure."""
+"""Result of a run, for its line, its table and its JSON. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a run does beside moving: copy rows put right, old files out, small files merged, sweeping.
+"""A run's other work: repair of copy rows, retention of files, merges of small files, sweeping.
 
 None of it moves a table end, and each commit is conditional like any other. What cannot be done now
 is done by a later run.

@@ -1,4 +1,4 @@
-"""Carries out one task where it is: text in, text out, whatever becomes of it.
+"""Runs one task in this process: text in, text out, also for a failure.
 
 The same in a thread of `logstore compact` and in a Spark executor; all it needs is the log's URL
 and how to reach it.

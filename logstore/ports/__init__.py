@@ -1,1 +1,1 @@
-"""What the log asks of its surroundings: clock, object store, registry. Interfaces."""
+"""Interfaces to the outside: clock, object store, registry."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two kinds of time: `monotonic_s` to measure waits, `now_ms` to stamp what is stored."""
+    """Two kinds of time: `monotonic_s` to measure waits, `now_ms` for stored timestamps."""
 
     def monotonic_s(self) -> float: ...
 

@@ -98,7 +98,7 @@ class BlockingRowStore(Protocol):
 
 
 class Registry(Protocol):
-    """What the rest of logstore uses: write ids and retries are taken care of."""
+    """The registry as logstore uses it, with write ids and retries."""
 
     async def get(self, pk: str, sk: str) -> Row | None: ...
 

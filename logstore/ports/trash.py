@@ -1,6 +1,6 @@
 """The trash port: deleted objects that a store still has, and how to take one back.
 
-A directory keeps what is deleted for a day (`objects.directory`), a bucket with versions for as
+A directory keeps deleted objects for a day (`objects.directory`), a bucket with versions for as
 long as its lifecycle rule says (`objects.s3_versions`), memory for a day (`objects.memory`). A
 bucket without versions has no trash.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 KEPT_HOURS = 24
-"""Hours that a directory keeps what is deleted, and the least that a bucket should."""
+"""Hours that a directory keeps deleted objects, and the minimum for a bucket."""
 
 
 @dataclass(frozen=True, slots=True)

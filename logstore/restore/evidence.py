@@ -1,4 +1,4 @@
-"""What the store tells of each chain, for `logstore restore`. The one reader that trusts a list.
+"""Evidence of each chain in the store, for `logstore restore`. The one reader that trusts a LIST.
 
 A list says which chains and checkpoints there are and where their segments begin; everything else
 is read from openings, the last checkpoint and what follows it, as any takeover does.
@@ -49,7 +49,7 @@ KeysBelow = Callable[[str], AsyncIterator[str]]
 
 @dataclass(slots=True)
 class Listed:
-    """What was listed of one chain: runs of seqs without a gap, and its checkpoints' seqs."""
+    """Listed objects of one chain: runs of seqs without a gap, and its checkpoints' seqs."""
 
     runs: list[tuple[int, int]] = field(default_factory=list)
     checkpoints: list[int] = field(default_factory=list)

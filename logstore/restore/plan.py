@@ -256,7 +256,7 @@ def _noted(chains: Sequence[Evidence]) -> dict[TopicPartition, dict[int, int]]:
 
 
 def _deleted(partitions: Collection[TopicPartition], old: Rows, records: Records) -> set[bytes]:
-    """Topics of which nothing is needed, whatever their chains hold."""
+    """Deleted topics, whose data is not needed, whatever their chains hold."""
     ends = {TopicStatus.DELETING, TopicStatus.DELETED}
     by_rows = {topic.topic_id for topic in old.topics.values() if topic.status in ends}
     by_records = {

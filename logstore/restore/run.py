@@ -7,7 +7,7 @@
     records      of topics that have none that says what their row is to say
     rows         chains, partitions, tables, topics; the cluster row last: no broker starts before
 
-Wherever it dies it can be run again; what was written is found and is what would be written.
+If it dies at any point it can be run again; rows already written equal those it would write.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -86,7 +86,7 @@ Advance = Callable[[int], None]
 
 @dataclass(slots=True)
 class Restored:
-    """What was done, or would be. Rows are named `pk/sk`; unchanged ones are not in `rows`."""
+    """Changes made, or to be made. Rows are named `pk/sk`; unchanged ones are not in `rows`."""
 
     chains: int = 0
     sealed: dict[int, int] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """What would change if a broker were at work."""
+    """Values that change while a broker is running."""
 
     heartbeats: Mapping[str, tuple[int, int]]
     chains: Mapping[int, int]
@@ -362,7 +362,7 @@ def _write_records(records: Sequence[TopicRecord], done: Restored, *, dry_run: b
 
 
 class _Change(NamedTuple):
-    """A row as it is to be. Where there was one before, `held` is what must not have changed."""
+    """A row to write. If one existed, `held` are the attributes that must not have changed."""
 
     place: tuple[str, str]
     row: Row

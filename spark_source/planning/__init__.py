@@ -1,1 +1,1 @@
-"""What a query's positions and batches are: decided without Spark. Pure."""
+"""Positions and batches of a query, decided without Spark. Pure."""

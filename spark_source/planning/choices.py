@@ -11,11 +11,11 @@ from logstore.errors import Invalid
 
 EARLIEST = -2
 LATEST = -1
-"""What an offset in JSON means that is none, as in Spark's Kafka source."""
+"""Special values of an offset in JSON, as in Spark's Kafka source."""
 
 WORDS = {"earliest": EARLIEST, "latest": LATEST}
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Topics of the brokers' own: no pattern means them. Who wants one names it."""
+"""Internal topics of brokers: patterns do not match them, names do."""
 
 ByPartition = Mapping[str, Mapping[int, int]]
 

@@ -1,7 +1,7 @@
 """Cut wanted offsets by count: for `maxRecordsPerPartition`, and `minPartitions` of few segments.
 
-Segments are the natural grain of a task, since each is fetched once and by one. Who wants smaller
-tasks than that has segments fetched by several. Pure.
+Segments are the natural unit of a task, since each is fetched once, by one task. For smaller tasks
+segments are fetched by several. Pure.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Positions of a query, their JSON, and what follows from comparing them with the log. Pure.
+"""Positions of a query, their JSON, and their comparison with the log. Pure.
 
     {"topics": {"orders": {"id": "5f0c…", "next": {"0": 1200, "1": 1187}}}, "version": 1}
 
@@ -110,7 +110,7 @@ def latest(extents: Extents) -> Position:
 def chosen(extents: Extents, choice: OffsetChoice, option: str) -> Position:
     """The position that `startingOffsets` or `endingOffsets` (its name is `option`) asks for.
 
-    Raises `Invalid` for partitions that do not exist and offsets above what is there.
+    Raises `Invalid` for partitions that do not exist and offsets above the end of the log.
     """
     position: dict[str, TopicPosition] = {}
     for name, topic in extents.items():
@@ -162,7 +162,7 @@ def settle(
     """Where reading can go on from `position`: every partition there is, none that is gone.
 
     New partitions begin at their start. Raises `Refused` where records were lost to this query,
-    or without `fail_on_data_loss` goes on with what is left. `option` is where it came from.
+    or without `fail_on_data_loss` continues with the remaining ones. `option`: its origin.
 
     Raises `Refused` whatever `fail_on_data_loss` says where the log ends below `position`. No log
     loses its end: the registry is older than the log. A query that went back to that end would read
@@ -309,7 +309,7 @@ def farther(first: Position, second: Position) -> Position:
 
 
 def ranges_between(start: Position, end: Position) -> list[Range]:
-    """What lies between two positions. A partition whose start is not below its end has nothing."""
+    """Ranges between two positions; none for a partition whose start is not below its end."""
     found = []
     for name, topic in sorted(end.items()):
         known = start.get(name)
