@@ -22,8 +22,8 @@ from logstore.formats.rows import (
     TOPIC,
     ChainRow,
     ChainStatus,
+    EpochEntry,
     PartitionRow,
-    StretchRef,
     TopicRow,
     TopicStatus,
     chain_sk,
@@ -160,7 +160,7 @@ def _rows_of(chain: ChainState, number: int) -> Iterator[Steps[None]]:
             chain=chain.epoch,
             leader_epoch=0,
             log_start=0,
-            stretches=(StretchRef(0, chain.epoch, 0),),
+            stretches=(EpochEntry(0, chain.epoch, 0),),
             replicas=(chain.epoch,),
         )
         yield _put(partition_pk(TOPIC_ID, key.partition), partition_sk(*key[:2]), found)

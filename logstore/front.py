@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from logstore.errors import Corrupt, Invalid, NotFound
 from logstore.reading.bounds import Bounds, ranges_of
 from logstore.reading.extents import Extents, TopicExtent
+from logstore.reading.log_metadata import LogMetadata, TopicFilter
 from logstore.reading.missing import Resolver
-from logstore.reading.reader import Trimmed
+from logstore.reading.reader import BelowTrimPoint
 from logstore.reading.sequence import in_order
-from logstore.reading.survey import Survey, TopicFilter
 from logstore.reading.task_rows import DEFAULT_COLUMNS, read_rows, rows_schema
 from logstore.reading.tasks import ReadTask, Storage
 from logstore.stores.location import parse_location
@@ -104,15 +104,15 @@ class LogView:
         extents = survey.look()
         try:
             return _planned(survey, extents, topic, start, end)
-        except (Corrupt, NotFound, Trimmed):
+        except (Corrupt, NotFound, BelowTrimPoint):
             # Something has moved to the table since the rows were read.
             return _planned(survey, survey.look(tables_anew=True), topic, start, end)
 
-    def _survey(self, topics: TopicFilter) -> Survey:
+    def _survey(self, topics: TopicFilter) -> LogMetadata:
         log = self._log
         if log is None:
             raise Invalid(f"the log is closed: url={self.url}; call logstore.open again")
-        return Survey(
+        return LogMetadata(
             self.url,
             topics,
             self._storage,
@@ -157,7 +157,7 @@ def _checked(columns: Sequence[str] | None) -> Sequence[str]:
 
 
 def _planned(
-    survey: Survey, extents: Extents, topic: str, start: Bounds, end: Bounds
+    survey: LogMetadata, extents: Extents, topic: str, start: Bounds, end: Bounds
 ) -> tuple[ReadTask, Mapping[bytes, str]]:
     if topic not in extents:
         raise Invalid(f"no such topic: {topic}; LogView.topics() lists those that there are")

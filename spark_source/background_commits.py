@@ -15,14 +15,14 @@ from spark_source.planning.offsets import Position
 THREAD_NAME = "logstore-group-commits"
 
 
-class Commits(Protocol):
+class GroupCommitPort(Protocol):
     """The calls needed of `GroupCommits`."""
 
     def tell(self, position: Position) -> None: ...
 
 
 class BackgroundCommits:
-    def __init__(self, commits: Commits) -> None:
+    def __init__(self, commits: GroupCommitPort) -> None:
         self._commits = commits
         self._changed = threading.Condition()
         self._waiting: Position | None = None

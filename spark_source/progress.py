@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 from logstore.errors import Corrupt, Invalid, NotFound, Refused
-from logstore.reading.extents import Extents, Range
-from logstore.reading.reader import Trimmed
-from logstore.reading.survey import Survey
+from logstore.reading.extents import Extents, OffsetRange
+from logstore.reading.log_metadata import LogMetadata
+from logstore.reading.reader import BelowTrimPoint
 from logstore.reading.task_plan import object_bytes, plan_tasks
 from logstore.reading.tasks import ReadTask
 from spark_source.options import ReadOptions
@@ -43,7 +43,7 @@ from spark_source.planning.offsets import (
     ranges_between,
     settle,
 )
-from spark_source.planning.pace import Pace, backlog, limit_offsets, scale
+from spark_source.planning.pace import TriggerPace, backlog, limit_offsets, scale
 from spark_source.vanished import check_fates, vanished
 
 LONG_POLL_S = 0.5
@@ -66,7 +66,7 @@ class _Reach(NamedTuple):
 
 
 class Progress:
-    def __init__(self, options: ReadOptions, survey: Survey, parallelism: int) -> None:
+    def __init__(self, options: ReadOptions, survey: LogMetadata, parallelism: int) -> None:
         self._options = options
         self._survey = survey
         self._parallelism = parallelism
@@ -76,7 +76,7 @@ class Progress:
         self._target: Position | None = None
         self._step = FIRST_STEP_OFFSETS
         self._left_out: set[bytes] = set()
-        self._pace = Pace(options.offsets_min, options.trigger_delay_s)
+        self._pace = TriggerPace(options.offsets_min, options.trigger_delay_s)
 
     def batch(self) -> Plan:
         """Everything between where the options start and where they end."""
@@ -159,7 +159,7 @@ class Progress:
         """
         try:
             return work(extents)
-        except (Corrupt, NotFound, Trimmed):
+        except (Corrupt, NotFound, BelowTrimPoint):
             return work(self._survey.look(tables_anew=True))
 
     def _look(self, known: Position) -> Extents:
@@ -284,7 +284,7 @@ class Progress:
         return tasks, {one.topic_id: one.topic for one in ranges}
 
     def _tasks(
-        self, ranges: list[Range], parallelism: int, tasks_min: int | None
+        self, ranges: list[OffsetRange], parallelism: int, tasks_min: int | None
     ) -> list[ReadTask]:
         return plan_tasks(
             self._survey.places(ranges),

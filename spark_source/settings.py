@@ -15,7 +15,7 @@ Builder = TypeVar("Builder")
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SparkSetting:
     """`preset` is Spark's default."""
 
     name: str
@@ -25,7 +25,7 @@ class Setting:
 
 
 SETTINGS = (
-    Setting(
+    SparkSetting(
         "spark.python.unix.domain.socket.enabled",
         "true",
         "false",

@@ -160,11 +160,11 @@ def _columns_of(schema: StructType) -> tuple[str, ...]:
 
 
 def _progress(options: ReadOptions) -> Progress:
-    from logstore.reading.survey import Survey
+    from logstore.reading.log_metadata import LogMetadata
     from spark_source.progress import Progress
 
     return Progress(
-        options, Survey(options.url, options.topics, dict(options.storage)), _core_count()
+        options, LogMetadata(options.url, options.topics, dict(options.storage)), _core_count()
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from logstore.config.broker import BROKER_SETTINGS, BY_STORE
-from logstore.config.kinds import INT_MAX, LONG_MAX, Kind, Setting
+from logstore.config.kinds import INT_MAX, LONG_MAX, Setting, SettingKind
 from logstore.config.storage import STORAGE_SETTINGS
 from logstore.config.topics import BROKER_NAMES, NO_EFFECT, TOPIC_SETTINGS
 
@@ -84,7 +84,7 @@ def _values(setting: Setting) -> str:
         return ", ".join(setting.one_of)
     least = "" if setting.at_least is None else f"from {_number(setting.at_least)}"
     most = "" if setting.at_most is None else f"to {_number(setting.at_most)}"
-    if setting.kind is Kind.BOOLEAN:
+    if setting.kind is SettingKind.BOOLEAN:
         return "true, false"
     return " ".join(part for part in (least, most) if part)
 

@@ -21,7 +21,7 @@ from typing import TypeVar
 from benchmarks.contenders import Contenders
 from benchmarks.options import Options
 from broker.process.serve import collect_less
-from logstore.formats.chain_state import ChainState, SegmentSpan, Stretch, StretchKey
+from logstore.formats.chain_state import ChainState, EpochKey, EpochRange, SegmentSpan
 from logstore.formats.checkpoint import chain_state_in_slices, decode_checkpoint, encode_in_slices
 from logstore.formats.partition_state import BATCHES_KEPT, PartitionState
 from logstore.slices import Slices
@@ -94,10 +94,10 @@ def _chain(producers: int, ended: int, earlier: int) -> ChainState:
         for batch in range(BATCHES_KEPT):
             state.apply_batch(producer, 0, batch, batch, batch, CREATED_MS, CREATED_MS)
     stretches = {
-        StretchKey(number.to_bytes(16), 0, 0): Stretch(0, 9, PartitionState(), released=True)
+        EpochKey(number.to_bytes(16), 0, 0): EpochRange(0, 9, PartitionState(), released=True)
         for number in range(ended)
     }
-    stretches[StretchKey(bytes([255] * 16), 0, 0)] = Stretch(0, 9, state)
+    stretches[EpochKey(bytes([255] * 16), 0, 0)] = EpochRange(0, 9, state)
     return ChainState(
         cluster_id=bytes(16),
         epoch=5,

@@ -23,7 +23,7 @@ from logstore.epoch.log import Log, LogSettings
 from logstore.errors import LogstoreError
 from logstore.ports.clock import SystemClock
 from logstore.protocol.flush import FlushSettings
-from logstore.protocol.start import Self
+from logstore.protocol.start import BrokerInfo
 from logstore.records import native
 from logstore.records.batch import Codec, check_batch
 from logstore.records.encode import encode_batch
@@ -98,7 +98,7 @@ async def _fill(
     stored_bytes = 0
     try:
         async with asyncio.TaskGroup() as tasks:
-            me = Self(1, "localhost", 9092, "", "the lock")
+            me = BrokerInfo(1, "localhost", 9092, "", "the lock")
             log = await Log.start(opened, me, LogSettings(flush=FlushSettings()), tasks)
             topic = await log.create_topic(TOPIC, partitions, {})
             leaders = log.topics[TOPIC].leaders

@@ -38,18 +38,18 @@ from broker.process.serve import collect_less
 from logstore.epoch.log import Log, LogSettings, Topic
 from logstore.epoch.writer import ChainLimits
 from logstore.errors import Invalid, Retryable
-from logstore.formats.chain_state import Stretch
+from logstore.formats.chain_state import EpochRange
 from logstore.ports.clock import SystemClock
-from logstore.ports.registry import Row, Term
+from logstore.ports.registry import Condition, Row
 from logstore.protocol.believed_time import BelievedTime
 from logstore.protocol.records_deletion import Raise, raise_log_start
-from logstore.protocol.start import Self
+from logstore.protocol.start import BrokerInfo
 from logstore.protocol.trimming import Trimmer, only
 from logstore.records.batch import check_batch
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.registry.retrying import RetryingRegistry
-from logstore.runners.perform import outcome_of
+from logstore.runners.step_runner import outcome_of
 from logstore.stores.backends import EMBEDDED_REGISTRY, Backends
 from logstore.stores.location import parse_location
 from logstore.wire.framing.apis import encode_request_frame
@@ -106,7 +106,7 @@ class _Registry(RetryingRegistry):
         self._check()
         return await super().query(pk, prefix)
 
-    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Term) -> None:
+    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
         self._check()
         await super().update_if(pk, sk, sets, *terms)
 
@@ -198,7 +198,7 @@ def _watermarks(topic: Topic) -> int:
     return sum(leader.high_watermark for leader in topic.leaders.values())
 
 
-def _producers(stretches: Iterable[Stretch]) -> int:
+def _producers(stretches: Iterable[EpochRange]) -> int:
     return sum(len(one.state.producers) for one in stretches)
 
 
@@ -220,7 +220,7 @@ async def _life(url: str, broker: int) -> AsyncIterator[tuple[_Clock, _Registry,
     rows = Backends(parse_location(url)).rows(EMBEDDED_REGISTRY, "create")
     registry = _Registry(rows, lambda: f"{chance.getrandbits(64):016x}", clock, chance)
     opened = replace(opened, performer=replace(opened.performer, registry=registry))
-    me = Self(broker, "localhost", 9091 + broker, "", f"the lock of {broker}")
+    me = BrokerInfo(broker, "localhost", 9091 + broker, "", f"the lock of {broker}")
     settings = LogSettings(limits=ChainLimits(checkpoint_segments=64))
     collect_less()
     try:
@@ -291,7 +291,7 @@ def _has_reached(log: Log, watermarks: int) -> bool:
     return sum(one.high_watermark for one in followers) == watermarks
 
 
-def _followed(log: Log) -> Iterable[Stretch]:
+def _followed(log: Log) -> Iterable[EpochRange]:
     for row in log.topics["orders"].rows[:1]:
         chain = log.followed_chain(row.chain)
         if chain is not None:

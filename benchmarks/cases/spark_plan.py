@@ -21,7 +21,7 @@ from pyspark.serializers import CPickleSerializer
 from benchmarks.built_log import TOPIC_NAME, Shape, build
 from benchmarks.contenders import Contenders
 from benchmarks.options import Options
-from logstore.reading.survey import Survey
+from logstore.reading.log_metadata import LogMetadata
 from logstore.reading.tasks import ReadTask
 from logstore.wiring.open import ReadableLog, open_readable
 from spark_source.options import Mode, ReadOptions, parse_options
@@ -70,7 +70,7 @@ class _Measured:
         self._opened: list[ReadableLog] = []
         given = {"path": str(log), "subscribe": TOPIC_NAME, "startingOffsets": "earliest"}
         self._options: ReadOptions = parse_options(given, Mode.STREAM)
-        survey = Survey(self._options.url, self._options.topics, open_log=self._open)
+        survey = LogMetadata(self._options.url, self._options.topics, open_log=self._open)
         self._progress = Progress(self._options, survey, PARALLELISM)
 
     def figures(self) -> dict[str, float]:

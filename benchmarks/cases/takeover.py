@@ -23,15 +23,15 @@ from logstore.ports.clock import SystemClock
 from logstore.ports.registry import RowStore
 from logstore.protocol.identity import ensure_identity
 from logstore.protocol.seal import seal_chain
-from logstore.protocol.start import Self
-from logstore.protocol.takeover import Heir, take_over
+from logstore.protocol.start import BrokerInfo
+from logstore.protocol.takeover import Successor, take_over
 from logstore.records.batch import check_batch
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.sqlite import SqliteRows
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.stores.location import DirectoryLocation
 from logstore.wiring.open import OpenLog
 
@@ -97,7 +97,7 @@ async def _measure(rows: RowStore, partitions: int) -> dict[str, float]:
             topic = heir.topics[TOPIC]
             sealed = await run(seal_chain(cluster_id, epoch, HEIR))
             began, began_cpu = time.perf_counter(), time.process_time()
-            to_heir = Heir(HEIR, heir.epoch)
+            to_heir = Successor(HEIR, heir.epoch)
             taken = await run(take_over(cluster_id, epoch, HEIR, lambda *_: to_heir))
             rows_s = time.perf_counter() - began
             heir.inherit(taken)
@@ -118,7 +118,7 @@ async def _measure(rows: RowStore, partitions: int) -> dict[str, float]:
 
 async def _open(rows: RowStore) -> OpenLog:
     clock, chance = SystemClock(), random.Random(1)
-    performer = Performer(
+    performer = StepRunner(
         MemoryStore(MemoryObjects(clock)),
         RetryingRegistry(rows, lambda: f"{chance.getrandbits(64):016x}", clock, chance),
         clock,
@@ -134,7 +134,7 @@ async def _life(opened: OpenLog, broker: int) -> AsyncIterator[Log]:
     """A broker, without server or controller, that drops dead at the end."""
     try:
         async with asyncio.TaskGroup() as tasks:
-            me = Self(broker, "localhost", 9091 + broker, "", f"the lock of {broker}")
+            me = BrokerInfo(broker, "localhost", 9091 + broker, "", f"the lock of {broker}")
             yield await Log.start(opened, me, LogSettings(), tasks)
             raise _Dead
     except* _Dead:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from logstore.objects.prices import read_units, write_units
-from logstore.ports.registry import WRITE_ID, Registry, Row, Term, Value
+from logstore.ports.registry import WRITE_ID, Condition, Registry, Row, Value
 
 WRITE_ID_BYTES = len(WRITE_ID) + 16
 
@@ -52,19 +52,19 @@ class CountedRegistry:
             self.counts.add("query", read_units(size))
         return found
 
-    async def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None:
+    async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
         try:
             await self._registry.put_if(pk, sk, row, *terms)
         finally:
             self.counts.add("put", write_units(row_bytes(pk, sk, row) + WRITE_ID_BYTES))
 
-    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Term) -> None:
+    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
         try:
             await self._registry.update_if(pk, sk, sets, *terms)
         finally:
             self.counts.add("update", write_units(row_bytes(pk, sk, sets) + WRITE_ID_BYTES))
 
-    async def delete_if(self, pk: str, sk: str, *terms: Term) -> None:
+    async def delete_if(self, pk: str, sk: str, *terms: Condition) -> None:
         try:
             await self._registry.delete_if(pk, sk, *terms)
         finally:

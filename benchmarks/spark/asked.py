@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from logstore.ports.registry import Row
-from logstore.reading.survey import Survey
-from logstore.runners.perform import RegistryReads
+from logstore.reading.log_metadata import LogMetadata
+from logstore.runners.step_runner import RegistryReads
 from logstore.wiring.open import ReadableLog, open_readable
 from spark_source.planning.choices import topics_of_list
 from tests.spark_source.stepped_time import SteppedTime
@@ -41,7 +41,7 @@ def asked_when_idle(url: str, topic: str) -> dict[str, float]:
         return replace(log, performer=replace(log.performer, registry=reads))
 
     passing = SteppedTime()
-    survey = Survey(
+    survey = LogMetadata(
         url,
         topics_of_list("subscribe", topic),
         clock=passing,

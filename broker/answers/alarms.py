@@ -15,7 +15,7 @@ TROUBLES_MAX = 1000
 logger = logging.getLogger(__name__)
 
 
-class Led(Protocol):
+class PartitionLeader(Protocol):
     """A partition's leader, as far as an alarm names it."""
 
     @property
@@ -30,7 +30,7 @@ class Alarms:
         self._clock = clock
         self._told_at_s: dict[str, float] = {}
 
-    def cannot_serve(self, leader: Led, offset: int, error: LogstoreError) -> None:
+    def cannot_serve(self, leader: PartitionLeader, offset: int, error: LogstoreError) -> None:
         """Tell of what will not pass by itself: damaged, lost, or not allowed to be read."""
         if not isinstance(error, Corrupt | NotFound | Refused):
             return

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from broker.answers.errors import code_of
-from broker.answers.produce_bytes import Outcome, TopicOutcome, encode_produce_frame
+from broker.answers.produce_bytes import PartitionOutcome, TopicOutcome, encode_produce_frame
 from broker.network.call import Call
 from broker.network.timers import Timers
 from logstore.errors import LogstoreError
@@ -24,19 +24,19 @@ class Writer(Protocol):
     def when_committed(self, seq: int, waiter: Callable[[LogstoreError | None], None]) -> None: ...
 
 
-class Commits:
+class PendingProduces:
     def __init__(self, loop: asyncio.AbstractEventLoop, writer: Writer, timers: Timers) -> None:
         self._now_s = loop.time
         self._writer = writer
         self._timers = timers
-        self._groups: dict[int, _Group] = {}
+        self._groups: dict[int, _SegmentRequests] = {}
 
     def wait(self, call: Call, topics: Sequence[TopicOutcome], seq: int, timeout_ms: int) -> None:
         """Answer `call` when segment `seq` is committed, or in `timeout_ms`."""
         group = self._groups.get(seq)
         is_new = group is None
         if group is None:
-            group = self._groups[seq] = _Group(self, seq)
+            group = self._groups[seq] = _SegmentRequests(self, seq)
         due_s = self._now_s() + timeout_ms / 1000
         group.waiting.append((call, topics, due_s))
         if due_s < group.due_s:
@@ -46,7 +46,7 @@ class Commits:
         if is_new:  # at the end, since it may answer at once
             self._writer.when_committed(seq, group.committed)
 
-    def end(self, group: "_Group", code: ErrorCode) -> None:
+    def end(self, group: "_SegmentRequests", code: ErrorCode) -> None:
         """All of the group's requests are over."""
         del self._groups[group.seq]
         self._timers.unset(group)
@@ -54,7 +54,7 @@ class Commits:
             if call.buffers is None:
                 answer(call, topics, code)
 
-    def end_late(self, group: "_Group") -> None:
+    def end_late(self, group: "_SegmentRequests") -> None:
         """Answer those whose time is over; the others go on waiting."""
         now_s = self._now_s()
         late = [one for one in group.waiting if one[2] <= now_s]
@@ -69,12 +69,12 @@ class Commits:
 NEVER = float("inf")
 
 
-class _Group:
+class _SegmentRequests:
     """Requests that wait for one segment."""
 
     __slots__ = ("_commits", "due_s", "seq", "timer_bucket", "waiting")
 
-    def __init__(self, commits: Commits, seq: int) -> None:
+    def __init__(self, commits: PendingProduces, seq: int) -> None:
         self._commits = commits
         self.seq = seq
         self.waiting: list[Waiting] = []
@@ -106,5 +106,5 @@ def answer(call: Call, topics: Sequence[TopicOutcome], code: ErrorCode) -> None:
     call.answer_bytes(encode_produce_frame(call.correlation_id, call.version, topics))
 
 
-def failed(partition: int, code: ErrorCode) -> Outcome:
-    return Outcome(partition, code, -1, -1, -1)
+def failed(partition: int, code: ErrorCode) -> PartitionOutcome:
+    return PartitionOutcome(partition, code, -1, -1, -1)

@@ -6,12 +6,12 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from broker.answers.errors import Refuse
-from logstore.config.kinds import Kind, unknown_name
+from logstore.config.kinds import SettingKind, unknown_name
 from logstore.config.topics import TOPIC_SETTINGS, check_topic_configs
 from logstore.wire.errors import ErrorCode
 
 
-class Change(IntEnum):
+class ConfigOperation(IntEnum):
     """Kafka's `AlterConfigOp.OpType`."""
 
     SET = 0
@@ -22,7 +22,7 @@ class Change(IntEnum):
 
 class ConfigChange(NamedTuple):
     name: str
-    change: Change
+    change: ConfigOperation
     value: str | None
 
 
@@ -33,18 +33,18 @@ def check_changes(asked: Sequence[tuple[str, int, str | None]]) -> list[ConfigCh
         raise Refuse(ErrorCode.INVALID_REQUEST, f"configuration changed twice: {', '.join(twice)}")
     changes = []
     for name, operation, value in asked:
-        if operation not in Change.__members__.values():
+        if operation not in ConfigOperation.__members__.values():
             raise Refuse(
                 ErrorCode.INVALID_REQUEST, f"unknown operation on {name}: operation={operation}"
             )
         if name not in TOPIC_SETTINGS:
             raise unknown_name(name, TOPIC_SETTINGS)
-        change = Change(operation)
-        if value is None and change is not Change.DELETE:
+        change = ConfigOperation(operation)
+        if value is None and change is not ConfigOperation.DELETE:
             raise Refuse(ErrorCode.INVALID_REQUEST, f"no value for configuration {name}")
         if (
-            change in (Change.APPEND, Change.SUBTRACT)
-            and TOPIC_SETTINGS[name].kind is not Kind.LIST
+            change in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT)
+            and TOPIC_SETTINGS[name].kind is not SettingKind.LIST
         ):
             raise Refuse(
                 ErrorCode.INVALID_CONFIG,
@@ -63,9 +63,9 @@ def apply_changes(
     """
     changed = dict(configs)
     for name, change, value in changes:
-        if change is Change.DELETE or value is None:
+        if change is ConfigOperation.DELETE or value is None:
             changed.pop(name, None)
-        elif change is Change.SET:
+        elif change is ConfigOperation.SET:
             changed[name] = value
         else:
             now = _items(changed.get(name, defaults[name]))
@@ -73,8 +73,8 @@ def apply_changes(
     return check_topic_configs(changed)
 
 
-def _combined(now: Sequence[str], change: Change, items: Sequence[str]) -> list[str]:
-    if change is Change.APPEND:
+def _combined(now: Sequence[str], change: ConfigOperation, items: Sequence[str]) -> list[str]:
+    if change is ConfigOperation.APPEND:
         return list(dict.fromkeys((*now, *items)))
     return [item for item in now if item not in items]
 

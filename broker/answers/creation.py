@@ -16,7 +16,7 @@ from broker.groups.decisions.placement import OFFSETS_TOPIC
 from logstore.epoch.log import Log, NotAlive
 from logstore.errors import LogstoreError, Retryable
 from logstore.protocol.topics import TopicExists, check_topic_name
-from logstore.runners.perform import outcome_of
+from logstore.runners.step_runner import outcome_of
 from logstore.wire.errors import ErrorCode
 
 T = TypeVar("T")

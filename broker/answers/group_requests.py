@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
+from broker.answers.fencing import look_for_seal
 from broker.answers.services import Services
-from broker.answers.sure import look_for_seal
 from broker.groups.coordinator import Coordinator
-from broker.network.authorizer import Kind, Operation
+from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 
@@ -22,7 +22,7 @@ def coordinator_for(
 
     Only requests about offsets know the group without a name, from before groups had members.
     """
-    if not broker.allows(call, operation, Kind.GROUP, group_id):
+    if not broker.allows(call, operation, ResourceKind.GROUP, group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     if not group_id and not may_be_nameless:
         return ErrorCode.INVALID_GROUP_ID

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Log, Topic
 from logstore.errors import LogstoreError
-from logstore.formats.rows import Change, StartReason
+from logstore.formats.rows import FeedChange, StartReason
 from logstore.protocol.records_deletion import Raise, raise_log_starts
 
 
@@ -30,7 +30,7 @@ async def raise_led(
             # Its row, too: the next leader must start from this log start.
             log_start = max(outcome, leader.row.log_start)
             leader.follow_row(replace(leader.row, log_start=log_start))
-            changes.append(Change(topic.name, topic.topic_id, leader.partition))
+            changes.append(FeedChange(topic.name, topic.topic_id, leader.partition))
     await log.publish(changes)
     return outcomes
 

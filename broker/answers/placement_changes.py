@@ -10,12 +10,12 @@ from broker.answers.creation import begin_and_wait
 from broker.answers.services import Services
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
-from logstore.formats.rows import Change, PartitionRow
+from logstore.formats.rows import FeedChange, PartitionRow
 from logstore.protocol.replica_changes import Decide, change_placements
 from logstore.protocol.topics import UnknownTopic
 
 
-class Wanted(NamedTuple):
+class PlacementChange(NamedTuple):
     topic: Topic
     partition: int
     decide: Decide
@@ -30,7 +30,7 @@ def find_partition(broker: Services, name: str, partition: int) -> Topic:
 
 
 async def change_all(
-    broker: Services, wanted: Sequence[Wanted], timeout_s: float
+    broker: Services, wanted: Sequence[PlacementChange], timeout_s: float
 ) -> Sequence[PartitionRow | LogstoreError]:
     """For each the row it was decided from, or why it was not."""
     outcomes = await begin_and_wait(broker, _change(broker, wanted), timeout_s)
@@ -38,14 +38,14 @@ async def change_all(
 
 
 async def _change(
-    broker: Services, wanted: Sequence[Wanted]
+    broker: Services, wanted: Sequence[PlacementChange]
 ) -> Sequence[PartitionRow | LogstoreError]:
     outcomes = await broker.log.performer.run(
         change_placements([(one.topic.topic_id, one.partition, one.decide) for one in wanted])
     )
     await broker.log.publish(
         [
-            Change(one.topic.name, one.topic.topic_id, one.partition)
+            FeedChange(one.topic.name, one.topic.topic_id, one.partition)
             for one, outcome in zip(wanted, outcomes, strict=True)
             if isinstance(outcome, PartitionRow)
         ]

@@ -49,7 +49,7 @@ _AROUND_ONE_BYTES = 5 + len(_ONE_TOPIC) + _PARTITION_FLEXIBLE.size + len(_ONE_TO
 _END = bytes(4)
 
 
-class Outcome(NamedTuple):
+class PartitionOutcome(NamedTuple):
     """What became of one partition's batch."""
 
     partition: int
@@ -66,7 +66,7 @@ class Outcome(NamedTuple):
 class TopicOutcome(NamedTuple):
     name: str
     topic_id: bytes
-    partitions: list[Outcome]
+    partitions: list[PartitionOutcome]
 
 
 def encode_produce_frame(
@@ -152,7 +152,7 @@ def _response(topics: Sequence[TopicOutcome]) -> ProduceResponse:
     )
 
 
-def _partition(outcome: Outcome) -> PartitionProduceResponse:
+def _partition(outcome: PartitionOutcome) -> PartitionProduceResponse:
     index, code, base, time_ms, start, message, bad_records, hint = outcome
     errors = [BatchIndexAndErrorMessage(record, message) for record in bad_records]
     answer = PartitionProduceResponse(index, code, base, time_ms, start, errors, message)

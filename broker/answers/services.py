@@ -5,12 +5,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from broker.answers.alarms import Alarms
-from broker.answers.commits import Commits
+from broker.answers.commits import PendingProduces
 from broker.answers.metadata_bytes import MetadataBytes
 from broker.answers.topic_rules import TopicRules
 from broker.answers.topic_watch import TopicWatch
 from broker.groups.coordinators import Coordinators
-from broker.network.authorizer import Kind, Operation
+from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from broker.network.clients import Clients
 from broker.network.timers import Timers
@@ -36,7 +36,7 @@ class Services(Protocol):
     tasks: asyncio.TaskGroup
     clients: Clients
     timers: Timers
-    commits: Commits
+    commits: PendingProduces
     groups: Coordinators
     metadata: MetadataBytes
     topic_watch: TopicWatch
@@ -53,14 +53,14 @@ class Services(Protocol):
     @property
     def controller_id(self) -> int: ...
 
-    def allows(self, call: Call, operation: Operation, kind: Kind, name: str) -> bool: ...
+    def allows(self, call: Call, operation: Operation, kind: ResourceKind, name: str) -> bool: ...
 
     def allows_on(self, call: Call, operation: Operation, topic: Topic) -> bool:
         """The same as `allows`, for the hot paths."""
         ...
 
     def allowed_bits(
-        self, call: Call, operations: Sequence[Operation], kind: Kind, name: str
+        self, call: Call, operations: Sequence[Operation], kind: ResourceKind, name: str
     ) -> int:
         """Which of `operations` are allowed: bit n for the operation of number n (KIP-430)."""
         ...

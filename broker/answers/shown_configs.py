@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from logstore.config.broker import BROKER_SETTINGS, BY_STORE, BrokerSettings
-from logstore.config.kinds import Kind, Setting
+from logstore.config.kinds import Setting, SettingKind
 from logstore.config.topics import BROKER_NAMES, TOPIC_SETTINGS
 
 SECRETS = ("password", "secret", "jaas.config", ".keystore.key")
@@ -37,7 +37,7 @@ class ShownConfig(NamedTuple):
     source: Source
     is_read_only: bool
     is_sensitive: bool
-    kind: Kind
+    kind: SettingKind
     documentation: str
     synonyms: Sequence[Synonym]
     """Whatever gives this name a value; the first prevails."""

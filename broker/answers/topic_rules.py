@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker.groups.decisions.placement import OFFSETS_TOPIC
-from broker.network.authorizer import Kind, Resource
+from broker.network.authorizer import Resource, ResourceKind
 from logstore.config.topics import topic_value
 from logstore.reading.table_batches import Compression
 
@@ -45,7 +45,7 @@ class TopicRules:
         policy = topic_value("cleanup.policy", configs, defaults)
         assert isinstance(policy, tuple)
         return TopicRules(
-            resource=Resource(Kind.TOPIC, name),
+            resource=Resource(ResourceKind.TOPIC, name),
             batch_bytes_max=number("max.message.bytes"),
             request_bytes_max=number("segment.bytes"),
             is_compacted="compact" in policy,

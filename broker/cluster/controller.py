@@ -15,25 +15,25 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from broker.cluster.acting import Acting, Counts
+from broker.cluster.action_executor import ActionCounts, ActionExecutor
+from broker.cluster.action_queue import ActionQueue
 from broker.cluster.decisions.cleaning import clean
+from broker.cluster.decisions.controller_state import ControllerState, FirstSeen, Interval
 from broker.cluster.decisions.decide import decide
-from broker.cluster.decisions.memory import Memory, Sightings, Turn
-from broker.cluster.decisions.placement import Heirs
+from broker.cluster.decisions.placement import Successors
 from broker.cluster.decisions.row_steps import read_chains, read_inventory
 from broker.cluster.decisions.view import (
     Action,
+    ClusterView,
     DeleteTopic,
-    Place,
-    Places,
+    PlacedPartition,
+    PlacedPartitions,
     Reassign,
     Remind,
     RemoveOrphan,
     StepDown,
     TakeOver,
-    View,
 )
-from broker.cluster.desk import Desk
 from broker.cluster.early_notice import EarlyNotice
 from broker.cluster.lease_keeper import LeaseKeeper
 from broker.cluster.log_port import ClusterLog, ClusterTopic
@@ -55,14 +55,14 @@ logger = logging.getLogger(__name__)
 class _Term:
     """One period as the controller, and the state that is kept for as long."""
 
-    memory: Memory
-    sightings: Sightings = field(default_factory=Sightings)
+    memory: ControllerState
+    sightings: FirstSeen = field(default_factory=FirstSeen)
     """Of half-done topics that are to be cleared away."""
-    cleaning: Turn = field(default_factory=lambda: Turn(CLEANING_S))
+    cleaning: Interval = field(default_factory=lambda: Interval(CLEANING_S))
     chains_at_s: float | None = None
 
 
-class _Ended(Exception):
+class _ControllerEnded(Exception):
     """Unwinds the controller's tasks."""
 
 
@@ -81,9 +81,9 @@ class Controller:
         self._stopping = asyncio.Event()
         self._keeper = LeaseKeeper(log, settings.lease_s, self._look_now)
         self._notice = EarlyNotice(log, peers or NoPeers())
-        self._acting = Acting(log)
+        self._acting = ActionExecutor(log)
         self._term: _Term | None = None
-        self._places: Places | None = None
+        self._places: PlacedPartitions | None = None
         self._told = ""
         """The last trouble that was logged."""
         log.on_change(self._rows_changed)
@@ -100,7 +100,7 @@ class Controller:
         return self._keeper.is_active
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> ActionCounts:
         return self._acting.counts
 
     @property
@@ -114,10 +114,10 @@ class Controller:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._keeper.run())
                 tasks.create_task(self._notice.run())
-                desk = Desk(tasks, self._clock, lambda: self.is_active, self._count_failure)
+                desk = ActionQueue(tasks, self._clock, lambda: self.is_active, self._count_failure)
                 await self._look_on(desk)
-                raise _Ended
-        except* _Ended:
+                raise _ControllerEnded
+        except* _ControllerEnded:
             pass
         await self._keeper.give_up()
 
@@ -130,7 +130,7 @@ class Controller:
 
     # Looking
 
-    async def _look_on(self, desk: Desk) -> None:
+    async def _look_on(self, desk: ActionQueue) -> None:
         fenced = self._log.fenced
         while not (fenced.is_set() or self._stopping.is_set()):
             self._notice.watch()
@@ -143,12 +143,12 @@ class Controller:
                     logger.warning("the controller cannot read the cluster: %s", error)
             await wait_for(self._look_now, LOOK_S)
 
-    async def _look(self, desk: Desk) -> None:
+    async def _look(self, desk: ActionQueue) -> None:
         if not self.is_active:
             self._term = None
             return
         term = self._term = self._term or _Term(
-            Memory(balance=Turn(self._settings.balance_every_s))
+            ControllerState(balance=Interval(self._settings.balance_every_s))
         )
         now_s = self._clock.monotonic_s()
         if term.chains_at_s is None or now_s - term.chains_at_s >= CHAINS_S:
@@ -162,9 +162,9 @@ class Controller:
             term.cleaning.end(now_s, found=False)
             desk.start("cleaning", partial(self._clean, term, desk))
 
-    def _view(self, now_s: float) -> View:
-        places = self._places = self._places or Places(self._all_places())
-        return View(
+    def _view(self, now_s: float) -> ClusterView:
+        places = self._places = self._places or PlacedPartitions(self._all_places())
+        return ClusterView(
             me=self._me,
             now_s=now_s,
             brokers=self._log.brokers,
@@ -173,26 +173,26 @@ class Controller:
             places=places,
         )
 
-    def _all_places(self) -> Iterator[Place]:
+    def _all_places(self) -> Iterator[PlacedPartition]:
         for topic in self._log.topics.values():
             for partition, row in enumerate(topic.rows):
-                yield Place(topic.name, topic.topic_id, partition, topic.replicas, row)
+                yield PlacedPartition(topic.name, topic.topic_id, partition, topic.replicas, row)
 
     def _rows_changed(self, topic: ClusterTopic) -> None:
         self._places = None
 
-    def _choose_heirs(self, view: View, actions: list[Action], desk: Desk) -> None:
+    def _choose_heirs(self, view: ClusterView, actions: list[Action], desk: ActionQueue) -> None:
         """Count the partitions of each broker again, unless running takeovers still count."""
         taken = {action.broker for action in actions if isinstance(action, TakeOver)}
         heirs = (view.eligible or view.alive) - taken
         if desk.is_idle:
-            self._acting.heirs = Heirs(heirs, view.places.led)
+            self._acting.heirs = Successors(heirs, view.places.led)
         else:
             self._acting.heirs.restrict(heirs, view.places.led)
 
     # Acting
 
-    async def _start_all(self, actions: list[Action], desk: Desk) -> None:
+    async def _start_all(self, actions: list[Action], desk: ActionQueue) -> None:
         for action in actions:
             if isinstance(action, StepDown):
                 logger.warning("stepping down: broker=%d reason=%s", self._me, action.reason)
@@ -206,7 +206,7 @@ class Controller:
         if moves:
             desk.start("reassigning", partial(self._acting.reassign, moves))
 
-    async def _clean(self, term: _Term, desk: Desk) -> None:
+    async def _clean(self, term: _Term, desk: ActionQueue) -> None:
         inventory = await self._performer.run(read_inventory())
         for action in clean(inventory, term.sightings, self._clock.monotonic_s()):
             desk.start(_key(action), partial(self._acting.act, action))

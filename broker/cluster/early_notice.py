@@ -14,7 +14,7 @@ from broker.cluster.log_port import ClusterLog
 from broker.cluster.peers import Peer, Peers
 from logstore.errors import LogstoreError
 from logstore.formats.rows import BrokerStatus
-from logstore.runners.perform import outcome_of
+from logstore.runners.step_runner import outcome_of
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from broker.cluster.waiting import wait_for
 from logstore.errors import LogstoreError
 from logstore.formats.rows import NOBODY, BrokerStatus
 from logstore.protocol.lease import Lease
-from logstore.runners.perform import outcome_of
+from logstore.runners.step_runner import outcome_of
 
 CONTROLLER = "controller"
 STEPS_PER_LEASE = 3

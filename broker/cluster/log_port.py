@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from logstore.formats.rows import BrokerRow, Change, PartitionRow
+from logstore.formats.rows import BrokerRow, FeedChange, PartitionRow
 from logstore.protocol.liveness import Liveness
-from logstore.protocol.takeover import Inheritance, Known
-from logstore.runners.perform import Performer
+from logstore.protocol.takeover import Known, RecoveredPartition
+from logstore.runners.step_runner import StepRunner
 
 
 class ClusterTopic(Protocol):
@@ -26,7 +26,7 @@ class ClusterTopic(Protocol):
     def rows(self) -> Sequence[PartitionRow]: ...
 
 
-class ClusterSelf(Protocol):
+class OwnBroker(Protocol):
     @property
     def broker(self) -> int: ...
 
@@ -35,7 +35,7 @@ class ClusterLog(Protocol):
     """`logstore.epoch.log.Log` is one."""
 
     @property
-    def me(self) -> ClusterSelf: ...
+    def me(self) -> OwnBroker: ...
 
     @property
     def epoch(self) -> int: ...
@@ -44,7 +44,7 @@ class ClusterLog(Protocol):
     def cluster_id(self) -> bytes: ...
 
     @property
-    def performer(self) -> Performer: ...
+    def performer(self) -> StepRunner: ...
 
     @property
     def fenced(self) -> asyncio.Event: ...
@@ -74,6 +74,6 @@ class ClusterLog(Protocol):
 
     async def look_for_seal(self) -> None: ...
 
-    async def publish(self, changes: Sequence[Change]) -> None: ...
+    async def publish(self, changes: Sequence[FeedChange]) -> None: ...
 
-    def inherit(self, taken: Sequence[Inheritance]) -> None: ...
+    def inherit(self, taken: Sequence[RecoveredPartition]) -> None: ...

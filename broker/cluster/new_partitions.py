@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from broker.cluster.decisions.placement import Load, place
+from broker.cluster.decisions.placement import BrokerLoad, place
 from logstore.epoch.log import Log
 from logstore.errors import Retryable
 from logstore.formats.rows import BrokerStatus
@@ -25,5 +25,5 @@ def place_partitions(log: Log, count: int, replicas: int) -> Assignments:
     racks = hosts(log)
     if not racks:
         raise Retryable("no broker takes partitions now: all are stopping; try again")
-    load = Load.of(row for topic in log.topics.values() for row in topic.rows)
+    load = BrokerLoad.of(row for topic in log.topics.values() for row in topic.rows)
     return place(count, replicas, racks, load)

@@ -14,15 +14,15 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from broker.groups.decisions import deletion, expiry, offsets, retention
-from broker.groups.decisions.group import MEMBER_BYTES, NO_DEADLINE, Group, Moment
+from broker.groups.decisions.group import MEMBER_BYTES, NO_DEADLINE, Group, GroupTime
 from broker.groups.decisions.heartbeat import heartbeat
 from broker.groups.decisions.join import JoinAsk, join
 from broker.groups.decisions.key_compaction import LogShape
 from broker.groups.decisions.leave import Who, leave
 from broker.groups.decisions.limits import GroupLimits
 from broker.groups.decisions.membership import lost
-from broker.groups.decisions.offsets import Committer, Place, Wanted
-from broker.groups.decisions.outcome import Answer, Change, Joined, Outcome, Synced
+from broker.groups.decisions.offsets import Committer, OffsetCommit, Place
+from broker.groups.decisions.outcome import Answer, Change, Decision, Joined, Synced
 from broker.groups.decisions.state import GroupStates
 from broker.groups.decisions.sync import SyncAsk, sync
 from broker.groups.journal import Journal
@@ -187,7 +187,7 @@ class Coordinator:
     def check_commit(self, group_id: str, who: Committer) -> ErrorCode:
         return offsets.check_commit(self.states.get(group_id), who, self._now())
 
-    def check_room(self, group_id: str, wanted: Sequence[Wanted]) -> ErrorCode:
+    def check_room(self, group_id: str, wanted: Sequence[OffsetCommit]) -> ErrorCode:
         """Whether the broker has memory for these offsets. What does not grow is always taken."""
         group = self.states.get(group_id)
         known = {} if group is None else group.offsets
@@ -197,7 +197,7 @@ class Coordinator:
             return ErrorCode.NONE
         return ErrorCode.GROUP_MAX_SIZE_REACHED
 
-    def commit(self, group_id: str, wanted: Sequence[Wanted], keep_ms: int) -> None:
+    def commit(self, group_id: str, wanted: Sequence[OffsetCommit], keep_ms: int) -> None:
         """Of a committer that was checked. `when_safe` tells when it is done."""
         self._append(offsets.commit(group_id, wanted, keep_ms, self._now()))
 
@@ -277,12 +277,12 @@ class Coordinator:
     def _has_room(self, growth_bytes: int, *, is_known: bool) -> bool:
         return self._limits.has_room(self._used_bytes(), growth_bytes, is_known=is_known)
 
-    def _now(self) -> Moment:
-        return Moment(int(self._clock.monotonic_s() * 1000), self._clock.now_ms())
+    def _now(self) -> GroupTime:
+        return GroupTime(int(self._clock.monotonic_s() * 1000), self._clock.now_ms())
 
     # Carrying out
 
-    def _carry_out(self, group: Group, outcome: Outcome) -> None:
+    def _carry_out(self, group: Group, outcome: Decision) -> None:
         self._append(outcome.records)
         self.states.weigh(group)
         self._arm(group)

@@ -14,7 +14,7 @@ from broker.groups.decisions.newer import NewerRecord
 from broker.groups.decisions.outcome import Change
 from broker.groups.decisions.state import GroupStates
 from broker.groups.log_port import PartitionLog
-from logstore.epoch.leading import committed
+from logstore.epoch.leadership_transitions import committed
 from logstore.errors import LogstoreError
 from logstore.ports.clock import Clock
 

@@ -13,7 +13,7 @@ from broker.groups.decisions.placement import OFFSETS_TOPIC
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Log
 from logstore.errors import LogstoreError
-from logstore.formats.rows import Change, StartReason
+from logstore.formats.rows import FeedChange, StartReason
 from logstore.protocol.records_deletion import Raise, raise_log_start
 from logstore.records.batch import read_header
 
@@ -121,7 +121,7 @@ class LedPartition:
             # Its row, too: the next leader must start from this log start.
             log_start = max(raised, leader.row.log_start)
             leader.follow_row(replace(leader.row, log_start=log_start))
-            await log.publish([Change(OFFSETS_TOPIC, leader.topic_id, leader.partition)])
+            await log.publish([FeedChange(OFFSETS_TOPIC, leader.topic_id, leader.partition)])
 
 
 def _split(buffer: memoryview) -> list[memoryview]:

@@ -10,13 +10,13 @@ from dataclasses import replace
 from functools import partial
 
 from broker.answers.errors import code_of
-from broker.answers.placement_changes import Wanted, change_all, find_partition
+from broker.answers.placement_changes import PlacementChange, change_all, find_partition
 from broker.answers.replica_requests import cancel, reassign
 from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
 from logstore.errors import LogstoreError
-from logstore.formats.rows import Change, PartitionRow, TopicRow
+from logstore.formats.rows import FeedChange, PartitionRow, TopicRow
 from logstore.protocol.replica_changes import Decide, Placement
 from logstore.protocol.topic_change import change_topic
 from logstore.wire.errors import ErrorCode
@@ -43,7 +43,7 @@ async def _alter_all(
     answer = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change
     )
-    wanted: list[Wanted] = []
+    wanted: list[PlacementChange] = []
     results: list[ReassignablePartitionResponse] = []
     for asked in request.topics:
         topic_answer = ReassignableTopicResponse(asked.name)
@@ -56,7 +56,9 @@ async def _alter_all(
             except LogstoreError as error:
                 _tell(result, error)
             else:
-                wanted.append(Wanted(topic, one.partition_index, _decision(broker, one, request)))
+                wanted.append(
+                    PlacementChange(topic, one.partition_index, _decision(broker, one, request))
+                )
                 results.append(result)
     await _lower_factors(broker, request)
     outcomes = await change_all(broker, wanted, request.timeout_ms / 1000)
@@ -82,7 +84,7 @@ async def _lower_factors(broker: Services, request: AlterPartitionReassignmentsR
             return replace(row, replicas=min(row.replicas, replicas))
 
         await broker.log.performer.run(change_topic(topic.name, topic.topic_id, lower))
-        await broker.log.publish([Change(topic.name, topic.topic_id)])
+        await broker.log.publish([FeedChange(topic.name, topic.topic_id)])
 
 
 def _decision(

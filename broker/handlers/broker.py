@@ -7,14 +7,14 @@ from functools import partial
 from typing import Protocol
 
 from broker.answers.alarms import Alarms
-from broker.answers.commits import Commits
+from broker.answers.commits import PendingProduces
 from broker.answers.metadata_bytes import MetadataBytes
 from broker.answers.services import Work
 from broker.answers.topic_rules import TopicRules
 from broker.answers.topic_watch import TopicWatch
 from broker.groups.coordinators import Coordinators, Ids
 from broker.handlers.dispatch import dispatch
-from broker.network.authorizer import Authorizer, Kind, Operation, Resource
+from broker.network.authorizer import Authorizer, Operation, Resource, ResourceKind
 from broker.network.call import Call
 from broker.network.clients import Clients
 from broker.network.timers import Timers
@@ -32,7 +32,7 @@ KEY_CHECKS_MAX = 2
 RULES_SPARE = 64
 
 
-class Standing(Protocol):
+class ControllerHolder(Protocol):
     """The controller of this process, as far as it names the lease's holder."""
 
     @property
@@ -62,7 +62,7 @@ class Broker:
         self.loop = asyncio.get_running_loop()
         self.clients = Clients(self.loop, settings, log.writer, partial(dispatch, self))
         self.timers = Timers(self.loop)
-        self.commits = Commits(self.loop, log.writer, self.timers)
+        self.commits = PendingProduces(self.loop, log.writer, self.timers)
         self.alarms = Alarms(clock)
         self.cold_reads = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
         self.key_checks = asyncio.Semaphore(KEY_CHECKS_MAX)
@@ -76,11 +76,11 @@ class Broker:
         self.groups = Coordinators(
             log, settings, timers=self.timers, clock=clock, tasks=tasks, ids=ids
         )
-        self.controller: Standing | None = None
+        self.controller: ControllerHolder | None = None
         self._authorizer = authorizer
         self._rules: dict[bytes, TopicRules] = {}
 
-    def allows(self, call: Call, operation: Operation, kind: Kind, name: str) -> bool:
+    def allows(self, call: Call, operation: Operation, kind: ResourceKind, name: str) -> bool:
         return self._authorizer.authorize(call.principal, operation, Resource(kind, name))
 
     def allows_on(self, call: Call, operation: Operation, topic: Topic) -> bool:
@@ -89,7 +89,7 @@ class Broker:
         return self._authorizer.authorize(call.connection.principal, operation, resource)
 
     def allowed_bits(
-        self, call: Call, operations: Sequence[Operation], kind: Kind, name: str
+        self, call: Call, operations: Sequence[Operation], kind: ResourceKind, name: str
     ) -> int:
         """Which of `operations` are allowed: bit n for the operation of number n (KIP-430)."""
         return sum(1 << one for one in operations if self.allows(call, one, kind, name))

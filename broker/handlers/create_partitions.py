@@ -15,7 +15,7 @@ from broker.answers.creation import begin_and_wait, check_assignment, check_same
 from broker.answers.errors import Refuse, code_of
 from broker.answers.services import Services
 from broker.cluster.new_partitions import Assignments, hosts, place_partitions
-from broker.network.authorizer import Kind, Operation
+from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
@@ -62,7 +62,7 @@ async def _create_all(broker: Services, call: Call, request: CreatePartitionsReq
 
 
 def _find(broker: Services, call: Call, name: str) -> Topic:
-    if not broker.allows(call, Operation.ALTER, Kind.TOPIC, name):
+    if not broker.allows(call, Operation.ALTER, ResourceKind.TOPIC, name):
         raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to change this topic")
     topic = broker.log.topics.get(name)
     if topic is None:

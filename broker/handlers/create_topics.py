@@ -24,7 +24,7 @@ from broker.answers.errors import Refuse, code_of
 from broker.answers.services import Services
 from broker.answers.shown_configs import show_topic_configs
 from broker.cluster.new_partitions import Assignments, hosts, place_partitions
-from broker.network.authorizer import CLUSTER, Kind, Operation
+from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.config.topics import check_topic_configs
 from logstore.errors import LogstoreError
@@ -78,7 +78,7 @@ async def _create(
     name = asked.name
     if not (
         broker.allows(call, Operation.CREATE, *CLUSTER)
-        or broker.allows(call, Operation.CREATE, Kind.TOPIC, name)
+        or broker.allows(call, Operation.CREATE, ResourceKind.TOPIC, name)
     ):
         raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to create this topic")
     check_new_name(broker.log, name)
@@ -100,7 +100,7 @@ async def _create(
         if isinstance(topic, LogstoreError):
             raise topic
         result.topic_id = topic.topic_id
-    if broker.allows(call, Operation.DESCRIBE_CONFIGS, Kind.TOPIC, name):
+    if broker.allows(call, Operation.DESCRIBE_CONFIGS, ResourceKind.TOPIC, name):
         result.num_partitions = partitions
         result.replication_factor = len(layout.assignments[0])
         result.configs = _echo(broker, configs)

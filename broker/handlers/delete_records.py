@@ -3,7 +3,7 @@
 Records below the offset are gone for every reader when the answer leaves; -1 stands for the high
 watermark. Only the partition's leader may do it, and only on topics that delete at all. Before the
 answer that there is no such offset comes a fencing check: clients do not ask again
-(`broker.answers.sure`).
+(`broker.answers.fencing`).
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from broker.answers.creation import begin_and_wait
 from broker.answers.errors import Refuse, code_of
+from broker.answers.fencing import standing_of
 from broker.answers.log_starts import NewStart, raise_led
 from broker.answers.services import Services
 from broker.answers.shown_cluster import INTERNAL_TOPICS
-from broker.answers.sure import standing_of
-from broker.network.authorizer import Kind, Operation
+from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.config.topics import topic_value
 from logstore.epoch.leader import Leader
@@ -80,7 +80,7 @@ async def _delete_all(broker: Services, call: Call, request: DeleteRecordsReques
 
 
 def _find(broker: Services, call: Call, name: str, partition: int) -> Topic:
-    if not broker.allows(call, Operation.DELETE, Kind.TOPIC, name):
+    if not broker.allows(call, Operation.DELETE, ResourceKind.TOPIC, name):
         raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to delete records")
     topic = broker.log.topics.get(name)
     if topic is None or not 0 <= partition < topic.partition_count:

@@ -12,7 +12,7 @@ from functools import partial
 from broker.answers.creation import begin_and_wait
 from broker.answers.errors import Refuse, code_of
 from broker.answers.services import Services
-from broker.network.authorizer import Kind, Operation
+from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
@@ -66,8 +66,10 @@ def _find(broker: Services, call: Call, asked: DeleteTopicState) -> Topic:
     else:
         topic = broker.log.topics.get(asked.name)
     name = asked.name if topic is None else topic.name
-    seen = name is not None and broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, name)
-    if name is not None and not (seen and broker.allows(call, Operation.DELETE, Kind.TOPIC, name)):
+    seen = name is not None and broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name)
+    if name is not None and not (
+        seen and broker.allows(call, Operation.DELETE, ResourceKind.TOPIC, name)
+    ):
         # A client that may not see the topic learns nothing: an id stays unknown, a name denied.
         if by_id and not seen:
             raise Refuse(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")

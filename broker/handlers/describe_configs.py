@@ -11,7 +11,7 @@ from broker.answers.config_resources import ResourceType, check_broker_name, fin
 from broker.answers.errors import Refuse, code_of
 from broker.answers.services import Services
 from broker.answers.shown_configs import ShownConfig, show_broker_configs, show_topic_configs
-from broker.network.authorizer import CLUSTER, Kind, Operation
+from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.errors import LogstoreError
 from logstore.wire.errors import ErrorCode
@@ -56,7 +56,7 @@ def _merge(resources: Sequence[DescribeConfigsResource]) -> dict[tuple[int, str]
 
 def _describe(broker: Services, call: Call, kind: int, name: str) -> Sequence[ShownConfig]:
     if kind == ResourceType.TOPIC:
-        if not broker.allows(call, Operation.DESCRIBE_CONFIGS, Kind.TOPIC, name):
+        if not broker.allows(call, Operation.DESCRIBE_CONFIGS, ResourceKind.TOPIC, name):
             raise Refuse(
                 ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to see this topic's configs"
             )

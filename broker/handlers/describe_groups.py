@@ -9,7 +9,7 @@ from broker.answers.group_requests import coordinator_for, when_vouched
 from broker.answers.repeats import without_repeats
 from broker.answers.services import Services
 from broker.groups.decisions.describe import DEAD, describe
-from broker.network.authorizer import Kind, Operation
+from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_groups import (
@@ -33,7 +33,7 @@ def _handle(broker: Services, call: Call, request: DescribeGroupsRequest) -> Non
         group = _describe(broker, call, group_id)
         if request.include_authorized_operations and not group.error_code:
             group.authorized_operations = broker.allowed_bits(
-                call, GROUP_OPERATIONS, Kind.GROUP, group_id
+                call, GROUP_OPERATIONS, ResourceKind.GROUP, group_id
             )
         groups.append(group)
     call.answer(DescribeGroupsResponse(0, groups))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from broker.answers.services import Services
 from broker.answers.shown_cluster import INTERNAL_TOPICS, show_replicas
-from broker.network.authorizer import TOPIC_OPERATIONS, Kind, Operation
+from broker.network.authorizer import TOPIC_OPERATIONS, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.formats.rows import PartitionRow
@@ -68,7 +68,7 @@ def _names(broker: Services, call: Call, request: DescribeTopicPartitionsRequest
         names = {
             name
             for name in broker.log.topics
-            if broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, name)
+            if broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name)
         }
     start = "" if request.cursor is None else request.cursor.topic_name
     return sorted(name for name in names if name >= start)
@@ -80,7 +80,7 @@ def _first(cursor: Cursor | None, name: str) -> int:
 
 
 def _find(broker: Services, call: Call, name: str) -> Topic | DescribeTopicPartitionsResponseTopic:
-    if not broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, name):
+    if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name):
         return DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
     topic = broker.log.topics.get(name)
     if topic is None:
@@ -114,5 +114,5 @@ def _describe(
         topic.topic_id,
         topic.name in INTERNAL_TOPICS,
         partitions,
-        broker.allowed_bits(call, TOPIC_OPERATIONS, Kind.TOPIC, topic.name),
+        broker.allowed_bits(call, TOPIC_OPERATIONS, ResourceKind.TOPIC, topic.name),
     )

@@ -8,13 +8,13 @@ from broker.answers.services import Services
 from broker.handlers.api_versions import answer_unknown_version
 from broker.handlers.table import HANDLERS
 from broker.network.call import Call
-from broker.network.connection import Connection
+from broker.network.connection import ClientConnection
 from logstore.errors import Invalid, LogstoreError
 from logstore.wire.framing.apis import API_VERSIONS_KEY, APIS, decode_request_header
 from logstore.wire.primitives import DecodeError
 
 
-def dispatch(broker: Services, connection: Connection, frame: memoryview) -> None:
+def dispatch(broker: Services, connection: ClientConnection, frame: memoryview) -> None:
     """Raises `Invalid`, with the fault and its byte, for a frame that is no known request."""
     key, version, correlation_id, client_id, at = decode_request_header(frame)
     found = HANDLERS.get(key)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from broker.answers.errors import Refuse, code_of
-from broker.answers.placement_changes import Wanted, change_all, find_partition
+from broker.answers.placement_changes import PlacementChange, change_all, find_partition
 from broker.answers.replica_requests import Election, elect
 from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER, Operation
@@ -63,7 +63,7 @@ async def _elect_all(broker: Services, call: Call, request: ElectLeadersRequest)
         return elect(row, election, live)
 
     results: Results = {}
-    wanted: list[Wanted] = []
+    wanted: list[PlacementChange] = []
     for name, number in _asked(broker, request):
         result = results[name, number] = PartitionResult(number)
         try:
@@ -73,7 +73,7 @@ async def _elect_all(broker: Services, call: Call, request: ElectLeadersRequest)
         except LogstoreError as error:
             _tell(result, error)
         else:
-            wanted.append(Wanted(topic, number, decide))
+            wanted.append(PlacementChange(topic, number, decide))
     outcomes = await change_all(broker, wanted, _left_s(broker, deadline))
     begun = []
     for (topic, number, _), outcome in zip(wanted, outcomes, strict=True):

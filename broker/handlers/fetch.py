@@ -13,7 +13,7 @@ segments, and where these are gone batches made from the topic's table, which lo
 A follower serves consumers too (KIP-392), up to the end that it knows to be committed; a fetch
 above that waits. A leader names a follower in the consumer's rack. While this broker has no read
 lease, and before it answers that there is no such offset or leader epoch, it makes a fencing check
-(`broker.answers.sure`).
+(`broker.answers.fencing`).
 
 Sessions (KIP-227) are declined: session id 0 and a full answer are always legal.
 Not done: transactions, so the list of aborted ones is empty; throttling.
@@ -23,15 +23,15 @@ import asyncio
 from collections.abc import Callable
 
 from broker.answers.errors import code_of
-from broker.answers.look import Cold, Look
+from broker.answers.fencing import FenceCheck, standing_of
+from broker.answers.fetch_attempt import FetchAttempt, StoreRead
 from broker.answers.services import Services, Work
-from broker.answers.sure import Standing, standing_of
 from broker.network.call import Call, guard
 from logstore.epoch.leader import Leader
 from logstore.errors import LogstoreError
 from logstore.protocol.records_deletion import OffsetOutOfRange
 from logstore.reading.read import Chunk, Readable
-from logstore.runners.perform import outcome_of
+from logstore.runners.step_runner import outcome_of
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import FetchRequest, FetchResponse, NodeEndpoint
 
@@ -90,7 +90,7 @@ class _Fetch:
         else:
             self._settle(look)
 
-    def _settle(self, look: Look) -> None:
+    def _settle(self, look: FetchAttempt) -> None:
         """Answer with the data found, or wait for more."""
         if (
             self._is_over
@@ -116,7 +116,7 @@ class _Fetch:
         else:
             self._settle(look)
 
-    def _wait(self, look: Look) -> None:
+    def _wait(self, look: FetchAttempt) -> None:
         if self._call.held is None:
             self._call.held = self
             self._broker.timers.set(self, self._request.max_wait_ms / 1000)
@@ -152,7 +152,7 @@ class _Fetch:
         self._watched.clear()
         self._call.held = None
 
-    async def _load(self, standing: Standing = None) -> None:
+    async def _load(self, standing: FenceCheck = None) -> None:
         """Load what memory does not hold, partition by partition as long as there is room."""
         loaded: dict[tuple[int, int], Chunk | ErrorCode] = {}
         try:
@@ -166,12 +166,12 @@ class _Fetch:
         self._answer(look)
 
     def _look_with(
-        self, loaded: dict[tuple[int, int], Chunk | ErrorCode], standing: Standing = None
-    ) -> Look:
-        return Look(self._broker, self._call, self._request, loaded, standing)
+        self, loaded: dict[tuple[int, int], Chunk | ErrorCode], standing: FenceCheck = None
+    ) -> FetchAttempt:
+        return FetchAttempt(self._broker, self._call, self._request, loaded, standing)
 
     async def _load_some(
-        self, cold: list[Cold], loaded: dict[tuple[int, int], Chunk | ErrorCode]
+        self, cold: list[StoreRead], loaded: dict[tuple[int, int], Chunk | ErrorCode]
     ) -> None:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._outcome(one)) for one in cold]
@@ -190,13 +190,13 @@ class _Fetch:
         self._broker.log.doubt(partition)
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    async def _outcome(self, one: Cold) -> Chunk | LogstoreError:
+    async def _outcome(self, one: StoreRead) -> Chunk | LogstoreError:
         read = self._broker.log.read
         return await outcome_of(
             read(one.partition, one.offset, one.up_to, one.bytes_max, one.compression)
         )
 
-    def _answer(self, look: Look) -> None:
+    def _answer(self, look: FetchAttempt) -> None:
         for partition in look.sent_away:
             self._call.connection.referrals.note_sent(partition, self._broker.loop.time())
         response = FetchResponse(0, 0, 0, look.topics)

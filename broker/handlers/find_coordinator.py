@@ -8,7 +8,7 @@ from functools import partial
 
 from broker.answers.group_coordinators import find_group, has_offsets_topic
 from broker.answers.services import Services
-from broker.network.authorizer import Kind, Operation
+from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.find_coordinator import (
@@ -69,8 +69,8 @@ def _refusal(broker: Services, call: Call, key_type: int, key: str) -> ErrorCode
     ):
         return ErrorCode.INVALID_REQUEST
     if key_type == TRANSACTION:
-        if not broker.allows(call, Operation.DESCRIBE, Kind.TRANSACTIONAL_ID, key):
+        if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TRANSACTIONAL_ID, key):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    elif not broker.allows(call, Operation.DESCRIBE, Kind.GROUP, key):
+    elif not broker.allows(call, Operation.DESCRIBE, ResourceKind.GROUP, key):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     return ErrorCode.NONE

@@ -12,11 +12,11 @@ from broker.answers.config_changes import ConfigChange, apply_changes, check_cha
 from broker.answers.config_resources import ResourceType, check_broker_name, find_topic
 from broker.answers.errors import Refuse, code_of
 from broker.answers.services import Services
-from broker.network.authorizer import CLUSTER, Kind, Operation
+from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
-from logstore.formats.rows import Change
+from logstore.formats.rows import FeedChange
 from logstore.protocol.topic_configs import change_topic_configs
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.incremental_alter_configs import (
@@ -61,7 +61,7 @@ async def _alter(
             f"configs of topics can be changed: resource_type={asked.resource_type}",
         )
     name = asked.resource_name
-    if not broker.allows(call, Operation.ALTER_CONFIGS, Kind.TOPIC, name):
+    if not broker.allows(call, Operation.ALTER_CONFIGS, ResourceKind.TOPIC, name):
         raise Refuse(
             ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to change this topic's configs"
         )
@@ -79,7 +79,7 @@ async def _change(broker: Services, topic: Topic, changes: list[ConfigChange]) -
             topic.name, topic.topic_id, lambda configs: apply_changes(configs, defaults, changes)
         )
     )
-    await broker.log.publish([Change(topic.name, topic.topic_id)])
+    await broker.log.publish([FeedChange(topic.name, topic.topic_id)])
     # Another client may change them again first: then ours were applied before, or never are.
     await broker.topic_watch.until(lambda: topic.configs == row.configs, APPLIED_S_MAX)
 

@@ -7,7 +7,7 @@ that FindCoordinator gives: clients look for a coordinator until their own timeo
 """
 
 from broker.answers.services import Services
-from broker.network.authorizer import CLUSTER, Kind, Operation
+from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -26,10 +26,10 @@ def _refusal(broker: Services, call: Call, request: InitProducerIdRequest) -> Er
     if transaction == "":
         return ErrorCode.INVALID_REQUEST
     if transaction is not None:
-        if not broker.allows(call, Operation.WRITE, Kind.TRANSACTIONAL_ID, transaction):
+        if not broker.allows(call, Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, transaction):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     may = broker.allows(call, Operation.IDEMPOTENT_WRITE, *CLUSTER) or any(
-        broker.allows(call, Operation.WRITE, Kind.TOPIC, name) for name in broker.log.topics
+        broker.allows(call, Operation.WRITE, ResourceKind.TOPIC, name) for name in broker.log.topics
     )
     return ErrorCode.NONE if may else ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -9,7 +9,7 @@ from functools import partial
 from broker.answers.group_requests import when_vouched
 from broker.answers.services import Services
 from broker.groups.decisions.describe import CLASSIC, listed
-from broker.network.authorizer import CLUSTER, Kind, Operation
+from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.list_groups import (
@@ -33,6 +33,6 @@ def _handle(broker: Services, call: Call, request: ListGroupsRequest) -> None:
         ListedGroup(group.group_id, group.type_now, group.phase.value, CLASSIC)
         for coordinator in broker.groups.loaded()
         for group in listed(coordinator.states.groups.values(), states, types)
-        if sees_all or broker.allows(call, Operation.DESCRIBE, Kind.GROUP, group.group_id)
+        if sees_all or broker.allows(call, Operation.DESCRIBE, ResourceKind.GROUP, group.group_id)
     ]
     call.answer(ListGroupsResponse(0, 0, groups))

@@ -18,10 +18,10 @@ from functools import partial
 from typing import Protocol
 
 from broker.answers.errors import code_of
+from broker.answers.fencing import FenceCheck, answer_surely
 from broker.answers.partitions import check_epoch, epoch_at, find_leader
 from broker.answers.services import Services
-from broker.answers.sure import Standing, answer_surely
-from broker.network.authorizer import Kind, Operation
+from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.leader import Leader
 from logstore.errors import LogstoreError, Retryable
@@ -51,7 +51,9 @@ def handle(broker: Services, call: Call, request: ListOffsetsRequest) -> None:
     answer_surely(broker, call, partial(_answer, broker, call, request))
 
 
-def _answer(broker: Services, call: Call, request: ListOffsetsRequest, standing: Standing) -> bool:
+def _answer(
+    broker: Services, call: Call, request: ListOffsetsRequest, standing: FenceCheck
+) -> bool:
     by_time: list[_ByTime] = []
     topics = [
         _list_topic(broker, call, request, topic, by_time, standing) for topic in request.topics
@@ -75,13 +77,13 @@ def _list_topic(
     request: ListOffsetsRequest,
     asked: ListOffsetsTopic,
     by_time: list[_ByTime],
-    standing: Standing,
+    standing: FenceCheck,
 ) -> ListOffsetsTopicResponse:
     topic = broker.log.topics.get(asked.name)
     refusal = standing or ErrorCode.NONE
     if topic is None:
         refusal = refusal or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if not broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, asked.name):
+    if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, asked.name):
         refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     answers = []
     for wanted in asked.partitions:

@@ -19,8 +19,8 @@ from broker.network.authorizer import (
     CLUSTER,
     CLUSTER_OPERATIONS,
     TOPIC_OPERATIONS,
-    Kind,
     Operation,
+    ResourceKind,
 )
 from broker.network.call import Call
 from logstore.epoch.log import Topic
@@ -68,7 +68,7 @@ def _topics(
         return [
             topic
             for topic in broker.log.topics.values()
-            if broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, topic.name)
+            if broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, topic.name)
         ]
     names = without_repeats((asked.name, asked.topic_id) for asked in request.topics)
     return [_find(broker, call, request, *name) for name in names]
@@ -79,7 +79,7 @@ def _find(
 ) -> Topic | MetadataResponseTopic:
     if name is None:
         return _find_by_id(broker, call, topic_id)
-    if not broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, name):
+    if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name):
         return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
     topic = broker.log.topics.get(name)
     if topic is not None:
@@ -94,7 +94,7 @@ def _find_by_id(broker: Services, call: Call, topic_id: bytes) -> Topic | Metada
     topic = broker.log.topics_by_id.get(topic_id)
     if topic is None:
         return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
-    if not broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, topic.name):
+    if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, topic.name):
         return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
     return topic
 
@@ -111,7 +111,7 @@ def _missing(broker: Services, call: Call, request: MetadataRequest, name: str) 
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not (
         broker.allows(call, Operation.CREATE, *CLUSTER)
-        or broker.allows(call, Operation.CREATE, Kind.TOPIC, name)
+        or broker.allows(call, Operation.CREATE, ResourceKind.TOPIC, name)
     ):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     auto_create(broker, name)
@@ -125,5 +125,5 @@ def _encode(
         return encode_topic(call.version, topic)
     operations = NOT_ASKED
     if request.include_topic_authorized_operations:
-        operations = broker.allowed_bits(call, TOPIC_OPERATIONS, Kind.TOPIC, topic.name)
+        operations = broker.allowed_bits(call, TOPIC_OPERATIONS, ResourceKind.TOPIC, topic.name)
     return broker.metadata.topic(call.version, topic, operations)

@@ -7,8 +7,8 @@ A group without members may be committed to by anybody, with generation -1 and n
 
 from broker.answers.group_requests import coordinator_for
 from broker.answers.services import Services
-from broker.groups.decisions.offsets import Committer, Wanted
-from broker.network.authorizer import Kind, Operation
+from broker.groups.decisions.offsets import Committer, OffsetCommit
+from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_commit import (
@@ -33,7 +33,7 @@ def handle(broker: Services, call: Call, request: OffsetCommitRequest) -> None:
     if code:
         call.answer(_refuse_all(request, code))
         return
-    wanted: list[Wanted] = []
+    wanted: list[OffsetCommit] = []
     response = OffsetCommitResponse(
         0, [_check_topic(broker, call, topic, wanted) for topic in request.topics or ()]
     )
@@ -50,13 +50,13 @@ def handle(broker: Services, call: Call, request: OffsetCommitRequest) -> None:
 
 
 def _check_topic(
-    broker: Services, call: Call, asked: OffsetCommitRequestTopic, wanted: list[Wanted]
+    broker: Services, call: Call, asked: OffsetCommitRequestTopic, wanted: list[OffsetCommit]
 ) -> OffsetCommitResponseTopic:
     """The answer if all goes well; offsets that may be committed are added to `wanted`."""
     partitions: list[OffsetCommitResponsePartition] = []
     topic = broker.log.topics.get(asked.name)
     count = 0 if topic is None else topic.partition_count
-    is_allowed = broker.allows(call, Operation.READ, Kind.TOPIC, asked.name)
+    is_allowed = broker.allows(call, Operation.READ, ResourceKind.TOPIC, asked.name)
     bytes_max = broker.groups.offset_metadata_bytes_max
     for one in asked.partitions or ():
         metadata = one.committed_metadata or ""
@@ -70,7 +70,9 @@ def _check_topic(
         else:
             place = (asked.name, one.partition_index)
             epoch = one.committed_leader_epoch
-            wanted.append(Wanted(place, topic.topic_id, one.committed_offset, epoch, metadata))
+            wanted.append(
+                OffsetCommit(place, topic.topic_id, one.committed_offset, epoch, metadata)
+            )
         partitions.append(OffsetCommitResponsePartition(one.partition_index, code))
     return OffsetCommitResponseTopic(asked.name, partitions)
 

@@ -3,7 +3,7 @@
 from broker.answers.group_requests import coordinator_for
 from broker.answers.services import Services
 from broker.groups.decisions.offsets import Place
-from broker.network.authorizer import Kind, Operation
+from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_delete import (
@@ -34,7 +34,7 @@ def handle(broker: Services, call: Call, request: OffsetDeleteRequest) -> None:
 def _check(broker: Services, call: Call, request: OffsetDeleteRequest) -> dict[Place, ErrorCode]:
     codes: dict[Place, ErrorCode] = {}
     for topic in request.topics or ():
-        is_allowed = broker.allows(call, Operation.READ, Kind.TOPIC, topic.name)
+        is_allowed = broker.allows(call, Operation.READ, ResourceKind.TOPIC, topic.name)
         code = ErrorCode.NONE if is_allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for one in topic.partitions or ():
             codes[topic.name, one.partition_index] = code

@@ -15,7 +15,7 @@ from broker.answers.repeats import Topics, merge_groups
 from broker.answers.services import Services
 from broker.groups.coordinator import Coordinator
 from broker.groups.decisions.offsets import find
-from broker.network.authorizer import Kind, Operation
+from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_fetch import (
@@ -53,10 +53,10 @@ def _handle(broker: Services, call: Call, request: OffsetFetchRequest) -> None:
         if request.topics is not None:
             topics = [(topic.name, topic.partition_indexes or ()) for topic in request.topics]
         asked = [(request.group_id, topics)]
-    _Fetch(broker, call, merge_groups(asked)).begin()
+    _OffsetFetch(broker, call, merge_groups(asked)).begin()
 
 
-class _Fetch:
+class _OffsetFetch:
     """Answers once every group asked for has answered."""
 
     def __init__(self, broker: Services, call: Call, asked: list[tuple[str, Topics]]) -> None:
@@ -121,11 +121,11 @@ def _topics(
         topics = [
             (name, sorted(partitions))
             for name, partitions in sorted(by_name.items())
-            if broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, name)
+            if broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name)
         ]
     answers = []
     for name, partitions in topics:
-        if not broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, name):
+        if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             lines = [_nothing(partition, code) for partition in partitions]
         else:

@@ -7,10 +7,10 @@ Only the leader answers.
 
 from functools import partial
 
+from broker.answers.fencing import FenceCheck, answer_surely
 from broker.answers.partitions import check_epoch, end_of_epoch, find_leader
 from broker.answers.services import Services
-from broker.answers.sure import Standing, answer_surely
-from broker.network.authorizer import Kind, Operation
+from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.wire.errors import ErrorCode
@@ -29,7 +29,7 @@ def handle(broker: Services, call: Call, request: OffsetForLeaderEpochRequest) -
 
 
 def _answer(
-    broker: Services, call: Call, request: OffsetForLeaderEpochRequest, standing: Standing
+    broker: Services, call: Call, request: OffsetForLeaderEpochRequest, standing: FenceCheck
 ) -> bool:
     topics = [_topic(broker, call, asked, standing) for asked in request.topics]
     unknown = ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -40,11 +40,11 @@ def _answer(
 
 
 def _topic(
-    broker: Services, call: Call, asked: OffsetForLeaderTopic, standing: Standing
+    broker: Services, call: Call, asked: OffsetForLeaderTopic, standing: FenceCheck
 ) -> OffsetForLeaderTopicResult:
     topic = broker.log.topics.get(asked.topic)
     code = standing or (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else ErrorCode.NONE)
-    if not broker.allows(call, Operation.DESCRIBE, Kind.TOPIC, asked.topic):
+    if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, asked.topic):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     answers = [
         EpochEndOffset(code, wanted.partition)

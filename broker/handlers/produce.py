@@ -12,7 +12,7 @@ acks=0 is never answered; an error closes the connection, as in Kafka.
 
 A partition that another broker leads is answered NOT_LEADER_OR_FOLLOWER with its leader (KIP-951).
 A batch that breaks its producer's sequence is refused only after a fencing check
-(`broker.answers.sure`): a broker that was replaced knows the sequence only as it was then.
+(`broker.answers.fencing`): a broker that was replaced knows the sequence only as it was then.
 While it may only have overtaken another because of a change of leaders, it gets
 NOT_LEADER_OR_FOLLOWER (`Leader.append`).
 
@@ -24,12 +24,12 @@ from functools import partial
 from broker.answers.batch_checks import NO_BATCH, check_produced
 from broker.answers.commits import failed
 from broker.answers.errors import Refuse, code_of
+from broker.answers.fencing import look_for_seal
 from broker.answers.key_checks import KeyChecks, RefuseRecords
 from broker.answers.leaders import hint_of
-from broker.answers.produce_bytes import Outcome, TopicOutcome, encode_produce_frame
+from broker.answers.produce_bytes import PartitionOutcome, TopicOutcome, encode_produce_frame
 from broker.answers.services import Services
-from broker.answers.sure import look_for_seal
-from broker.network.authorizer import Kind, Operation
+from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import NO_ANSWER, Call
 from logstore.epoch.leader import NotLeading, ProducerRefused
 from logstore.epoch.log import Topic
@@ -43,7 +43,7 @@ ACKS = (-1, 0, 1)
 NOTHING_TO_WAIT_FOR = -1
 NO_KEYS = KeyChecks()
 
-_Doubt = tuple[list[Outcome], int]
+_Doubt = tuple[list[PartitionOutcome], int]
 """The place of an outcome that may be wrong by now."""
 
 new = tuple.__new__
@@ -101,7 +101,7 @@ def _append_all(broker: Services, call: Call, request: ProduceRequest, keys: Key
     seq = NOTHING_TO_WAIT_FOR
     for asked in request.topic_data:
         topic, code = _find_topic(broker, call, request, asked)
-        outcomes: list[Outcome] = []
+        outcomes: list[PartitionOutcome] = []
         topics.append(TopicOutcome(asked.name, asked.topic_id, outcomes))
         if topic is None:
             outcomes += [failed(data.index, code) for data in asked.partition_data]
@@ -144,7 +144,7 @@ def _find_topic(
         return None, ErrorCode.INVALID_REQUIRED_ACKS
     transaction = request.transactional_id
     if transaction is not None and not broker.allows(
-        call, Operation.WRITE, Kind.TRANSACTIONAL_ID, transaction
+        call, Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, transaction
     ):
         return None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     by_id = call.version >= TOPIC_IDS_FROM
@@ -156,7 +156,7 @@ def _find_topic(
         return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if by_id:
         return None, ErrorCode.UNKNOWN_TOPIC_ID
-    if not broker.allows(call, Operation.WRITE, Kind.TOPIC, asked.name):
+    if not broker.allows(call, Operation.WRITE, ResourceKind.TOPIC, asked.name):
         return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -167,7 +167,7 @@ def _append(
     topic: Topic,
     asked: TopicProduceData,
     keys: KeyChecks,
-    outcomes: list[Outcome],
+    outcomes: list[PartitionOutcome],
     doubts: "list[_Doubt]",
 ) -> int:
     """Append the batches of one topic and note what became of each; the seq to wait for."""
@@ -199,22 +199,24 @@ def _append(
             outcomes.append(_refused(index, error))
             continue
         # Outcome(...) by the tuple's own constructor: half the time.
-        outcomes.append(new(Outcome, (index, 0, base, time_ms, leader.log_start, None, (), None)))
+        outcomes.append(
+            new(PartitionOutcome, (index, 0, base, time_ms, leader.log_start, None, (), None))
+        )
         if seq > last_seq:
             last_seq = seq
     return last_seq
 
 
-def _not_led(broker: Services, call: Call, topic: Topic, index: int) -> Outcome:
+def _not_led(broker: Services, call: Call, topic: Topic, index: int) -> PartitionOutcome:
     if not 0 <= index < topic.partition_count:
         return failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     hint = hint_of(broker, call, topic, index)
     return failed(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)._replace(hint=hint)
 
 
-def _refused(index: int, error: LogstoreError) -> Outcome:
+def _refused(index: int, error: LogstoreError) -> PartitionOutcome:
     bad_records = error.indexes if isinstance(error, RefuseRecords) else ()
-    return Outcome(index, code_of(error), -1, -1, -1, str(error), bad_records)
+    return PartitionOutcome(index, code_of(error), -1, -1, -1, str(error), bad_records)
 
 
 def _end_unanswered(call: Call, topics: list[TopicOutcome]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
@@ -17,7 +17,7 @@ class Kind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Metric:
     name: str
-    kind: Kind
+    kind: MetricKind
     meaning: str
     labels: tuple[str, ...] = ()
 
@@ -25,22 +25,22 @@ class Metric:
 METRICS: list[Metric] = []
 
 
-def _metric(kind: Kind, name: str, meaning: str, *labels: str) -> Metric:
+def _metric(kind: MetricKind, name: str, meaning: str, *labels: str) -> Metric:
     one = Metric(f"logstore_{name}", kind, meaning, labels)
     METRICS.append(one)
     return one
 
 
 def _counter(name: str, meaning: str, *labels: str) -> Metric:
-    return _metric(Kind.COUNTER, f"{name}_total", meaning, *labels)
+    return _metric(MetricKind.COUNTER, f"{name}_total", meaning, *labels)
 
 
 def _gauge(name: str, meaning: str, *labels: str) -> Metric:
-    return _metric(Kind.GAUGE, name, meaning, *labels)
+    return _metric(MetricKind.GAUGE, name, meaning, *labels)
 
 
 def _histogram(name: str, meaning: str, *labels: str) -> Metric:
-    return _metric(Kind.HISTOGRAM, name, meaning, *labels)
+    return _metric(MetricKind.HISTOGRAM, name, meaning, *labels)
 
 
 # The broker
@@ -143,11 +143,11 @@ LOG_START = _gauge("partition_log_start_offset", "First offset readable", "topic
 LEFT_OUT = _gauge("metrics_left_out", "Partitions, and partitions of groups, not shown one by one")
 
 PROCESS = {
-    "process_virtual_memory_bytes": Kind.GAUGE,
-    "process_resident_memory_bytes": Kind.GAUGE,
-    "process_start_time_seconds": Kind.GAUGE,
-    "process_cpu_seconds_total": Kind.COUNTER,
-    "process_open_fds": Kind.GAUGE,
-    "process_max_fds": Kind.GAUGE,
+    "process_virtual_memory_bytes": MetricKind.GAUGE,
+    "process_resident_memory_bytes": MetricKind.GAUGE,
+    "process_start_time_seconds": MetricKind.GAUGE,
+    "process_cpu_seconds_total": MetricKind.COUNTER,
+    "process_open_fds": MetricKind.GAUGE,
+    "process_max_fds": MetricKind.GAUGE,
 }
 """On Linux, as every Prometheus client names them."""

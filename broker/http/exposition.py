@@ -12,7 +12,7 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-from broker.http.catalogue import Kind, Metric
+from broker.http.catalogue import Metric, MetricKind
 from broker.http.reading import Reading
 from broker.network.latencies import BOUNDS_S, Histogram
 
@@ -45,7 +45,7 @@ class _Families(Collector):
 
     def collect(self) -> Iterator[Family]:
         for metric, values in self._values.items():
-            if metric.kind is Kind.HISTOGRAM:
+            if metric.kind is MetricKind.HISTOGRAM:
                 yield _histogram_family(metric, self._histograms[metric])
             else:
                 yield _family(metric, values)
@@ -53,7 +53,7 @@ class _Families(Collector):
 
 
 def _family(metric: Metric, values: dict[tuple[str, ...], float]) -> Family:
-    made = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    made = CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
     family: CounterMetricFamily | GaugeMetricFamily
     family = made(metric.name, metric.meaning, labels=metric.labels)
     for labels, value in values.items():

@@ -23,7 +23,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ServingStatus:
     """`named`: partitions whose rows name this broker; `led`: those of them that it serves.
 
     `unled` are those that should be by now.
@@ -57,12 +57,12 @@ class Patience:
         return sum(1 for since_s in self._since_s.values() if now_s - since_s > UNLED_MAX_S)
 
 
-def why_not_healthy(standing: Standing) -> str:
+def why_not_healthy(standing: ServingStatus) -> str:
     """Empty when it is."""
     return "fenced: another broker took over" if standing.state is State.FENCED else ""
 
 
-def why_not_ready(standing: Standing) -> list[str]:
+def why_not_ready(standing: ServingStatus) -> list[str]:
     """Empty when it is."""
     if standing.state is not State.SERVING:
         return [f"not accepting: {standing.state.value}"]

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
 from broker.http import catalogue as m
-from broker.http.health import Standing, State, why_not_ready
+from broker.http.health import ServingStatus, State, why_not_ready
 from broker.http.names import ShownNames
 from broker.http.observe_groups import GroupReading
+from broker.http.observed import Observed, standing_of
 from broker.http.reading import Reading
-from broker.http.watched import Watched, standing_of
 from broker.network.latencies import Histogram
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Topic
@@ -28,7 +28,7 @@ class Observer:
         names_max = settings.number("logstore.metrics.names.max")
         self._topics, self._groups = ShownNames(names_max), ShownNames(names_max)
 
-    def read(self, watched: Watched | None) -> Iterator[Sequence[Reading]]:
+    def read(self, watched: Observed | None) -> Iterator[Sequence[Reading]]:
         standing = standing_of(watched)
         yield [
             _one(m.BUILD, 1, self._version),
@@ -61,7 +61,7 @@ def _one(metric: m.Metric, value: float | Histogram, *labels: str) -> Reading:
     return Reading(metric, labels, value)
 
 
-def _clients(watched: Watched) -> list[Reading]:
+def _clients(watched: Observed) -> list[Reading]:
     clients = watched.broker.clients
     return [
         *(
@@ -75,7 +75,7 @@ def _clients(watched: Watched) -> list[Reading]:
     ]
 
 
-def _writing(watched: Watched) -> list[Reading]:
+def _writing(watched: Observed) -> list[Reading]:
     log, trimming = watched.broker.log, watched.trimming
     writer, cache = log.writer, log.cache
     return [
@@ -105,7 +105,7 @@ def _history(history: History) -> list[Reading]:
     ]
 
 
-def _cluster(watched: Watched, standing: Standing) -> list[Reading]:
+def _cluster(watched: Observed, standing: ServingStatus) -> list[Reading]:
     log, peers = watched.broker.log, watched.peers
     return [
         _one(m.BROKERS, len(log.live_brokers())),
@@ -121,7 +121,7 @@ def _cluster(watched: Watched, standing: Standing) -> list[Reading]:
     ]
 
 
-def _controller(watched: Watched) -> list[Reading]:
+def _controller(watched: Observed) -> list[Reading]:
     controller = watched.controller
     counts, holder = controller.counts, controller.holder
     named = {one.name: getattr(counts, one.name) for one in fields(counts)}
@@ -135,7 +135,7 @@ def _controller(watched: Watched) -> list[Reading]:
     ]
 
 
-def _store(watched: Watched) -> list[Reading]:
+def _store(watched: Observed) -> list[Reading]:
     found = [_one(m.STORE_DOLLARS, watched.counts.dollars())]
     for kind, counts in watched.counts.snapshot().items():
         found += [

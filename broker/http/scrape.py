@@ -12,7 +12,7 @@ from functools import partial
 from broker.http.catalogue import METRICS
 from broker.http.exposition import CONTENT_TYPE_PLAIN_0_0_4, render
 from broker.http.reading import Reading
-from broker.http.server import Answer, Page
+from broker.http.server import Answer, HttpPage
 
 STEP_S = 0.002
 """Longest that the event loop is held, but for one piece of reading."""
@@ -59,13 +59,13 @@ class Scrape:
         if error is not None:
             self._end_badly(error)
         else:
-            self._end(Page(200, done.result(), CONTENT_TYPE_PLAIN_0_0_4))
+            self._end(HttpPage(200, done.result(), CONTENT_TYPE_PLAIN_0_0_4))
 
     def _end_badly(self, error: BaseException) -> None:
         logger.error("metrics cannot be made", exc_info=error)
-        self._end(Page(500, b"fault in the broker\n"))
+        self._end(HttpPage(500, b"fault in the broker\n"))
 
-    def _end(self, page: Page) -> None:
+    def _end(self, page: HttpPage) -> None:
         waiting, self._waiting = self._waiting, []
         for answer in waiting:
             answer(page)

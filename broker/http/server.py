@@ -23,13 +23,13 @@ PLAIN = "text/plain; charset=utf-8"
 logger = logging.getLogger(__name__)
 
 
-class Page(NamedTuple):
+class HttpPage(NamedTuple):
     status: int
     body: bytes
     content_type: str = PLAIN
 
 
-Answer = Callable[[Page], None]
+Answer = Callable[[HttpPage], None]
 Route = Callable[[Answer], None]
 """Answers once, at once or later."""
 
@@ -112,7 +112,7 @@ class HttpConnection(asyncio.Protocol):
             logger.exception("page cannot be made")
             self._answer(_trouble(500, "fault in the broker"))
 
-    def _answer(self, page: Page) -> None:
+    def _answer(self, page: HttpPage) -> None:
         if self._transport is None or self._transport.is_closing():
             return
         self._transport.write(_encoded(page))
@@ -128,11 +128,11 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
 
 
-def _trouble(status: int, why: str) -> Page:
-    return Page(status, f"{why}\n".encode())
+def _trouble(status: int, why: str) -> HttpPage:
+    return HttpPage(status, f"{why}\n".encode())
 
 
-def _encoded(page: Page) -> bytes:
+def _encoded(page: HttpPage) -> bytes:
     lines = [
         f"HTTP/1.1 {page.status} {HTTPStatus(page.status).phrase}",
         f"Content-Type: {page.content_type}",

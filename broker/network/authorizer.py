@@ -22,7 +22,7 @@ class Operation(IntEnum):
     IDEMPOTENT_WRITE = 12
 
 
-class Kind(IntEnum):
+class ResourceKind(IntEnum):
     TOPIC = 2
     GROUP = 3
     CLUSTER = 4
@@ -30,7 +30,7 @@ class Kind(IntEnum):
 
 
 class Resource(NamedTuple):
-    kind: Kind
+    kind: ResourceKind
     name: str
 
 
@@ -55,7 +55,7 @@ CLUSTER_OPERATIONS = (
 )
 """Operations that the fields "authorized operations" of Metadata cover (KIP-430)."""
 
-CLUSTER = Resource(Kind.CLUSTER, "kafka-cluster")
+CLUSTER = Resource(ResourceKind.CLUSTER, "kafka-cluster")
 ANONYMOUS = "User:ANONYMOUS"
 
 

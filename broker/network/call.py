@@ -19,7 +19,7 @@ NO_ANSWER: Sequence[Buffer] = ()
 logger = logging.getLogger(__name__)
 
 
-class Held(Protocol):
+class PendingAnswer(Protocol):
     """What keeps a call waiting."""
 
     def finish(self) -> None:
@@ -82,7 +82,7 @@ class Call:
         self.client_id = client_id
         self.buffers: Sequence[Buffer] | None = None
         """The answer's frame; None while there is none."""
-        self.held: Held | None = None
+        self.held: PendingAnswer | None = None
 
     @property
     def principal(self) -> str:

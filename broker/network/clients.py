@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from broker.network.buffers import BufferPool, Inbox
-from broker.network.connection import Connection, Pause
+from broker.network.connection import ClientConnection, Pause
 from broker.network.latencies import Latencies
 from broker.network.slow_readers import SlowReaders
 from broker.network.timers import Timers
@@ -15,7 +15,7 @@ from logstore.errors import LogstoreError
 IDLE_CHECKS = 4
 """How often, within the time a connection may be idle, it is looked at."""
 
-Dispatch = Callable[[Connection, memoryview], None]
+Dispatch = Callable[[ClientConnection, memoryview], None]
 
 
 class Intake(Protocol):
@@ -44,7 +44,7 @@ class Clients:
         self.loop = loop
         self._writer = writer
         self.dispatch = dispatch
-        self.connections: dict[Connection, None] = {}
+        self.connections: dict[ClientConnection, None] = {}
         """In the order in which they came."""
         self.accepted_count = 0
         self.refused_count = 0
@@ -58,8 +58,8 @@ class Clients:
         self._frame_bytes_max = settings.number("logstore.request.max.bytes")
         self._idle_s = settings.number("connections.max.idle.ms") / 1000
         self._pool = BufferPool()
-        self._corked: list[Connection] = []
-        self._held: dict[Connection, None] = {}
+        self._corked: list[ClientConnection] = []
+        self._held: dict[ClientConnection, None] = {}
         self._stopped = asyncio.Event()
         self._is_stopping = False
         self.timer_bucket = 0
@@ -84,7 +84,7 @@ class Clients:
 
     # Coming and going
 
-    def admit(self, connection: Connection) -> str | None:
+    def admit(self, connection: ClientConnection) -> str | None:
         """Why `connection` may not stay, if it may not."""
         if self._is_stopping:
             return "the broker stops"
@@ -94,7 +94,7 @@ class Clients:
         self.accepted_count += 1
         return None
 
-    def left(self, connection: Connection) -> None:
+    def left(self, connection: ClientConnection) -> None:
         self.connections.pop(connection, None)
         self._held.pop(connection, None)
         if self._is_stopping and not self.connections:
@@ -109,7 +109,7 @@ class Clients:
 
     # Answers
 
-    def cork(self, connection: Connection) -> None:
+    def cork(self, connection: ClientConnection) -> None:
         """Let `connection` write at the end of this wake-up."""
         if not self._corked:
             self.loop.call_soon(self._uncork)
@@ -136,7 +136,7 @@ class Clients:
         else:
             self._release()
 
-    def hold(self, connection: Connection) -> None:
+    def hold(self, connection: ClientConnection) -> None:
         connection.pause(Pause.LOG_FULL)
         self._held[connection] = None
 

@@ -22,7 +22,7 @@ PORT_MAX = 65_535
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     name: str
     host: str
     port: int
@@ -41,7 +41,7 @@ class Listener:
     name: str
     host: str
     port: int
-    advertised: Address | None
+    advertised: ListenAddress | None
     socket: socket.socket
 
     def address_for(self, connection: Reached) -> tuple[str, int]:
@@ -66,7 +66,7 @@ class Listener:
         return f"{host}:{self.port}"
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> ListenAddress:
     """Raises `Invalid`."""
     name, scheme, rest = text.rpartition("://")
     host, _, port = rest.rpartition(":")
@@ -75,12 +75,12 @@ def parse_address(text: str) -> Address:
     if not (port.isascii() and port.isdecimal() and int(port) <= PORT_MAX):
         raise Invalid(f"not an address of the form [NAME://]HOST:PORT: {text!r}")
     host = host.removeprefix("[").removesuffix("]")
-    return Address(name.upper() or DEFAULT_NAME, host or "127.0.0.1", int(port))
+    return ListenAddress(name.upper() or DEFAULT_NAME, host or "127.0.0.1", int(port))
 
 
 def plan_listeners(
     listen: Sequence[str], advertise: Sequence[str]
-) -> list[tuple[Address, Address | None]]:
+) -> list[tuple[ListenAddress, ListenAddress | None]]:
     """Each address to listen on, with the one it is known by. Raises `Invalid`."""
     places = [parse_address(text) for text in listen or (DEFAULT_LISTEN,)]
     known = [parse_address(text) for text in advertise]
@@ -95,7 +95,9 @@ def plan_listeners(
     return [(place, by_name.get(place.name)) for place in places]
 
 
-def bind(place: Address, advertised: Address | None, flag: str = "--listen") -> Listener:
+def bind(
+    place: ListenAddress, advertised: ListenAddress | None, flag: str = "--listen"
+) -> Listener:
     """Bind without listening yet; `flag` is the user's option for it. Raises `Refused`."""
     try:
         family, _, _, _, where = socket.getaddrinfo(
@@ -116,5 +118,5 @@ def bind(place: Address, advertised: Address | None, flag: str = "--listen") -> 
         ) from error
     port = bound.getsockname()[1]
     if advertised is not None and advertised.port == 0:
-        advertised = Address(advertised.name, advertised.host, port)
+        advertised = ListenAddress(advertised.name, advertised.host, port)
     return Listener(place.name, place.host, port, advertised, bound)

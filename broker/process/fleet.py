@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class FleetMember:
     """One broker of the fleet: its number, and the command line that runs it."""
 
     broker: int
@@ -40,7 +40,9 @@ def back_off_s(deaths: int, chance: random.Random) -> float:
 class Fleet:
     """`stop` may be called twice: first in good order, then at once."""
 
-    def __init__(self, members: Sequence[Member], clock: Clock, chance: random.Random, say: Say):
+    def __init__(
+        self, members: Sequence[FleetMember], clock: Clock, chance: random.Random, say: Say
+    ):
         self._members = members
         self._clock = clock
         self._chance = chance
@@ -77,7 +79,7 @@ class Fleet:
         await self._all_accept.wait()
         self._say(f"logstore: {len(self._members)} brokers accept connections")
 
-    async def _keep(self, member: Member) -> None:
+    async def _keep(self, member: FleetMember) -> None:
         """One broker, start after start."""
         deaths = 0
         while not self._ending.is_set():
@@ -100,7 +102,7 @@ class Fleet:
             )
             await self._wait_unless_ending(delay_s)
 
-    async def _live(self, member: Member) -> int:
+    async def _live(self, member: FleetMember) -> int:
         """One process from start to end; its exit code."""
         process = await asyncio.create_subprocess_exec(
             *member.command,
@@ -123,7 +125,7 @@ class Fleet:
         finally:
             del self._running[member.broker]
 
-    async def _show(self, member: Member, stream: asyncio.StreamReader) -> None:
+    async def _show(self, member: FleetMember, stream: asyncio.StreamReader) -> None:
         while True:
             try:
                 line = await stream.readline()
@@ -149,7 +151,7 @@ class Fleet:
         if not self._ending.is_set():
             self.stop()
 
-    def _note_end(self, member: Member, code: int) -> None:
+    def _note_end(self, member: FleetMember, code: int) -> None:
         if code != OK and not self.is_killed:
             self._say(f"logstore: broker {member.broker} ended badly: {_how(code)}")
             self._code = FAILED
@@ -173,7 +175,7 @@ def members_of(
     racks: Sequence[str],
     more: Sequence[str],
     flags: Mapping[str, str],
-) -> list[Member]:
+) -> list[FleetMember]:
     """Brokers 1 to `count`, on ports `port` up; racks in turn; `more` goes to all of them."""
     members = []
     for number in range(count):
@@ -184,5 +186,5 @@ def members_of(
             command += ["--rack", racks[number % len(racks)]]
         for flag, value in flags.items():
             command += [flag, value]
-        members.append(Member(number + 1, [*command, *more]))
+        members.append(FleetMember(number + 1, [*command, *more]))
     return members

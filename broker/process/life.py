@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from broker.cluster.controller import Controller
-from broker.cluster.decisions.placement import Heirs
+from broker.cluster.decisions.placement import Successors
 from broker.cluster.peers import TcpPeers
 from broker.cluster.settings import ControllerSettings
 from broker.groups.coordinators import Ids
@@ -27,8 +27,8 @@ from broker.process.server import Server
 from broker.upkeep.retention import Retention
 from broker.upkeep.trimming import PERIOD_S, Trimming
 from logstore.config.broker import BrokerSettings
-from logstore.epoch.asked_tables import AskedTables
-from logstore.epoch.log import Log, LogSettings, Self
+from logstore.epoch.log import BrokerInfo, Log, LogSettings
+from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Fenced, LogstoreError, Unavailable
 from logstore.formats.rows import Address, BrokerStatus
 from logstore.ports.clock import Clock
@@ -66,7 +66,7 @@ class Host:
     log_settings: LogSettings
     opened: OpenLog
     listeners: Sequence[Listener]
-    tables: AskedTables
+    tables: TableQueries
     clock: Clock
     stop: asyncio.Event
     """Set when the process is to end."""
@@ -116,18 +116,18 @@ async def _live(host: Host) -> int | None:
         async with asyncio.TaskGroup() as tasks:
             first, port = host.listeners[0].public_address
             places = {one.name: Address(*one.public_address) for one in host.listeners}
-            me = Self(host.broker, first, port, host.rack, host.lock, places)
+            me = BrokerInfo(host.broker, first, port, host.rack, host.lock, places)
             start = Log.start(host.opened, me, host.log_settings, tasks)
             starting, stopping = tasks.create_task(start), tasks.create_task(host.stop.wait())
             await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
             if not starting.done():
                 host.say(f"logstore: broker {host.broker} stopped before it served")
                 code = OK
-                raise _Ended  # a start may end anywhere: the next one repeats it
+                raise _LifeEnded  # a start may end anywhere: the next one repeats it
             log = starting.result()
             code = await _accept(host, log, tasks)
-            raise _Ended
-    except* _Ended:
+            raise _LifeEnded
+    except* _LifeEnded:
         pass
     except* LogstoreError as group:
         raise _first(group) from None
@@ -189,7 +189,7 @@ async def _hand_over(host: Host, log: Log) -> None:
     ]
     if others:
         rows = [row for topic in log.topics.values() for row in topic.rows]
-        heirs = Heirs(others, Counter(row.broker for row in rows))
+        heirs = Successors(others, Counter(row.broker for row in rows))
         await log.drain(DRAIN_TIMEOUT_S, lambda topic, number: heirs.choose(topic.rows[number]))
 
 
@@ -214,7 +214,7 @@ def _name(host: Host, log: Log) -> str:
     return f"logstore: broker {host.broker} epoch {log.epoch}"
 
 
-class _Ended(Exception):
+class _LifeEnded(Exception):
     """Ends the task group, heartbeat and all, once the log is closed."""
 
 

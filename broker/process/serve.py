@@ -29,8 +29,8 @@ from broker.process.life import FAILED, Host, Serving, live_until_stopped
 from broker.process.log_lines import TEXT, configure_log_lines
 from broker.upkeep.store_watch import watch_store
 from logstore.config.broker import BrokerSettings
-from logstore.epoch.asked_tables import TablesInThreads
 from logstore.epoch.log import FlushSettings, LogSettings
+from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import Invalid, LogstoreError
 from logstore.ports.clock import SystemClock
 from logstore.reading.history import HistorySettings
@@ -38,7 +38,7 @@ from logstore.wiring.host_lock import HostLock
 from logstore.wiring.open import OpenLog, open_log
 
 if TYPE_CHECKING:
-    from broker.http.door import Door
+    from broker.http.app import HttpApp
     from logstore.history.delta import Tables
 
 USAGE, INTERRUPTED = 2, 130
@@ -82,7 +82,7 @@ def serve(settings: ServeSettings, *, wrap: Wrap | None = None) -> int:
 async def _serve(settings: ServeSettings, wrap: Wrap | None) -> int:
     stop = _stop_on_signal()
     listeners: list[Listener] = []
-    door: Door | None = None
+    door: HttpApp | None = None
     try:
         for place, advertised in plan_listeners(settings.listen, settings.advertise):
             listeners.append(bind(place, advertised))
@@ -107,12 +107,12 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None) -> int:
             door.close()
 
 
-async def _open_door(settings: ServeSettings) -> "Door":
+async def _open_door(settings: ServeSettings) -> "HttpApp":
     """Metrics and health, from before the log is opened until the process ends."""
-    from broker.http.door import Door  # a library of 5 MB, needed here alone
+    from broker.http.app import HttpApp  # a library of 5 MB, needed here alone
 
     listener = bind(parse_address(settings.http), None, "--http")
-    door = Door(settings.settings)
+    door = HttpApp(settings.settings)
     await door.open(listener)
     return door
 
@@ -122,7 +122,7 @@ async def _serve_log(
     opened: OpenLog,
     listeners: Sequence[Listener],
     stop: asyncio.Event,
-    door: "Door | None",
+    door: "HttpApp | None",
 ) -> int:
     """Hold the lock of this broker, and live until it is stopped, again after each fence."""
 
@@ -161,7 +161,7 @@ async def _serve_log(
         lock.release()
 
 
-def _tables(settings: ServeSettings) -> TablesInThreads:
+def _tables(settings: ServeSettings) -> ThreadedTableQueries:
     """Where there are no tables Delta's library never loads."""
 
     def open_tables() -> "Tables":
@@ -169,7 +169,7 @@ def _tables(settings: ServeSettings) -> TablesInThreads:
 
         return Tables(settings.url, settings.settings.storage)
 
-    return TablesInThreads(open_tables)
+    return ThreadedTableQueries(open_tables)
 
 
 def _log_settings(settings: BrokerSettings, opened: OpenLog) -> LogSettings:

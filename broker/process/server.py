@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from broker.handlers.broker import Broker
-from broker.network.connection import Connection
+from broker.network.connection import ClientConnection
 from broker.network.listeners import BACKLOG, Listener
 
 ANSWERS_LEAVE_S = 5.0
@@ -26,7 +26,7 @@ class Server:
             listener.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # A copy, since the listener outlives this epoch of the broker.
             server = await self._broker.loop.create_server(
-                partial(Connection, self._broker.clients, listener),
+                partial(ClientConnection, self._broker.clients, listener),
                 sock=listener.socket.dup(),
                 backlog=BACKLOG,
             )

@@ -12,9 +12,9 @@ from broker.answers.log_starts import NewStart, raise_led
 from broker.answers.shown_cluster import INTERNAL_TOPICS
 from broker.upkeep.troubles import ReportedTroubles
 from logstore.config.broker import BrokerSettings
-from logstore.epoch.asked_tables import AskedTables
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Log, Topic
+from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Denied, LogstoreError, NotFound, Retryable
 from logstore.formats.rows import StartReason, TableRow
 from logstore.history.snapshot import Snapshot
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 class Retention:
     """Runs until its task is cancelled."""
 
-    def __init__(self, log: Log, settings: BrokerSettings, tables: AskedTables) -> None:
+    def __init__(self, log: Log, settings: BrokerSettings, tables: TableQueries) -> None:
         self._log = log
         self._defaults = settings.topic_defaults
         self._period_s = settings.number("log.retention.check.interval.ms") / 1000
@@ -132,7 +132,7 @@ class Retention:
 class _Pass:
     """One pass: the reads that it has left, and the tables' rows."""
 
-    def __init__(self, log: Log, tables: AskedTables) -> None:
+    def __init__(self, log: Log, tables: TableQueries) -> None:
         self._log = log
         self._tables = tables
         self._reads_left = READS_PER_PASS_MAX

@@ -6,13 +6,13 @@ from typing import Protocol
 
 from broker.upkeep.troubles import ReportedTroubles
 from logstore.config.broker import BrokerSettings
-from logstore.epoch.asked_tables import AskedTables
-from logstore.epoch.held_by_tables import HeldByTables
+from logstore.epoch.durable_table_ends import DurableTableEnds
+from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Corrupt, LogstoreError, Refused
-from logstore.formats.pieces import TopicPartition
 from logstore.formats.rows import ChainRow
-from logstore.protocol.trimming import Trimmed, Trimmer, Wanted, only, sealed
-from logstore.runners.perform import Performer
+from logstore.formats.segment_ranges import TopicPartition
+from logstore.protocol.trimming import Trimmer, TrimPass, Wanted, only, sealed
+from logstore.runners.step_runner import StepRunner
 
 PERIOD_S = 60.0
 
@@ -26,7 +26,7 @@ class TrimmedLog(Protocol):
     cluster_id: bytes
 
     @property
-    def performer(self) -> Performer: ...
+    def performer(self) -> StepRunner: ...
 
     async def forget_ended(self, held: Mapping[TopicPartition, int]) -> int: ...
 
@@ -39,7 +39,7 @@ class Trimming:
         log: TrimmedLog,
         settings: BrokerSettings,
         is_controller: Callable[[], bool],
-        tables: AskedTables,
+        tables: TableQueries,
         *,
         period_s: float = PERIOD_S,
     ) -> None:
@@ -48,7 +48,7 @@ class Trimming:
         self._is_controller = is_controller
         grace_ms = settings.number("logstore.delete.grace.ms")
         self._trimmer = Trimmer(log.cluster_id, grace_ms=grace_ms)
-        self._tables = HeldByTables(tables, grace_ms)
+        self._tables = DurableTableEnds(tables, grace_ms)
         self.published_count = 0
         self.deleted_count = 0
         self.failed_count = 0
@@ -81,7 +81,7 @@ class Trimming:
 
     async def _pass(
         self, wanted: Wanted, troubles: dict[str, int], due: Collection[bytes] | None = None
-    ) -> tuple[Trimmed, Mapping[TopicPartition, int]]:
+    ) -> tuple[TrimPass, Mapping[TopicPartition, int]]:
         """Nothing is deleted unless `due` is given: those tables are asked again.
 
         Returns the pass's result, and the offsets that tables hold.
@@ -109,7 +109,7 @@ class Trimming:
         self._troubles.report(troubles)
 
 
-def _report(done: Trimmed) -> None:
+def _report(done: TrimPass) -> None:
     for epoch, seq in done.published.items():
         logger.info("trim point raised: chain=%d seq=%d", epoch, seq)
     for epoch, count in done.deleted.items():

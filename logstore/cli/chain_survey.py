@@ -21,9 +21,9 @@ from logstore.formats.keys import segment_key
 from logstore.formats.rows import ChainRow, ChainStatus
 from logstore.formats.segment import EntryKind, Header, SegmentKind
 from logstore.ports.objects import ObjectInfo
-from logstore.protocol.steps import Steps, Together
+from logstore.protocol.steps import Gather, Steps
 from logstore.protocol.walk import FRONT_GUESS_BYTES, Front, read_chain_at, read_front
-from logstore.runners.perform import BlockingPerformer
+from logstore.runners.step_runner import BlockingStepRunner
 from logstore.wiring.open import ReadableLog
 
 FRONTS_AT_ONCE = 64
@@ -97,7 +97,7 @@ def _fronts(
 
 
 def _read_all(epoch: int, seqs: Sequence[int]) -> Steps[list[Front | LogstoreError]]:
-    fronts: list[Front | LogstoreError] = yield Together([read_front(epoch, seq) for seq in seqs])
+    fronts: list[Front | LogstoreError] = yield Gather([read_front(epoch, seq) for seq in seqs])
     return fronts
 
 
@@ -113,7 +113,11 @@ class _Walk:
         self._is_over = False
 
     def visit(
-        self, seq: int, info: ObjectInfo, front: Front | LogstoreError, performer: BlockingPerformer
+        self,
+        seq: int,
+        info: ObjectInfo,
+        front: Front | LogstoreError,
+        performer: BlockingStepRunner,
     ) -> None:
         if isinstance(front, NotFound):
             return  # trimmed since it was listed
@@ -162,7 +166,7 @@ class _Walk:
         self._survey.committed_end = seq
 
     def _note_damage(
-        self, info: ObjectInfo, error: LogstoreError, performer: BlockingPerformer
+        self, info: ObjectInfo, error: LogstoreError, performer: BlockingStepRunner
     ) -> None:
         try:
             front = performer.store.get_range(info.key, 0, FRONT_GUESS_BYTES)

@@ -13,7 +13,7 @@ from logstore.wiring.open import ReadableLog
 
 
 @dataclass(frozen=True, slots=True)
-class StretchLine:
+class EpochRangeLine:
     """Offsets [start, end) that one leadership wrote in this chain up to the checkpoint."""
 
     topic: str
@@ -52,7 +52,7 @@ class CheckpointView:
     broker: int
     created_ms: int
     earlier: Sequence[int]
-    stretches: Sequence[StretchLine]
+    stretches: Sequence[EpochRangeLine]
     pages: Sequence[PageLine]
     findings: Sequence[Finding]
 
@@ -103,9 +103,9 @@ def _producers(
 
 def _stretches(
     front: Checkpoint, producers: Mapping[object, int], topics: Mapping[bytes, str]
-) -> list[StretchLine]:
+) -> list[EpochRangeLine]:
     return [
-        StretchLine(
+        EpochRangeLine(
             topics.get(key.topic_id, key.topic_id.hex()),
             key.partition,
             key.leader_epoch,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from logstore.cli.command import Address
+from logstore.cli.command import BootstrapAddress
 from logstore.errors import Invalid, LogstoreError, Retryable, Unavailable
 from logstore.ports.clock import Clock, SystemClock
 from logstore.retry import RetryDelays, retry
@@ -43,14 +43,18 @@ class Moved(Retryable):
 
 class Cluster:
     def __init__(
-        self, bootstrap: Sequence[Address], *, clock: Clock | None = None, creates: bool = False
+        self,
+        bootstrap: Sequence[BootstrapAddress],
+        *,
+        clock: Clock | None = None,
+        creates: bool = False,
     ) -> None:
         """`creates`: whether to ask for a topic may create it."""
         self._bootstrap = bootstrap
         self._clock = clock or SystemClock()
         self._creates = creates
-        self._connections: dict[Address, Connection] = {}
-        self._brokers: dict[int, Address] = {}
+        self._connections: dict[BootstrapAddress, Connection] = {}
+        self._brokers: dict[int, BootstrapAddress] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -107,7 +111,7 @@ class Cluster:
         response = self.any_broker().call(FIND_COORDINATOR, request)
         found = response.coordinators[0] if response.coordinators else response
         check(found.error_code, f"find the coordinator of group {group}", found.error_message)
-        return self._connection(Address(found.host, found.port))
+        return self._connection(BootstrapAddress(found.host, found.port))
 
     def leaders(self, topic: str) -> dict[int, int]:
         """Broker by partition."""
@@ -122,10 +126,12 @@ class Cluster:
     def _metadata(self, topics: Sequence[str]) -> Any:
         wanted = [MetadataRequestTopic(name=name) for name in topics]
         response = self.any_broker().call(METADATA, MetadataRequest(wanted, self._creates))
-        self._brokers = {one.node_id: Address(one.host, one.port) for one in response.brokers}
+        self._brokers = {
+            one.node_id: BootstrapAddress(one.host, one.port) for one in response.brokers
+        }
         return response
 
-    def _connection(self, place: Address) -> Connection:
+    def _connection(self, place: BootstrapAddress) -> Connection:
         known = self._connections.get(place)
         if known is None:
             known = Connection.open(place.host, place.port, CALL_TIMEOUT_S)
@@ -153,7 +159,9 @@ class Cluster:
 
 
 @contextmanager
-def cluster_of(bootstrap: Sequence[Address], *, creates: bool = False) -> Iterator[Cluster]:
+def cluster_of(
+    bootstrap: Sequence[BootstrapAddress], *, creates: bool = False
+) -> Iterator[Cluster]:
     with Cluster(bootstrap, creates=creates) as cluster:
         yield cluster
 

@@ -26,7 +26,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class BootstrapAddress:
     host: str
     port: int
 
@@ -34,19 +34,19 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def addresses(text: str) -> list[Address]:
+def addresses(text: str) -> list[BootstrapAddress]:
     """`HOST:PORT[,HOST:PORT…]`, IPv6 hosts in brackets: what Kafka calls bootstrap servers."""
     return [address(part.strip()) for part in text.split(",") if part.strip()] or [address(text)]
 
 
-def address(text: str) -> Address:
+def address(text: str) -> BootstrapAddress:
     host, colon, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     if not colon or not bare or not port.isascii() or not port.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
     if int(port) > PORT_MAX:
         raise argparse.ArgumentTypeError(f"port {port} is above {PORT_MAX}")
-    return Address(bare, int(port))
+    return BootstrapAddress(bare, int(port))
 
 
 def add_broker_options(parser: argparse.ArgumentParser, *, is_action: bool = False) -> None:

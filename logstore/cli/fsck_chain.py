@@ -18,15 +18,15 @@ from logstore.formats.segment import Header, SegmentKind, body_of
 from logstore.ports.objects import ObjectInfo
 from logstore.protocol.checks import (
     Problem,
+    ProblemKind,
     SeenChain,
-    What,
     chain_row_problems,
     checkpoint_of_replay,
     extents_of,
 )
-from logstore.protocol.steps import Steps, Together
+from logstore.protocol.steps import Gather, Steps
 from logstore.protocol.walk import Front, get_patiently, read_chain_at, read_checkpoint, read_front
-from logstore.runners.perform import BlockingPerformer
+from logstore.runners.step_runner import BlockingStepRunner
 
 FRONTS_AT_ONCE = 32
 PROBLEMS_MAX = 100
@@ -34,7 +34,7 @@ PROBLEMS_MAX = 100
 
 
 @dataclass(slots=True)
-class Counts:
+class FsckCounts:
     """Objects checked, and objects without effect."""
 
     chains: int = 0
@@ -65,7 +65,7 @@ class Counts:
 
 
 @dataclass(slots=True)
-class ChainLook:
+class CheckedChain:
     """One chain as it was found."""
 
     seen: SeenChain
@@ -73,17 +73,17 @@ class ChainLook:
 
 
 def look_at_chain(
-    performer: BlockingPerformer,
+    performer: BlockingStepRunner,
     cluster_id: bytes,
     epoch: int,
     row: ChainRow | None,
     objects: Iterable[tuple[int, ObjectInfo]],
-    counts: Counts,
+    counts: FsckCounts,
     *,
     bodies: bool,
-) -> ChainLook:
+) -> CheckedChain:
     """`objects` are those under the chain's keys, by seq, in order. `bodies`: read all bytes."""
-    look = _Look(performer, cluster_id, epoch, row, counts, bodies)
+    look = _ChainCheck(performer, cluster_id, epoch, row, counts, bodies)
     for some in _chunks(objects):
         for (seq, info), front in zip(some, look.fronts(some), strict=True):
             look.visit(seq, info, front)
@@ -98,16 +98,16 @@ def _chunks(
         yield some
 
 
-class _Look:
+class _ChainCheck:
     """Goes along one chain in the order of seqs. `_state` is None behind damage."""
 
     def __init__(
         self,
-        performer: BlockingPerformer,
+        performer: BlockingStepRunner,
         cluster_id: bytes,
         epoch: int,
         row: ChainRow | None,
-        counts: Counts,
+        counts: FsckCounts,
         bodies: bool,
     ) -> None:
         self._performer, self._cluster_id, self._epoch = performer, cluster_id, epoch
@@ -181,7 +181,7 @@ class _Look:
         promised = 0 if row is None else max(row.checkpoint, row.seal)
         if at < promised:
             detail = f"segments from seq={at} to below {min(found, promised)} are missing"
-            self._problem(What.MISSING, segment_key(self._epoch, at), detail)
+            self._problem(ProblemKind.MISSING, segment_key(self._epoch, at), detail)
             self._state, self._previous = None, None
             self._next_seq = found
             return
@@ -192,7 +192,7 @@ class _Look:
     ) -> Header | None:
         if isinstance(front, LogstoreError):
             if not isinstance(front, NotFound):  # deleted since it was listed: a second look tells
-                self._problem(What.DAMAGED, info.key, str(front))
+                self._problem(ProblemKind.DAMAGED, info.key, str(front))
             return None
         assert front is not None
         header = front.index.header
@@ -200,10 +200,10 @@ class _Look:
         if foreign is None and self._previous is not None:
             foreign = splice_finding(info.key, header, self._previous)
         if foreign is not None:
-            self._problem(What.FOREIGN, info.key, foreign.cause)
+            self._problem(ProblemKind.FOREIGN, info.key, foreign.cause)
         size = size_finding(info.key, header, info.size_bytes)
         if size is not None:
-            self._problem(What.DAMAGED, info.key, size.cause)
+            self._problem(ProblemKind.DAMAGED, info.key, size.cause)
         elif self._bodies and header.body_bytes:
             self._check_body(info.key, header)
         return header
@@ -212,7 +212,7 @@ class _Look:
         try:
             body_of(self._read(key, header.body_at + header.body_bytes), header)
         except LogstoreError as error:
-            self._problem(What.DAMAGED, key, str(error))
+            self._problem(ProblemKind.DAMAGED, key, str(error))
 
     def _replay(self, seq: int, front: Front | LogstoreError | None) -> None:
         self._compare_checkpoint(seq)
@@ -224,7 +224,7 @@ class _Look:
                 return
             except LogstoreError as error:
                 if not self._problems:
-                    self._problem(What.DAMAGED, segment_key(self._epoch, seq), str(error))
+                    self._problem(ProblemKind.DAMAGED, segment_key(self._epoch, seq), str(error))
         self._state = None
 
     def _compare_checkpoint(self, seq: int) -> None:
@@ -248,13 +248,13 @@ class _Look:
 
     # The end
 
-    def finish(self) -> ChainLook:
+    def finish(self) -> CheckedChain:
         row, key = self._row, segment_key(self._epoch, 0)
         end = self._next_seq if self._end is None else self._end
         if end == self._next_seq and self._seal is None:
             self._compare_checkpoint(end)
         if self._opening is None:
-            self._problem(What.NO_OPENING, key, f"chain {self._epoch} has no opening")
+            self._problem(ProblemKind.NO_OPENING, key, f"chain {self._epoch} has no opening")
         seen = SeenChain(
             epoch=self._epoch,
             broker=None if self._opening is None else self._opening.broker,
@@ -269,14 +269,14 @@ class _Look:
             self._counts.bare_openings += 1
         else:
             detail = f"the registry has no row of chain {self._epoch}"
-            self._problem(What.OLD_REGISTRY, key, detail)
+            self._problem(ProblemKind.OLD_REGISTRY, key, detail)
         self._counts.chains += 1
-        return ChainLook(seen, self._problems)
+        return CheckedChain(seen, self._problems)
 
     def _bad_checkpoint(self, seq: int, detail: str) -> None:
-        self._problem(What.CHECKPOINT, checkpoint_key(self._epoch, seq), detail)
+        self._problem(ProblemKind.CHECKPOINT, checkpoint_key(self._epoch, seq), detail)
 
-    def _problem(self, what: What, where: str, detail: str) -> None:
+    def _problem(self, what: ProblemKind, where: str, detail: str) -> None:
         if len(self._problems) < PROBLEMS_MAX:
             self._problems.append(Problem(what, where, detail, (self._epoch,)))
 
@@ -287,5 +287,5 @@ def _nothing() -> Steps[None]:
 
 
 def _together(steps: Sequence[Steps[Front | None]]) -> Steps[list[Front | LogstoreError | None]]:
-    found: list[Front | LogstoreError | None] = yield Together(steps)
+    found: list[Front | LogstoreError | None] = yield Gather(steps)
     return found

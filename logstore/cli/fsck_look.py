@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from logstore.cli.chain_view import parsed_key
-from logstore.cli.fsck_chain import Counts, look_at_chain
+from logstore.cli.fsck_chain import FsckCounts, look_at_chain
 from logstore.cli.fsck_tables import SeenTables, end_problems, look_at_tables
-from logstore.cli.fsck_topics import Holder, look_at_topics
+from logstore.cli.fsck_topics import DataLocation, look_at_topics
 from logstore.cli.output import Advance
 from logstore.cli.registry_view import query_all
 from logstore.errors import Corrupt, LogstoreError
@@ -41,8 +41,8 @@ from logstore.history.names import table_key
 from logstore.ports.objects import ObjectInfo
 from logstore.protocol.checks import (
     Problem,
+    ProblemKind,
     SeenChain,
-    What,
     newest_taken,
     partition_problems,
     take_problem,
@@ -55,7 +55,7 @@ from logstore.protocol.walk import read_checkpoint
 from logstore.wiring.open import ReadableLog
 
 LOOKS = 3
-_RANKS = {what: rank for rank, what in enumerate(What)}
+_RANKS = {what: rank for rank, what in enumerate(ProblemKind)}
 TopicPartition = tuple[bytes, int]
 
 
@@ -63,48 +63,48 @@ TopicPartition = tuple[bytes, int]
 class Verdict:
     """What `logstore fsck` found, the worst first. `counts` are of the first look."""
 
-    counts: Counts
+    counts: FsckCounts
     problems: Sequence[Problem]
 
 
 @dataclass(slots=True)
-class _Found:
-    counts: Counts = field(default_factory=Counts)
+class _Findings:
+    counts: FsckCounts = field(default_factory=FsckCounts)
     problems: list[Problem] = field(default_factory=list)
     chains: dict[int, SeenChain] = field(default_factory=dict)
 
 
 def check_log(log: ReadableLog, advance: Advance, *, bodies: bool = False) -> Verdict:
     """Raises `Refused` when the registry belongs to another cluster or is not there at all."""
-    first = _Look(log, advance, bodies).everything()
+    first = _LogCheck(log, advance, bodies).everything()
     problems = first.problems
     for _ in range(LOOKS - 1):
         if not problems:
             break
         suspects = {epoch for problem in problems for epoch in problem.chains}
-        again = {(p.what, p.where) for p in _Look(log, advance, bodies).only(suspects).problems}
+        again = {(p.what, p.where) for p in _LogCheck(log, advance, bodies).only(suspects).problems}
         problems = [p for p in problems if (p.what, p.where) in again]
     return Verdict(first.counts, sorted(problems, key=lambda problem: _RANKS[problem.what]))
 
 
-class _Look:
+class _LogCheck:
     """One look, at everything or at some chains and the partitions that lie in them."""
 
     def __init__(self, log: ReadableLog, advance: Advance, bodies: bool) -> None:
         self._log, self._advance, self._bodies = log, advance, bodies
-        self._found = _Found()
+        self._found = _Findings()
         self._rows: dict[int, ChainRow] = {}
         self._wanted: set[int] | None = None
         self._tables = SeenTables()
 
-    def everything(self) -> _Found:
+    def everything(self) -> _Findings:
         self._begin()
         listed = self._log.performer.store.list(CHAINS)
         for epoch, objects in _by_chain(listed, self._found.problems):
             self._look_at(epoch, objects)
         return self._finish()
 
-    def only(self, epochs: set[int]) -> _Found:
+    def only(self, epochs: set[int]) -> _Findings:
         self._wanted = epochs
         self._begin()
         for epoch in sorted(epochs):
@@ -121,7 +121,7 @@ class _Look:
         self._tables = look_at_tables(self._log, self._found.counts, bodies=self._bodies)
         self._found.problems += self._tables.problems
 
-    def _finish(self) -> _Found:
+    def _finish(self) -> _Findings:
         self._check_epochs()
         self._check_checkpoint_keys()
         self._check_partitions()
@@ -134,7 +134,7 @@ class _Look:
             try:
                 self._rows[int(sk)] = ChainRow.of(row)
             except (Corrupt, ValueError) as error:
-                self._problem(What.BAD_ROW, f"row chain/{sk}", str(error))
+                self._problem(ProblemKind.BAD_ROW, f"row chain/{sk}", str(error))
 
     def _look_at(self, epoch: int, objects: Iterable[tuple[int, ObjectInfo]]) -> None:
         look = look_at_chain(
@@ -170,20 +170,20 @@ class _Look:
             expected &= self._wanted
         for epoch in sorted(expected - set(found.chains)):
             detail = f"nothing is there of chain {epoch}"
-            self._problem(What.NO_OPENING, segment_key(epoch, 0), detail, epoch)
+            self._problem(ProblemKind.NO_OPENING, segment_key(epoch, 0), detail, epoch)
         for epoch, chain in found.chains.items():
             if epoch > drawn or (epoch == drawn and chain.end > 1):
                 detail = f"chain {epoch} is in use, next_epoch={drawn}: {OLD_REGISTRY}"
-                self._problem(What.OLD_REGISTRY, "row cluster", detail, epoch)
+                self._problem(ProblemKind.OLD_REGISTRY, "row cluster", detail, epoch)
         for sk, row in query_all(self._log, BROKER):
             try:
                 epoch = BrokerRow.of(row).epoch
             except Corrupt as error:
-                self._problem(What.BAD_ROW, f"row broker/{sk}", str(error))
+                self._problem(ProblemKind.BAD_ROW, f"row broker/{sk}", str(error))
                 continue
             if epoch >= drawn:
                 detail = f"broker {sk} has epoch={epoch}, next_epoch={drawn}: {OLD_REGISTRY}"
-                self._problem(What.OLD_REGISTRY, "row cluster", detail, epoch)
+                self._problem(ProblemKind.OLD_REGISTRY, "row cluster", detail, epoch)
 
     def _check_checkpoint_keys(self) -> None:
         """Count the checkpoints that no row leads to. Those that one does have been compared."""
@@ -191,7 +191,7 @@ class _Look:
         for info in self._log.performer.store.list(CHECKPOINTS):
             place = parsed_key(info.key)
             if place is None or checkpoint_key(*place) != info.key:
-                self._problem(What.STRANGE_KEY, info.key, "no checkpoint has this key")
+                self._problem(ProblemKind.STRANGE_KEY, info.key, "no checkpoint has this key")
                 continue
             epoch, seq = place
             if epoch not in named:
@@ -236,7 +236,7 @@ class _Look:
             else:
                 where = f"row partition/{topic_id.hex()}/{number}"
                 detail = "no topic has this id, and a chain has led it"
-                self._problem(What.NO_TOPIC, where, detail, row.chain, led[topic_id])
+                self._problem(ProblemKind.NO_TOPIC, where, detail, row.chain, led[topic_id])
         # A late creation may put back rows of a topic that was deleted, or is being deleted.
         gone = (known - live) | seen.deleted
         held = self._tables.ends(rows.keys())
@@ -253,21 +253,21 @@ class _Look:
         for epoch, front in fronts.items():
             self._note(trim_problem(front, needs, self._rows[epoch].deleted))
 
-    def _holders(self, fronts: Mapping[int, Checkpoint]) -> dict[bytes, Holder]:
+    def _holders(self, fronts: Mapping[int, Checkpoint]) -> dict[bytes, DataLocation]:
         """By topic id, one place that holds data of it, or held it: a table, or the newest chain.
 
         A checkpoint at a trim point still names topics that its chain has forgotten since.
         """
         found = {
-            key.topic_id: Holder(checkpoint_key(epoch, front.seq), (epoch,))
+            key.topic_id: DataLocation(checkpoint_key(epoch, front.seq), (epoch,))
             for epoch, front in sorted(fronts.items())
             for key in front.stretches
         }
         for topic_id in self._tables.snapshots:
-            found[topic_id] = Holder(table_key(topic_id), ())
+            found[topic_id] = DataLocation(table_key(topic_id), ())
         for epoch, chain in sorted(self._found.chains.items()):
             for key in chain.stretches:
-                found[key.topic_id] = Holder(segment_key(epoch, 0), (epoch,))
+                found[key.topic_id] = DataLocation(segment_key(epoch, 0), (epoch,))
         return found
 
     def _check_topics(
@@ -286,7 +286,7 @@ class _Look:
             elif lacking:
                 detail = f"no row of partitions {lacking[:10]} (of {topic.partitions})"
                 chains = [led[topic.topic_id]] if topic.topic_id in led else []
-                self._problem(What.NO_PARTITION, f"row topic/{name}", detail, *chains)
+                self._problem(ProblemKind.NO_PARTITION, f"row topic/{name}", detail, *chains)
 
     def _fronts_at_trim_points(self) -> dict[int, Checkpoint]:
         found = {}
@@ -307,7 +307,7 @@ class _Look:
                 try:
                     rows[topic_partition_of(sk)] = PartitionRow.of(row)
                 except Corrupt as error:
-                    self._problem(What.BAD_ROW, f"row {pk}/{sk}", str(error))
+                    self._problem(ProblemKind.BAD_ROW, f"row {pk}/{sk}", str(error))
         return rows
 
     def _topics(self) -> dict[str, TopicRow]:
@@ -317,10 +317,10 @@ class _Look:
             try:
                 topics[name] = TopicRow.of(row)
             except Corrupt as error:
-                self._problem(What.BAD_ROW, f"row topic/{name}", str(error))
+                self._problem(ProblemKind.BAD_ROW, f"row topic/{name}", str(error))
         return topics
 
-    def _problem(self, what: What, where: str, detail: str, *epochs: int) -> None:
+    def _problem(self, what: ProblemKind, where: str, detail: str, *epochs: int) -> None:
         self._found.problems.append(Problem(what, where, detail, epochs))
 
     def _note(self, problem: Problem | None) -> None:
@@ -342,13 +342,15 @@ def _segments(
     for info in infos:
         place = parsed_key(info.key)
         if place is None or segment_key(*place) != info.key:
-            problems.append(Problem(What.STRANGE_KEY, info.key, "no segment has this key", ()))
+            problems.append(
+                Problem(ProblemKind.STRANGE_KEY, info.key, "no segment has this key", ())
+            )
         else:
             yield *place, info
 
 
-def by_cause(problems: Sequence[Problem]) -> dict[What, list[Problem]]:
-    sorted_ones: dict[What, list[Problem]] = defaultdict(list)
+def by_cause(problems: Sequence[Problem]) -> dict[ProblemKind, list[Problem]]:
+    sorted_ones: dict[ProblemKind, list[Problem]] = defaultdict(list)
     for problem in problems:
         sorted_ones[problem.what].append(problem)
     return sorted_ones

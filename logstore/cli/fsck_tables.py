@@ -8,18 +8,18 @@ concurrent run creates is found by the second check.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from logstore.cli.fsck_chain import Counts
+from logstore.cli.fsck_chain import FsckCounts
 from logstore.cli.registry_view import query_all
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
-from logstore.formats.chain_state import StretchKey
+from logstore.formats.chain_state import EpochKey
 from logstore.formats.rows import TABLE, PartitionRow, TableRow
 from logstore.history import names
 from logstore.history.entries import CHECKPOINT_INTERVAL
 from logstore.history.snapshot import CommitFacts, DataFile, Snapshot
 from logstore.history.table_log import TableLog
-from logstore.protocol.checks import Problem, SeenChain, What
+from logstore.protocol.checks import Problem, ProblemKind, SeenChain
 from logstore.protocol.disposal import confirmed_start
-from logstore.runners.patient import PatientStore
+from logstore.runners.retrying import RetryingStore
 from logstore.wiring.open import ReadableLog
 
 INTERVALS_MAX = 2
@@ -55,18 +55,18 @@ class SeenTables:
 _FAR = 2**63 - 1
 
 
-def look_at_tables(log: ReadableLog, counts: Counts, *, bodies: bool) -> SeenTables:
+def look_at_tables(log: ReadableLog, counts: FsckCounts, *, bodies: bool) -> SeenTables:
     """Every table there is, also of topics that are gone. `bodies`: read every file."""
-    look = _Look(log, counts, bodies)
+    look = _TableCheck(log, counts, bodies)
     for topic_id in look.topic_ids():
         look.visit(topic_id)
     return look.seen
 
 
-class _Look:
-    def __init__(self, log: ReadableLog, counts: Counts, bodies: bool) -> None:
+class _TableCheck:
+    def __init__(self, log: ReadableLog, counts: FsckCounts, bodies: bool) -> None:
         self._log, self._counts, self._bodies = log, counts, bodies
-        self._store = PatientStore(log.performer.store)
+        self._store = RetryingStore(log.performer.store)
         self.seen = SeenTables()
         self._sizes = {info.key: info.size_bytes for info in self._store.list(f"{names.TABLES}/")}
         self._rows = self._read_rows()
@@ -78,7 +78,9 @@ class _Look:
             try:
                 found.add(bytes.fromhex(folder))
             except ValueError:
-                self._problem(What.STRANGE_KEY, f"{names.TABLES}/{folder}/", "no topic's table")
+                self._problem(
+                    ProblemKind.STRANGE_KEY, f"{names.TABLES}/{folder}/", "no topic's table"
+                )
         return sorted(found)
 
     def visit(self, topic_id: bytes) -> None:
@@ -89,15 +91,15 @@ class _Look:
             commits = [] if snapshot is None else self._commits(table, snapshot)
         except (Corrupt, Refused, NotFound) as error:
             self.seen.unreadable.add(topic_id)
-            self._problem(What.TABLE, where, str(error))
+            self._problem(ProblemKind.TABLE, where, str(error))
             return
         row = self._rows.get(topic_id)
         if snapshot is None:
             if row is not None and row.ends:
-                self._problem(What.TABLE, where, "there is a copy row and no table")
+                self._problem(ProblemKind.TABLE, where, "there is a copy row and no table")
             return
         for name, damage in table.damaged.items():
-            self._problem(What.TABLE_CHECKPOINT, name.keys(topic_id)[0], str(damage))
+            self._problem(ProblemKind.TABLE_CHECKPOINT, name.keys(topic_id)[0], str(damage))
         self._counts.tables += 1
         self._count_entries(where, table, snapshot)
         self.seen.snapshots[topic_id] = snapshot
@@ -134,16 +136,18 @@ class _Look:
             except NotFound:
                 continue  # named already
             except LogstoreError as error:
-                self._problem(What.TABLE_FILE, key, str(error))
+                self._problem(ProblemKind.TABLE_FILE, key, str(error))
                 continue
             found = (len(offsets), min(offsets, default=0), max(offsets, default=0))
             if file.has_bounds and found != (file.rows, file.min_offset, file.max_offset):
                 detail = f"rows, first and last offset are {found}, the table says otherwise"
-                self._problem(What.TABLE_FILE, key, detail)
+                self._problem(ProblemKind.TABLE_FILE, key, detail)
             if file.min_offset > seen_up_to:
                 held.clear()
             if len(set(offsets)) != len(offsets) or not held.isdisjoint(offsets):
-                self._problem(What.TABLE_FILE, key, "holds offsets that are in the table twice")
+                self._problem(
+                    ProblemKind.TABLE_FILE, key, "holds offsets that are in the table twice"
+                )
             held.update(offsets)
             seen_up_to = max(seen_up_to, file.max_offset)
 
@@ -153,10 +157,10 @@ class _Look:
             try:
                 rows[bytes.fromhex(sk)] = TableRow.of(row)
             except (LogstoreError, ValueError) as error:
-                self._problem(What.BAD_ROW, f"row {TABLE}/{sk}", str(error))
+                self._problem(ProblemKind.BAD_ROW, f"row {TABLE}/{sk}", str(error))
         return rows
 
-    def _problem(self, what: What, where: str, detail: str) -> None:
+    def _problem(self, what: ProblemKind, where: str, detail: str) -> None:
         self.seen.problems.append(Problem(what, where, detail, ()))
 
 
@@ -168,7 +172,7 @@ def copy_row_problems(row: TableRow, snapshot: Snapshot) -> Iterator[Problem]:
         if ahead:
             detail = f"{detail}; partitions that end lower in the table: {ahead[:10]}"
         where = f"row {TABLE}/{snapshot.topic_id.hex()}"
-        yield Problem(What.TABLE_BEHIND, where, detail, ())
+        yield Problem(ProblemKind.TABLE_BEHIND, where, detail, ())
 
 
 def commit_problems(where: str, commits: Sequence[CommitFacts]) -> Iterator[Problem]:
@@ -181,7 +185,7 @@ def commit_problems(where: str, commits: Sequence[CommitFacts]) -> Iterator[Prob
                     f"version={commit.version} run={commit.run} begins partition {number} at "
                     f"{start}, the version before ended it at {ends[number]}"
                 )
-                yield Problem(What.TABLE_COMMITS, where, detail, ())
+                yield Problem(ProblemKind.TABLE_COMMITS, where, detail, ())
         ends.update(commit.ends or {})
 
 
@@ -193,19 +197,19 @@ def file_problems(
         key = f"{where}/{file.path}"
         end = snapshot.end(file.partition)
         if key not in sizes:
-            yield Problem(What.TABLE_FILE, key, "the table names it and it is not there", ())
+            yield Problem(ProblemKind.TABLE_FILE, key, "the table names it and it is not there", ())
         elif sizes[key] != file.size_bytes:
             detail = f"bytes={sizes[key]}, the table says {file.size_bytes}"
-            yield Problem(What.TABLE_FILE, key, detail, ())
+            yield Problem(ProblemKind.TABLE_FILE, key, detail, ())
         elif file.has_bounds and (end is None or file.max_offset >= end):
             detail = f"holds offsets up to {file.max_offset}, the table ends at {end}"
-            yield Problem(What.TABLE_FILE, key, detail, ())
+            yield Problem(ProblemKind.TABLE_FILE, key, detail, ())
     for some in _overlapping([file for file in files if file.has_bounds]):
         span = max(file.max_offset for file in some) - some[0].min_offset + 1
         rows = sum(file.rows for file in some)
         if rows > span:
             detail = f"{rows} rows for {span} offsets in {len(some)} files: some are there twice"
-            yield Problem(What.TABLE_FILE, f"{where}/{some[0].path}", detail, ())
+            yield Problem(ProblemKind.TABLE_FILE, f"{where}/{some[0].path}", detail, ())
 
 
 def _overlapping(files: Sequence[DataFile]) -> Iterator[Sequence[DataFile]]:
@@ -234,18 +238,18 @@ def end_problems(
         end = ends.get((topic_id, number), 0)
         chain = chains.get(row.chain)
         if chain is not None and chain.is_whole and topic_id in tables.snapshots:
-            stretch = chain.stretches.get(StretchKey(topic_id, number, row.leader_epoch))
+            stretch = chain.stretches.get(EpochKey(topic_id, number, row.leader_epoch))
             committed = row.stretches[-1].start if stretch is None else stretch.end
             if end > committed:
                 detail = f"the table holds offsets below {end}, the log only below {committed}"
-                yield Problem(What.OLD_REGISTRY, where, detail, (row.chain,))
+                yield Problem(ProblemKind.OLD_REGISTRY, where, detail, (row.chain,))
         table = tables.snapshots.get(topic_id)
         first_offset = None if table is None else table.first(number)
         yield from _log_start_problems(row, first_offset, where)
         first = row.stretches[0]
         if first.start > max(row.log_start, end):
             detail = f"offsets [{max(row.log_start, end)}, {first.start}) are in no stretch"
-            yield Problem(What.LOST, where, f"{detail} and in no table", (first.chain,))
+            yield Problem(ProblemKind.LOST, where, f"{detail} and in no table", (first.chain,))
 
 
 def _log_start_problems(row: PartitionRow, first: int | None, where: str) -> Iterator[Problem]:
@@ -255,4 +259,4 @@ def _log_start_problems(row: PartitionRow, first: int | None, where: str) -> Ite
         detail = f"log start is {row.log_start}, and the row gives a reason only for {confirmed}"
         if first is not None and first < row.log_start:
             detail = f"{detail}; the table begins at {first}"
-        yield Problem(What.LOG_START, where, detail, (row.chain,))
+        yield Problem(ProblemKind.LOG_START, where, detail, (row.chain,))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from logstore.cli.fsck_chain import Counts
+from logstore.cli.fsck_chain import FsckCounts
 from logstore.errors import LogstoreError
 from logstore.formats.rows import TopicRow, TopicStatus
 from logstore.formats.topic_record import (
@@ -23,14 +23,14 @@ from logstore.formats.topic_record import (
     record_problem,
     standing,
 )
-from logstore.protocol.checks import Problem, What
+from logstore.protocol.checks import Problem, ProblemKind
 from logstore.protocol.disposal import Fate, fate_of
-from logstore.protocol.steps import Steps, Together
+from logstore.protocol.steps import Gather, Steps
 from logstore.protocol.walk import get_patiently
 from logstore.wiring.open import ReadableLog
 
 
-class Holder(NamedTuple):
+class DataLocation(NamedTuple):
     """Where data of a topic lies: an object's key or a folder, and the chain if it is one."""
 
     where: str
@@ -50,8 +50,8 @@ class SeenTopics:
 def look_at_topics(
     log: ReadableLog,
     topics: Mapping[str, TopicRow],
-    held: Mapping[bytes, Holder],
-    counts: Counts,
+    held: Mapping[bytes, DataLocation],
+    counts: FsckCounts,
     *,
     bodies: bool,
 ) -> SeenTopics:
@@ -70,7 +70,7 @@ def look_at_topics(
         known = records.get(topic.topic_id, [])
         problem = record_problem(name, topic, known)
         if problem is not None:
-            seen.problems.append(Problem(What.NO_RECORD, f"row topic/{name}", problem, ()))
+            seen.problems.append(Problem(ProblemKind.NO_RECORD, f"row topic/{name}", problem, ()))
         elif topic.status is TopicStatus.LIVE:
             counts.never_made += standing(known).topic != topic
     for topic_id, (where, chains) in held.items():
@@ -80,7 +80,7 @@ def look_at_topics(
             seen.deleted.add(topic_id)
         elif fate is Fate.UNKNOWN:
             detail = f"holds data of topic {topic_id.hex()}: {fate.value}"
-            seen.problems.append(Problem(What.OLD_REGISTRY, where, detail, chains))
+            seen.problems.append(Problem(ProblemKind.OLD_REGISTRY, where, detail, chains))
     return seen
 
 
@@ -89,7 +89,9 @@ def _keys(log: ReadableLog, problems: list[Problem]) -> Mapping[bytes, list[str]
     for info in log.performer.store.list(TOPICS):
         place = record_place(info.key)
         if place is None:
-            problems.append(Problem(What.STRANGE_KEY, info.key, "no record has this key", ()))
+            problems.append(
+                Problem(ProblemKind.STRANGE_KEY, info.key, "no record has this key", ())
+            )
         else:
             found[place[0]].append(info.key)
     return found
@@ -102,14 +104,14 @@ def _read(
     found: dict[bytes, list[TopicRecord]] = defaultdict(list)
     for key, record in zip(keys, log.performer.run(_records(keys)), strict=True):
         if isinstance(record, LogstoreError):
-            problems.append(Problem(What.DAMAGED, key, str(record), ()))
+            problems.append(Problem(ProblemKind.DAMAGED, key, str(record), ()))
         else:
             found[record.topic.topic_id].append(record)
     return found
 
 
 def _records(keys: list[str]) -> Steps[list[TopicRecord | LogstoreError]]:
-    found: list[TopicRecord | LogstoreError] = yield Together([_record(key) for key in keys])
+    found: list[TopicRecord | LogstoreError] = yield Gather([_record(key) for key in keys])
     return found
 
 

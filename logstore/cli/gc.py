@@ -10,9 +10,9 @@ from logstore.cli.output import print_facts, print_json
 from logstore.cli.storage_arguments import add_url, storage_of
 
 if TYPE_CHECKING:
-    from logstore.epoch.asked_tables import AskedTables
+    from logstore.epoch.table_queries import TableQueries
     from logstore.protocol.retention_sweep import Swept
-    from logstore.protocol.trimming import Trimmed
+    from logstore.protocol.trimming import TrimPass
     from logstore.wiring.open import OpenLog
 
 GRACE_MINUTES = 60
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _run(options: argparse.Namespace) -> int:
-    from logstore.epoch.asked_tables import TablesInThreads
+    from logstore.epoch.table_queries import ThreadedTableQueries
     from logstore.history.delta import Tables
     from logstore.ports.clock import SystemClock
     from logstore.wiring.open import open_existing
@@ -64,7 +64,7 @@ async def _run(options: argparse.Namespace) -> int:
         options.url, clock=SystemClock(), chance=random.Random(), storage=storage
     )
     try:
-        tables = TablesInThreads(lambda: Tables(options.url, storage))
+        tables = ThreadedTableQueries(lambda: Tables(options.url, storage))
         for name in options.trust_table:
             await _trust(log, tables, name)
         swept, done, troubles = await collect(
@@ -80,8 +80,8 @@ async def _run(options: argparse.Namespace) -> int:
 
 
 async def collect(
-    log: "OpenLog", tables: "AskedTables", defaults: Mapping[str, str], *, grace_ms: int
-) -> tuple["Swept", "Trimmed", Sequence[str]]:
+    log: "OpenLog", tables: "TableQueries", defaults: Mapping[str, str], *, grace_ms: int
+) -> tuple["Swept", "TrimPass", Sequence[str]]:
     """Raise log starts, then trim every chain once; the last of the three: what went wrong.
 
     `defaults` are configs of topics that say nothing themselves. Raises `Refused` where the
@@ -100,10 +100,10 @@ def _defaults(options: argparse.Namespace) -> dict[str, str]:
     return {name: str(value) for name, value in given.items() if value is not None}
 
 
-async def _trust(log: "OpenLog", tables: "AskedTables", name: str) -> None:
+async def _trust(log: "OpenLog", tables: "TableQueries", name: str) -> None:
     from logstore.errors import Invalid
     from logstore.protocol.metadata import read_topics
-    from logstore.protocol.table_marks import change_marks, read_marks
+    from logstore.protocol.verified_versions import change_marks, read_marks
 
     topic = (await log.performer.run(read_topics())).get(name)
     snapshot = None if topic is None else await tables.snapshot(topic.topic_id)
@@ -113,7 +113,7 @@ async def _trust(log: "OpenLog", tables: "AskedTables", name: str) -> None:
     await log.performer.run(change_marks(marks, {snapshot.topic_id: snapshot.version}))
 
 
-async def _sweep(log: "OpenLog", tables: "AskedTables", defaults: Mapping[str, str]) -> "Swept":
+async def _sweep(log: "OpenLog", tables: "TableQueries", defaults: Mapping[str, str]) -> "Swept":
     from logstore.protocol.metadata import read_table_rows
     from logstore.protocol.retention_sweep import sweep, topics_to_sweep
 
@@ -127,24 +127,24 @@ async def _sweep(log: "OpenLog", tables: "AskedTables", defaults: Mapping[str, s
 
 
 async def _trim(
-    log: "OpenLog", tables: "AskedTables", grace_ms: int
-) -> tuple["Trimmed", Sequence[str]]:
-    from logstore.epoch.held_by_tables import HeldByTables
+    log: "OpenLog", tables: "TableQueries", grace_ms: int
+) -> tuple["TrimPass", Sequence[str]]:
+    from logstore.epoch.durable_table_ends import DurableTableEnds
     from logstore.protocol.metadata import read_table_rows
     from logstore.protocol.trimming import Trimmer
 
     rows = await log.performer.run(read_table_rows())
-    held = await HeldByTables(tables, grace_ms).look(log.performer, fresh=rows.keys())
+    held = await DurableTableEnds(tables, grace_ms).look(log.performer, fresh=rows.keys())
     trimmer = Trimmer(log.identity.cluster_id, grace_ms=grace_ms)
     steps = trimmer.steps(held=held.ends, asked_ms=held.asked_ms)
     return await log.performer.run(steps), held.troubles
 
 
-def _facts(done: "Trimmed") -> dict[str, object]:
+def _facts(done: "TrimPass") -> dict[str, object]:
     return {"published": done.published, "deleted": done.deleted, "waiting": done.waiting}
 
 
-def _print(swept: "Swept", done: "Trimmed", troubles: Sequence[str], grace_minutes: int) -> None:
+def _print(swept: "Swept", done: "TrimPass", troubles: Sequence[str], grace_minutes: int) -> None:
     published = ", ".join(f"{epoch} at {seq}" for epoch, seq in done.published.items())
     print_facts(
         [

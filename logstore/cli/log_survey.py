@@ -14,7 +14,7 @@ from logstore.cli.findings import Finding
 from logstore.cli.output import progress
 from logstore.cli.registry_view import query_all
 from logstore.errors import LogstoreError
-from logstore.formats.chain_state import StretchKey
+from logstore.formats.chain_state import EpochKey
 from logstore.formats.keys import CHAINS, CHECKPOINTS, CLUSTER_KEY, checkpoint_key, segment_key
 from logstore.formats.rows import BROKER, CHAIN, BrokerRow, ChainRow, PartitionRow, TopicRow
 from logstore.formats.topic_record import TOPICS
@@ -25,7 +25,7 @@ from logstore.ports.objects import ObjectInfo
 from logstore.protocol.metadata import read_partition_rows, read_topics
 from logstore.protocol.opening import OLD_REGISTRY, read_cluster
 from logstore.protocol.walk import read_checkpoint
-from logstore.runners.patient import PatientStore
+from logstore.runners.retrying import RetryingStore
 from logstore.wiring.open import ReadableLog
 
 FOLDERS = (CLUSTER_KEY, CHAINS, CHECKPOINTS, TOPICS, "staging/", f"{TABLES}/")
@@ -41,7 +41,7 @@ class BrokerLine:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionLine:
+class SurveyedPartition:
     """Offsets [start, end). `is_complete`: nothing of its chain that may hold more is damaged."""
 
     topic: str
@@ -99,7 +99,7 @@ class LogSurvey:
     next_epoch: int
     brokers: Sequence[BrokerLine]
     topics: Sequence[TopicLine]
-    partitions: Sequence[PartitionLine]
+    partitions: Sequence[SurveyedPartition]
     tables: Sequence[TableLine]
     chains: Sequence[ChainLine]
     stored: Sequence[FolderLine]
@@ -207,7 +207,7 @@ def _survey_tables(
         key = f"{TABLES}/{folder}"
         try:
             topic_id = bytes.fromhex(folder)
-            snapshot = TableLog(PatientStore(log.performer.store), topic_id).snapshot(None)
+            snapshot = TableLog(RetryingStore(log.performer.store), topic_id).snapshot(None)
         except (LogstoreError, ValueError) as error:
             found.append(Finding(key, None, f"no table that can be read: {error}"))
             continue
@@ -237,13 +237,13 @@ def _partition_lines(
     topics: Mapping[str, TopicRow],
     rows: Sequence[tuple[tuple[bytes, int], PartitionRow]],
     surveys: Mapping[int, ChainSurvey],
-) -> list[PartitionLine]:
+) -> list[SurveyedPartition]:
     names = {row.topic_id: name for name, row in topics.items()}
     lines = []
     for (topic_id, number), row in rows:
         end, is_complete = _end(surveys.get(row.chain), topic_id, number, row)
         lines.append(
-            PartitionLine(
+            SurveyedPartition(
                 names.get(topic_id, topic_id.hex()),
                 number,
                 row.broker,
@@ -263,7 +263,7 @@ def _end(
 ) -> tuple[int | None, bool]:
     if survey is None or survey.state is None:
         return None, False
-    stretch = survey.state.stretches.get(StretchKey(topic_id, number, row.leader_epoch))
+    stretch = survey.state.stretches.get(EpochKey(topic_id, number, row.leader_epoch))
     return row.stretches[-1].start if stretch is None else stretch.end, survey.is_replayed
 
 

@@ -10,13 +10,13 @@ from logstore.cli.storage_arguments import storage_of
 from logstore.errors import Invalid
 from logstore.ports.clock import SystemClock, blocking_sleep_s
 from logstore.probe import Report
-from logstore.wiring.initialise import Surroundings, check_arguments
+from logstore.wiring.initialise import InitPorts, check_arguments
 
 
-def surroundings() -> Surroundings:
+def surroundings() -> InitPorts:
     from logstore.cli.main import installed_version
 
-    return Surroundings(SystemClock(), random.Random(), blocking_sleep_s, installed_version())
+    return InitPorts(SystemClock(), random.Random(), blocking_sleep_s, installed_version())
 
 
 def checked_storage(options: argparse.Namespace, registry: str | None) -> dict[str, str]:

@@ -75,11 +75,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _run(options: argparse.Namespace) -> "Restored":
-    from logstore.epoch.asked_tables import TablesInThreads
+    from logstore.epoch.table_queries import ThreadedTableQueries
     from logstore.history.delta import Tables
     from logstore.ports.clock import SystemClock
     from logstore.restore.run import restore
-    from logstore.restore.taking_back import TrashInThreads
+    from logstore.restore.taking_back import ThreadedTrash
     from logstore.stores.backends import Backends
     from logstore.stores.location import parse_location
     from logstore.wiring.open import open_existing
@@ -100,13 +100,13 @@ async def _run(options: argparse.Namespace) -> "Restored":
             return await restore(
                 log.performer,
                 log.identity.cluster_id,
-                TablesInThreads(lambda: Tables(options.url, storage)),
+                ThreadedTableQueries(lambda: Tables(options.url, storage)),
                 dry_run=options.dry_run,
                 advance=advance,
                 names=dict(options.names),
                 chains_left_out=options.leave_out,
                 holes_deleted=options.holes_deleted,
-                trash=None if trash is None else TrashInThreads(trash),
+                trash=None if trash is None else ThreadedTrash(trash),
             )
     finally:
         await log.close()

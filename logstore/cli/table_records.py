@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from logstore.formats.pieces import TopicPartition
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.history.batches import BATCH_COLUMNS, batches_of
 from logstore.history.read import read_rows
 from logstore.history.snapshot import Snapshot
 from logstore.history.table_log import TableLog
 from logstore.reading.reader import LogReader
-from logstore.runners.patient import PatientStore
+from logstore.runners.retrying import RetryingStore
 from logstore.wiring.open import ReadableLog
 
 
@@ -16,7 +16,7 @@ def table_of(log: ReadableLog, reader: LogReader, topic_id: bytes) -> Snapshot |
     """The topic's table as it is now; None where nothing has moved yet."""
     if topic_id not in reader.table_rows():
         return None
-    return TableLog(PatientStore(log.performer.store), topic_id).snapshot(None)
+    return TableLog(RetryingStore(log.performer.store), topic_id).snapshot(None)
 
 
 def table_batches(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from logstore.cli.command import Address
+from logstore.cli.command import BootstrapAddress
 from logstore.errors import Invalid, Retryable
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
@@ -41,7 +41,7 @@ CALL_TIMEOUT_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
-class TopicLine:
+class ListedTopic:
     """`topic_id` as Kafka's tools show it."""
 
     name: str
@@ -50,7 +50,7 @@ class TopicLine:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionLine:
+class DescribedPartition:
     """Offsets [start, end); None where the partition has no leader, or one that is about to be.
 
     `replicas` are broker ids, the preferred leader first; `in_sync` those that are alive.
@@ -69,10 +69,10 @@ class PartitionLine:
 class DescribedTopic:
     name: str
     topic_id: str
-    partitions: Sequence[PartitionLine]
+    partitions: Sequence[DescribedPartition]
 
 
-def connect(brokers: Sequence[Address]) -> Connection:
+def connect(brokers: Sequence[BootstrapAddress]) -> Connection:
     """To the first of `brokers` that answers. Raises `Retryable` if none does."""
     failures = []
     for broker in brokers:
@@ -83,10 +83,10 @@ def connect(brokers: Sequence[Address]) -> Connection:
     raise Retryable(f"{'; '.join(failures)}; is a broker running there? see --bootstrap")
 
 
-def list_topics(connection: Connection) -> list[TopicLine]:
+def list_topics(connection: Connection) -> list[ListedTopic]:
     response = connection.call(METADATA, MetadataRequest(None, False))
     lines = [
-        TopicLine(topic.name, _shown(topic.topic_id), len(topic.partitions))
+        ListedTopic(topic.name, _shown(topic.topic_id), len(topic.partitions))
         for topic in response.topics
     ]
     return sorted(lines, key=lambda line: line.name)
@@ -98,7 +98,7 @@ def create_topic(
     partitions: int | None,
     replicas: int | None,
     configs: Mapping[str, str],
-) -> TopicLine:
+) -> ListedTopic:
     """`partitions` or `replicas` None: as many as the broker makes by default."""
     count = BROKER_DEFAULT if partitions is None else partitions
     factor = BROKER_DEFAULT if replicas is None else replicas
@@ -108,7 +108,7 @@ def create_topic(
     created = response.topics[0]
     check(created.error_code, created.error_message, f"create topic {name}")
     found = look_up(connection, name)[1]
-    return TopicLine(name, _shown(found.topic_id), len(found.partitions))
+    return ListedTopic(name, _shown(found.topic_id), len(found.partitions))
 
 
 def delete_topic(connection: Connection, name: str) -> None:
@@ -132,7 +132,7 @@ def describe_topic(connection: Connection, name: str) -> DescribedTopic:
             known = starts.keys() & ends.keys()
             offsets.update({number: (starts[number], ends[number]) for number in known})
     lines = [
-        PartitionLine(
+        DescribedPartition(
             p.partition_index,
             p.leader_id,
             p.leader_epoch,
@@ -145,13 +145,13 @@ def describe_topic(connection: Connection, name: str) -> DescribedTopic:
     return DescribedTopic(name, _shown(topic.topic_id), lines)
 
 
-def look_up(connection: Connection, name: str) -> tuple[dict[int, Address], Any]:
+def look_up(connection: Connection, name: str) -> tuple[dict[int, BootstrapAddress], Any]:
     """Addresses of all brokers by id, and what Metadata says of one topic."""
     request = MetadataRequest([MetadataRequestTopic(name=name)], False)
     response = connection.call(METADATA, request)
     topic = response.topics[0]
     check(topic.error_code, None, f"look up topic {name}")
-    return {b.node_id: Address(b.host, b.port) for b in response.brokers}, topic
+    return {b.node_id: BootstrapAddress(b.host, b.port) for b in response.brokers}, topic
 
 
 def _offsets(

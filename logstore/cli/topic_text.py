@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 from logstore.cli.output import jsonable, print_facts, print_table, time_text
-from logstore.cli.topic_view import RecordLine, TopicView
+from logstore.cli.topic_view import StoredRecordLine, TopicView
 
 PREVIEW_CHARACTERS = 80
 NONE = "-"
@@ -71,7 +71,7 @@ def _preview(data: bytes | None) -> str:
     return text if len(text) <= PREVIEW_CHARACTERS else f"{text[: PREVIEW_CHARACTERS - 1]}…"
 
 
-def _record(record: RecordLine) -> tuple[object, ...]:
+def _record(record: StoredRecordLine) -> tuple[object, ...]:
     headers = ", ".join(f"{name}={_preview(value)}" for name, value in record.headers)
     value = "(transaction marker)" if record.is_control else _preview(record.value)
     key = NONE if record.is_control else _preview(record.key)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from logstore.cli.log_survey import TopicLine
 from logstore.cli.table_records import table_batches, table_of
 from logstore.errors import Invalid
-from logstore.formats.rows import StretchRef
+from logstore.formats.rows import EpochEntry
 from logstore.history.snapshot import Snapshot
 from logstore.reading.reader import (
     FoundBatch,
     LogReader,
     PartitionView,
-    Piece,
+    SegmentRange,
     TopicPartition,
     read_batches,
 )
@@ -33,11 +33,11 @@ class PartitionLine:
     replicas: Sequence[int]
     start: int
     end: int
-    stretches: Sequence[StretchRef]
+    stretches: Sequence[EpochEntry]
 
 
 @dataclass(frozen=True, slots=True)
-class RecordLine:
+class StoredRecordLine:
     """`is_control`: a transaction's marker, which consumers do not see."""
 
     partition: int
@@ -50,7 +50,7 @@ class RecordLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RecordSelection:
     """Which records: `count` of each partition, from `offset` on, or the last ones if None."""
 
     count: int
@@ -62,10 +62,10 @@ class Wanted:
 class TopicView:
     topic: TopicLine
     partitions: Sequence[PartitionLine]
-    records: Sequence[RecordLine]
+    records: Sequence[StoredRecordLine]
 
 
-def view_topic(log: ReadableLog, name: str, wanted: Wanted) -> TopicView:
+def view_topic(log: ReadableLog, name: str, wanted: RecordSelection) -> TopicView:
     """Raises `Invalid` for an unknown topic or partition, `Corrupt` for damage on the way."""
     reader = LogReader(log)
     topics = reader.topics()
@@ -78,7 +78,7 @@ def view_topic(log: ReadableLog, name: str, wanted: Wanted) -> TopicView:
         raise Invalid(
             f"no such partition: topic={name} partition={wanted.partition} partitions={len(known)}"
         )
-    records: list[RecordLine] = []
+    records: list[StoredRecordLine] = []
     table = table_of(log, reader, row.topic_id) if wanted.count else None
     for key, view in views:
         if wanted.count and wanted.partition in (None, key.partition):
@@ -109,14 +109,14 @@ def _records(
     table: Snapshot | None,
     key: TopicPartition,
     view: PartitionView,
-    wanted: Wanted,
-) -> list[RecordLine]:
+    wanted: RecordSelection,
+) -> list[StoredRecordLine]:
     """Below table end from the table, which holds them for good; the rest from segments."""
     start = view.end - wanted.count if wanted.offset is None else wanted.offset
     start = max(start, view.log_start)
     end = min(start + wanted.count, view.end)
     seam = min((table.end(key.partition) or 0) if table is not None else 0, end)
-    found: list[RecordLine] = []
+    found: list[StoredRecordLine] = []
     if table is not None and start < seam:
         for made in table_batches(log, table, key, start, seam):
             found += _decoded(key.partition, memoryview(made), start, seam)
@@ -127,18 +127,18 @@ def _records(
     return found
 
 
-def _batches(log: ReadableLog, piece: Piece) -> Iterator[FoundBatch]:
+def _batches(log: ReadableLog, piece: SegmentRange) -> Iterator[FoundBatch]:
     store = log.performer.store
     return read_batches(store, piece.chain, piece.first_seq, piece.last_seq, [piece])
 
 
-def _decoded(partition: int, batch: memoryview, start: int, end: int) -> Iterator[RecordLine]:
+def _decoded(partition: int, batch: memoryview, start: int, end: int) -> Iterator[StoredRecordLine]:
     """Records of `batch` with offsets [start, end)."""
     header = read_header(batch, 0, len(batch))
     for record in decode_records(batch, max_bytes=DECOMPRESSED_BYTES_MAX):
         offset = header.base_offset + record.offset_delta
         if start <= offset < end:
-            yield RecordLine(
+            yield StoredRecordLine(
                 partition,
                 offset,
                 record.timestamp,

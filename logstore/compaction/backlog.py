@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
-from logstore.compaction.commit import TableLog
+from logstore.compaction.commit import CommitTables
 from logstore.compaction.cut import (
-    Topic,
+    TableTopic,
     Waiting,
     is_due,
     loads_of,
@@ -20,8 +20,8 @@ from logstore.compaction.cut import (
     waiting_of,
 )
 from logstore.errors import Corrupt, LogstoreError, Refused, Retryable
-from logstore.formats.pieces import Cut, Piece, TopicPartition
 from logstore.formats.rows import TopicRow
+from logstore.formats.segment_ranges import SegmentRange, SplitPoint, TopicPartition
 from logstore.history.snapshot import Snapshot
 from logstore.ports.clock import Clock
 from logstore.protocol.disposal import confirmed_start
@@ -30,7 +30,7 @@ from logstore.reading.reader import LogReader, PartitionView, SegmentGone
 LOOKS = 16
 """Tables that are looked at together."""
 
-Tell = Callable[[Topic, LogstoreError], None]
+Tell = Callable[[TableTopic, LogstoreError], None]
 """Reports a topic that cannot be read; the others continue."""
 
 
@@ -38,7 +38,7 @@ Tell = Callable[[Topic, LogstoreError], None]
 class TopicState:
     """One topic during a run. `snapshot` is the newest that the run has seen."""
 
-    topic: Topic
+    topic: TableTopic
     snapshot: Snapshot | None
     views: Mapping[TopicPartition, PartitionView] = field(default_factory=dict)
 
@@ -61,14 +61,14 @@ class Due:
     """Offsets to move: ranges, their locations, and their approximate size."""
 
     cut: Sequence[Waiting]
-    pieces: Mapping[TopicPartition, Sequence[Piece]]
+    pieces: Mapping[TopicPartition, Sequence[SegmentRange]]
     size_bytes: int
 
 
 class Backlog:
     """Looks at one log. Not for several threads at once."""
 
-    def __init__(self, reader: LogReader, tables: TableLog, clock: Clock, tell: Tell) -> None:
+    def __init__(self, reader: LogReader, tables: CommitTables, clock: Clock, tell: Tell) -> None:
         self._reader = reader
         self._tables = tables
         self._clock = clock
@@ -137,7 +137,7 @@ class Backlog:
 
     def pieces(
         self, states: Mapping[bytes, TopicState], ranges: Sequence[Waiting]
-    ) -> dict[TopicPartition, list[Piece]]:
+    ) -> dict[TopicPartition, list[SegmentRange]]:
         """Locations of ranges. One that cannot be found is reported, or moves with the next run."""
         found = {}
         for one in ranges:
@@ -154,7 +154,7 @@ class Backlog:
     def segment_sizes(self, chain: int, first_seq: int, last_seq: int) -> list[int]:
         return [span.size_bytes for span in self._reader.spans(chain, first_seq, last_seq)]
 
-    def offsets_at(self, cuts: Sequence[Cut]) -> list[int]:
+    def offsets_at(self, cuts: Sequence[SplitPoint]) -> list[int]:
         return self._reader.offsets_at(cuts)
 
     def _is_sound(self, state: TopicState) -> bool:
@@ -175,10 +175,10 @@ class Backlog:
         topics = [
             topic
             for name, row in sorted(rows.items())
-            if not (topic := Topic.of(name, row.topic_id, row.configs)).is_internal
+            if not (topic := TableTopic.of(name, row.topic_id, row.configs)).is_internal
         ]
 
-        def look(topic: Topic) -> Snapshot | LogstoreError | None:
+        def look(topic: TableTopic) -> Snapshot | LogstoreError | None:
             try:
                 return self._tables.snapshot(topic.topic_id, known=known.get(topic.topic_id))
             except LogstoreError as error:
@@ -194,7 +194,9 @@ class Backlog:
                 states[topic.topic_id] = TopicState(topic, snapshot)
         return states
 
-    def _chain_bytes(self, pieces: Mapping[TopicPartition, Sequence[Piece]]) -> dict[int, int]:
+    def _chain_bytes(
+        self, pieces: Mapping[TopicPartition, Sequence[SegmentRange]]
+    ) -> dict[int, int]:
         return {
             chain: sum(sum(self.segment_sizes(chain, seqs.start, seqs.stop - 1)) for seqs in ranges)
             for chain, ranges in seqs_needed(pieces).items()

@@ -29,7 +29,7 @@ class Overtaken(Retryable):
     """These offsets were moved by another run, or files are gone: begin again from the table."""
 
 
-class TableLog(Protocol):
+class CommitTables(Protocol):
     """The calls needed of `logstore.history.delta.Tables`."""
 
     def snapshot(
@@ -51,7 +51,7 @@ class TableLog(Protocol):
     def delete_table(self, topic_id: bytes) -> int: ...
 
 
-class Standing(Enum):
+class CommitStatus(Enum):
     """How a table stands to a commit that was refused."""
 
     UNCHANGED = "nothing of it happened"
@@ -60,7 +60,7 @@ class Standing(Enum):
 
 
 def commit_once(
-    tables: TableLog,
+    tables: CommitTables,
     snapshot: Snapshot,
     commit: TableCommit,
     sleep_s: Callable[[float], None],
@@ -78,37 +78,39 @@ def commit_once(
         if newest is None:
             raise Overtaken(f"the table is gone: topic={snapshot.topic_id.hex()}")
         match standing(newest, snapshot, commit):
-            case Standing.DONE:
+            case CommitStatus.DONE:
                 return newest
-            case Standing.CHANGED:
+            case CommitStatus.CHANGED:
                 raise Overtaken(
                     "another writer changed the table during this run: "
                     f"topic={snapshot.topic_id.hex()} "
                     f"version={newest.version} run={commit.run}"
                 )
-            case Standing.UNCHANGED:
+            case CommitStatus.UNCHANGED:
                 snapshot = newest
     return tables.commit(snapshot, commit)
 
 
-def standing(newest: Snapshot, before: Snapshot, commit: TableCommit) -> Standing:
+def standing(newest: Snapshot, before: Snapshot, commit: TableCommit) -> CommitStatus:
     """Whether a commit made for `before` has happened, still may, or may not, in `newest`."""
     are_there = all(_is_there(newest, file) for file in commit.adds)
     if commit.ends:
         if all(newest.end(partition) == end for partition, end in commit.ends.items()):
-            return Standing.DONE if are_there else Standing.CHANGED  # a twin's, or merged since
+            return (
+                CommitStatus.DONE if are_there else CommitStatus.CHANGED
+            )  # a twin's, or merged since
         if any(
             newest.end(partition) != before.end(partition)
             or newest.end(partition) not in (None, start)
             for partition, start in commit.starts.items()
         ):
-            return Standing.CHANGED
+            return CommitStatus.CHANGED
     elif commit.adds and are_there:
-        return Standing.DONE
+        return CommitStatus.DONE
     left = [_is_there(newest, file) for file in commit.removes]
     if not commit.ends and not commit.adds and not any(left):
-        return Standing.DONE
-    return Standing.UNCHANGED if all(left) else Standing.CHANGED
+        return CommitStatus.DONE
+    return CommitStatus.UNCHANGED if all(left) else CommitStatus.CHANGED
 
 
 def _is_there(snapshot: Snapshot, file: DataFile) -> bool:

@@ -8,7 +8,7 @@ import secrets
 import socket
 from collections.abc import Mapping
 
-from logstore.compaction.commit import TableLog
+from logstore.compaction.commit import CommitTables
 from logstore.compaction.leased_rows import LEASE_S, Busy, LeasedRows
 from logstore.compaction.run import run_once
 from logstore.compaction.run_rows import RunId, read_run
@@ -40,7 +40,7 @@ class Compactor:
         *,
         clock: Clock | None = None,
         lease_s: float = LEASE_S,
-        tables: TableLog | None = None,
+        tables: CommitTables | None = None,
     ) -> None:
         self._url = url
         self._storage = storage

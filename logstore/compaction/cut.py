@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 from logstore.config.topics import topic_value
 from logstore.errors import Refused
-from logstore.formats.pieces import Piece, TopicPartition
+from logstore.formats.segment_ranges import SegmentRange, TopicPartition
 from logstore.history.snapshot import Snapshot
 
 MiB = 1024 * 1024
@@ -38,7 +38,7 @@ DEFAULTS = {
 }
 
 
-class View(Protocol):
+class LogBounds(Protocol):
     """One partition as `LogReader.partitions` gives it."""
 
     @property
@@ -49,7 +49,7 @@ class View(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TableTopic:
     """One topic that may have a table, with the settings that count here."""
 
     topic_id: bytes
@@ -63,8 +63,8 @@ class Topic:
         return self.name.startswith(INTERNAL)
 
     @staticmethod
-    def of(name: str, topic_id: bytes, configs: Mapping[str, str]) -> "Topic":
-        return Topic(
+    def of(name: str, topic_id: bytes, configs: Mapping[str, str]) -> "TableTopic":
+        return TableTopic(
             topic_id,
             name,
             bool(_value("logstore.table.enable", configs)),
@@ -95,7 +95,7 @@ class Waiting:
         return self.start >= self.end
 
 
-class Load(NamedTuple):
+class PartitionBacklog(NamedTuple):
     """How much of a partition waits (an estimate), and for how long at least."""
 
     size_bytes: int
@@ -104,7 +104,7 @@ class Load(NamedTuple):
 
 
 def waiting_of(
-    topic: Topic, snapshot: Snapshot | None, views: Mapping[TopicPartition, View]
+    topic: TableTopic, snapshot: Snapshot | None, views: Mapping[TopicPartition, LogBounds]
 ) -> list[Waiting]:
     """What waits of a topic, by partition. `views` were read after `snapshot` was.
 
@@ -138,8 +138,8 @@ def is_due(size_bytes: int, freshness_ms: int, is_older_than: Callable[[int], bo
 
 
 def loads_of(
-    pieces: Mapping[TopicPartition, Sequence[Piece]], chain_bytes: Mapping[int, int]
-) -> dict[TopicPartition, Load]:
+    pieces: Mapping[TopicPartition, Sequence[SegmentRange]], chain_bytes: Mapping[int, int]
+) -> dict[TopicPartition, PartitionBacklog]:
     """`chain_bytes` are the sizes of all segments of a chain that any of the pieces needs."""
     offsets: dict[int, int] = {}
     for piece in _all(pieces):
@@ -150,11 +150,11 @@ def loads_of(
             chain_bytes[piece.chain] * (piece.end - piece.start) // offsets[piece.chain]
             for piece in mine
         ]
-        loads[key] = Load(sum(shares), (mine[0].chain, mine[0].first_seq))
+        loads[key] = PartitionBacklog(sum(shares), (mine[0].chain, mine[0].first_seq))
     return loads
 
 
-def seqs_needed(pieces: Mapping[TopicPartition, Sequence[Piece]]) -> dict[int, list[range]]:
+def seqs_needed(pieces: Mapping[TopicPartition, Sequence[SegmentRange]]) -> dict[int, list[range]]:
     """By chain, the seqs that the pieces need, in ranges without overlap."""
     by_chain: dict[int, list[tuple[int, int]]] = {}
     for piece in _all(pieces):
@@ -196,7 +196,7 @@ def _value(name: str, configs: Mapping[str, str]) -> object:
     return topic_value(name, configs, DEFAULTS)
 
 
-def _all(pieces: Mapping[TopicPartition, Sequence[Piece]]) -> Iterable[Piece]:
+def _all(pieces: Mapping[TopicPartition, Sequence[SegmentRange]]) -> Iterable[SegmentRange]:
     return (piece for mine in pieces.values() for piece in mine)
 
 

@@ -15,7 +15,7 @@ from threading import Condition
 from typing import TYPE_CHECKING
 
 from logstore.errors import Corrupt, Refused
-from logstore.formats.pieces import Piece
+from logstore.formats.segment_ranges import SegmentRange
 from logstore.history.columns import TABLE_COLUMNS
 from logstore.reading.reader import FoundBatch
 from logstore.records.arrow import INFLATED_BYTES_MAX, decode_to_arrow
@@ -82,7 +82,7 @@ def decoded(batches: Sequence[FoundBatch], topic: str) -> Iterator[pa.RecordBatc
             ) from fault
 
 
-def _rows_of(piece: Piece, batches: Iterator[Buffer]) -> Iterator[pa.RecordBatch]:
+def _rows_of(piece: SegmentRange, batches: Iterator[Buffer]) -> Iterator[pa.RecordBatch]:
     """A batch that begins below the piece is decoded alone: as a raw row it would not be seen."""
     for batch in batches:
         if int.from_bytes(batch[:8]) < piece.start:
@@ -96,7 +96,7 @@ def _rows_of(piece: Piece, batches: Iterator[Buffer]) -> Iterator[pa.RecordBatch
                 yield from _heavy(piece, raw)
 
 
-def _heavy(piece: Piece, batch: Buffer) -> Iterator[pa.RecordBatch]:
+def _heavy(piece: SegmentRange, batch: Buffer) -> Iterator[pa.RecordBatch]:
     is_plain = not batch[_ATTRIBUTES_AT] & CODEC_BITS
     size_bytes = len(batch) if is_plain else INFLATED_BYTES_MAX
     with BUDGET.room(size_bytes):
@@ -104,7 +104,7 @@ def _heavy(piece: Piece, batch: Buffer) -> Iterator[pa.RecordBatch]:
 
 
 def _decode(
-    piece: Piece, batches: Iterable[Buffer], payload_bytes_max: int
+    piece: SegmentRange, batches: Iterable[Buffer], payload_bytes_max: int
 ) -> Iterator[pa.RecordBatch]:
     return decode_to_arrow(
         batches,

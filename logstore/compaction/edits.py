@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from logstore.errors import ConditionFailed, NotFound
-from logstore.formats.rows import Change, PartitionRow, partition_pk, partition_sk
+from logstore.formats.rows import FeedChange, PartitionRow, partition_pk, partition_sk
 from logstore.history.snapshot import CommitFacts, Snapshot
-from logstore.ports.registry import Condition
+from logstore.ports.registry import Comparison
 from logstore.protocol.changes import publish
 from logstore.protocol.steps import GetRow, Steps, UpdateRow
 
@@ -57,7 +57,7 @@ def raise_edited_ends(topic_id: bytes, topic: str, ends: Mapping[int, int]) -> S
     changes = []
     for partition, end in ends.items():
         if (yield from _raise(topic_id, partition, end)):
-            changes.append(Change(topic, topic_id, partition))
+            changes.append(FeedChange(topic, topic_id, partition))
     if changes:
         yield from publish(changes)
 
@@ -74,8 +74,8 @@ def _raise(topic_id: bytes, partition: int, end: int) -> Steps[bool]:
             return False
         # Rows have the attribute from the first change on. Before, only the leadership can be
         # named: a concurrent run that raises the same ends holds no lease.
-        same = Condition("leader_epoch", "=", row.leader_epoch)
-        rising = Condition("edited_end", "<", end)
+        same = Comparison("leader_epoch", "=", row.leader_epoch)
+        rising = Comparison("edited_end", "<", end)
         try:
             yield UpdateRow(*place, {"edited_end": end}, [rising if row.edited_end else same])
             return True

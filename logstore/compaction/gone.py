@@ -10,30 +10,30 @@ from dataclasses import replace
 from typing import Never, Protocol
 
 from logstore.errors import Corrupt
-from logstore.formats.pieces import Piece, TopicPartition
 from logstore.formats.rows import PartitionRow
+from logstore.formats.segment_ranges import SegmentRange, TopicPartition
 from logstore.reading.reader import LogReader, SegmentGone
 from logstore.reading.run_batches import Resolve
-from logstore.reading.tasks import Run
+from logstore.reading.tasks import SeqRange
 from logstore.wiring.open import open_readable
 
 
-class Rows(Protocol):
+class RunRows(Protocol):
     """What is asked of a `LogReader`."""
 
     def partition_row(self, key: TopicPartition) -> PartitionRow | None: ...
 
     def pieces(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
-    ) -> list[Piece]: ...
+    ) -> list[SegmentRange]: ...
 
 
 def resolver(url: str, storage: Mapping[str, str]) -> Resolve[Never]:
     """Opens the registry only when it is needed."""
 
     def resolve(
-        run: Run, gone: SegmentGone, reached: Mapping[Piece, int]
-    ) -> tuple[Sequence[Never], Run | None]:
+        run: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int]
+    ) -> tuple[Sequence[Never], SeqRange | None]:
         log = open_readable(url, storage)
         try:
             return (), rest_of(run, gone, reached, LogReader(log))
@@ -43,7 +43,9 @@ def resolver(url: str, storage: Mapping[str, str]) -> Resolve[Never]:
     return resolve
 
 
-def rest_of(run: Run, gone: SegmentGone, reached: Mapping[Piece, int], rows: Rows) -> Run | None:
+def rest_of(
+    run: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int], rows: RunRows
+) -> SeqRange | None:
     """What is left of `run` above the gone segment. Raises `Corrupt` where one is missing."""
     left = []
     for piece in run.pieces:
@@ -65,4 +67,4 @@ def rest_of(run: Run, gone: SegmentGone, reached: Mapping[Piece, int], rows: Row
         left.append(replace(piece, start=start))
     if not left:
         return None
-    return Run(run.chain, gone.seq + 1, run.last_seq, tuple(left))
+    return SeqRange(run.chain, gone.seq + 1, run.last_seq, tuple(left))

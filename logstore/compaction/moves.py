@@ -10,7 +10,7 @@ from logstore.compaction.run_rows import store_cut
 from logstore.compaction.session import Session
 from logstore.compaction.worker import error_of
 from logstore.errors import LogstoreError, Retryable
-from logstore.formats.pieces import Piece, TopicPartition
+from logstore.formats.segment_ranges import SegmentRange, TopicPartition
 from logstore.formats.table_rows import NO_TABLE, CutRange, TopicCut
 from logstore.history.snapshot import TableCommit
 
@@ -25,7 +25,7 @@ class Moves:
         self._session = session
         self._backlog = backlog
         self._states = states
-        self._pieces: dict[Waiting, Sequence[Piece]] = {}
+        self._pieces: dict[Waiting, Sequence[SegmentRange]] = {}
         self._overtaken_count = 0
 
     def go(self) -> None:

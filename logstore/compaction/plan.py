@@ -18,11 +18,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 
 from logstore.errors import Corrupt
-from logstore.formats.pieces import Piece
+from logstore.formats.segment_ranges import SegmentRange
 from logstore.history.snapshot import DataFile
 from logstore.objects.prices import Requests
 from logstore.reading.task_plan import OffsetsAt, SegmentSizes, plan_tasks
-from logstore.reading.tasks import Places, ReadTask, Run
+from logstore.reading.tasks import Located, ReadTask, SeqRange
 
 MiB = 1024 * 1024
 TASK_BYTES = 256 * MiB
@@ -40,7 +40,7 @@ class MoveTask:
     run: str
     number: int
     names: Mapping[bytes, str]
-    runs: Sequence[Run]
+    runs: Sequence[SeqRange]
 
     def text(self) -> str:
         runs = [
@@ -126,7 +126,7 @@ class TaskResult:
 
 def plan_moves(
     run: str,
-    pieces: Iterable[Piece],
+    pieces: Iterable[SegmentRange],
     sizes: SegmentSizes,
     offsets_at: OffsetsAt,
     names: Mapping[bytes, str],
@@ -137,7 +137,7 @@ def plan_moves(
 ) -> list[MoveTask]:
     """Tasks that read each segment once and every offset of `pieces` once."""
     tasks: list[ReadTask] = plan_tasks(
-        Places((), list(pieces)),
+        Located((), list(pieces)),
         sizes,
         offsets_at,
         parallelism=parallelism,
@@ -165,7 +165,7 @@ def task_of(text: str) -> Task:
                 tuple(DataFile(*file) for file in data["files"]),
             )
         runs = [
-            Run(chain, first, last, tuple(map(_piece_of, pieces)))
+            SeqRange(chain, first, last, tuple(map(_piece_of, pieces)))
             for chain, first, last, pieces in data["runs"]
         ]
         names = {bytes.fromhex(topic_id): name for topic_id, name in data["names"].items()}
@@ -198,14 +198,14 @@ def result_of(text: str) -> TaskResult:
         raise Corrupt(f"not a result of compaction: {error!r}") from error
 
 
-def _piece_list(piece: Piece) -> list[object]:
+def _piece_list(piece: SegmentRange) -> list[object]:
     topic_id, *numbers = astuple(piece)
     return [topic_id.hex(), *numbers]
 
 
-def _piece_of(item: Sequence[object]) -> Piece:
+def _piece_of(item: Sequence[object]) -> SegmentRange:
     topic_id, *numbers = item
-    return Piece(bytes.fromhex(str(topic_id)), *(int(str(number)) for number in numbers))
+    return SegmentRange(bytes.fromhex(str(topic_id)), *(int(str(number)) for number in numbers))
 
 
 def _json(data: object) -> str:

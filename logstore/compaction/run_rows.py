@@ -12,7 +12,7 @@ from typing import NamedTuple
 from logstore.errors import ConditionFailed
 from logstore.formats.rows import COMPACTION, TABLE, CompactionRow, TableRow
 from logstore.formats.table_rows import RunStatus, TopicCut, pack_cut, pack_ends
-from logstore.ports.registry import Condition, Row, RowAbsent, RowExists
+from logstore.ports.registry import Comparison, Row, RowAbsent, RowExists
 from logstore.protocol.steps import DeleteRow, PutRow, QueryRows, Steps, UpdateRow
 
 RUNS_KEPT = 20
@@ -70,7 +70,7 @@ def close_earlier(run: RunId, now_ms: int) -> Steps[list[CompactionRow]]:
             closed.append(replace(row, status=RunStatus.ABANDONED))
     for sk, row in earlier[:-RUNS_KEPT]:
         try:
-            yield DeleteRow(COMPACTION, sk, [Condition("began_ms", "=", row.began_ms)])
+            yield DeleteRow(COMPACTION, sk, [Comparison("began_ms", "=", row.began_ms)])
         except ConditionFailed:
             continue
     return closed
@@ -85,7 +85,7 @@ def raise_copy_row(topic_id: bytes, row: TableRow) -> Steps[None]:
         "on_delete": row.on_delete,
     }
     try:
-        yield UpdateRow(TABLE, topic_id.hex(), sets, [Condition("version", "<", row.version)])
+        yield UpdateRow(TABLE, topic_id.hex(), sets, [Comparison("version", "<", row.version)])
     except ConditionFailed as failed:
         if failed.current is None:
             try:
@@ -105,10 +105,10 @@ def note_on_copy_row(topic_id: bytes, **sets: int | str) -> Steps[None]:
 def remove_copy_row(topic_id: bytes, version: int) -> Steps[None]:
     """Once its table is dropped."""
     try:
-        yield DeleteRow(TABLE, topic_id.hex(), [Condition("version", "=", version)])
+        yield DeleteRow(TABLE, topic_id.hex(), [Comparison("version", "=", version)])
     except ConditionFailed:
         return
 
 
-def _is_running() -> Condition:
-    return Condition("status", "=", RunStatus.RUNNING.value)
+def _is_running() -> Comparison:
+    return Comparison("status", "=", RunStatus.RUNNING.value)

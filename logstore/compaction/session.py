@@ -11,8 +11,8 @@ from itertools import count
 from typing import Protocol
 
 from logstore.compaction.backlog import TopicState
-from logstore.compaction.commit import TableLog, commit_once
-from logstore.compaction.cut import Topic
+from logstore.compaction.commit import CommitTables, commit_once
+from logstore.compaction.cut import TableTopic
 from logstore.compaction.edits import edited_ends, raise_edited_ends
 from logstore.compaction.leased_rows import LeasedRows
 from logstore.compaction.plan import TASK_BYTES, Task, TaskResult, result_of
@@ -59,7 +59,7 @@ class Ports:
 
     rows: LeasedRows
     reader: LogReader
-    tables: TableLog
+    tables: CommitTables
     carrier: Carrier
     clock: Clock
     watch: Watch
@@ -140,7 +140,7 @@ class Session:
         self.told[topic_id] = row.version
         self.summary.topic(state.topic.name).version = state.snapshot.version
 
-    def tell(self, topic: Topic, error: LogstoreError) -> None:
+    def tell(self, topic: TableTopic, error: LogstoreError) -> None:
         """A topic's part of the run has failed; the others continue.
 
         Raises what fails every topic alike: `Denied`, and `Retryable` without the lease.
@@ -150,6 +150,6 @@ class Session:
         self.ports.rows.check()
         self.summary.topic(topic.name).error = str(error)
 
-    def has_failed(self, topic: Topic) -> bool:
+    def has_failed(self, topic: TableTopic) -> bool:
         one = self.summary.topics.get(topic.name)
         return one is not None and bool(one.error)

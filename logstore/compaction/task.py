@@ -23,7 +23,7 @@ from logstore.history.write import TableWriter
 from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.reader import FoundBatch, read_batches
 from logstore.reading.run_batches import Resolve, run_batches
-from logstore.reading.tasks import Run
+from logstore.reading.tasks import SeqRange
 
 WRITERS = 8
 """Partitions at a time: a put takes 10 to 50 ms of waiting, a small file 3 ms of work."""
@@ -60,7 +60,7 @@ def _move(
     gathered: dict[_Key, list[FoundBatch]] = {}
     bytes_in: dict[bytes, int] = {}
 
-    def read(run: Run) -> Iterator[FoundBatch]:
+    def read(run: SeqRange) -> Iterator[FoundBatch]:
         return read_batches(store, run.chain, run.first_seq, run.last_seq, run.pieces)
 
     for each in task.runs:

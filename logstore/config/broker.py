@@ -7,7 +7,7 @@ nested tables: `[logstore.flush.interval] ms = 50`. The command line overrides t
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from logstore.config.kinds import InvalidConfig, Kind, Setting, by_name, unknown_name
+from logstore.config.kinds import InvalidConfig, Setting, SettingKind, by_name, unknown_name
 from logstore.config.storage import PREFIX as STORAGE_PREFIX
 from logstore.config.storage import STORAGE_SETTINGS
 from logstore.config.topics import BROKER_NAMES, TOPIC_SETTINGS
@@ -25,13 +25,13 @@ NOT_SET = ""
 _OWN = (
     Setting(
         name="auto.create.topics.enable",
-        kind=Kind.BOOLEAN,
+        kind=SettingKind.BOOLEAN,
         default="true",
         documentation="Whether a request for a topic that does not exist creates it.",
     ),
     Setting(
         name="auto.leader.rebalance.enable",
-        kind=Kind.BOOLEAN,
+        kind=SettingKind.BOOLEAN,
         default="true",
         documentation="Whether the controller moves leadership: back to preferred leaders, and to "
         "brokers that lead fewer partitions, such as one that has joined. A partition that moves "
@@ -39,7 +39,7 @@ _OWN = (
     ),
     Setting(
         name="leader.imbalance.check.interval.seconds",
-        kind=Kind.LONG,
+        kind=SettingKind.LONG,
         default="30",
         documentation="Interval at which the controller checks the balance of leadership. Kafka's "
         "default is 300 s; a move costs less here.",
@@ -47,7 +47,7 @@ _OWN = (
     ),
     Setting(
         name="leader.imbalance.per.broker.percentage",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="10",
         documentation="Imbalance that is tolerated on one broker, in percent of its partitions.",
         at_least=0,
@@ -55,13 +55,13 @@ _OWN = (
     ),
     Setting(
         name="controlled.shutdown.enable",
-        kind=Kind.BOOLEAN,
+        kind=SettingKind.BOOLEAN,
         default="true",
         documentation="Whether a broker hands its partitions to other brokers before it stops.",
     ),
     Setting(
         name="logstore.broker.gone.ms",
-        kind=Kind.LONG,
+        kind=SettingKind.LONG,
         default="600000",
         documentation="Time after which a dead broker is replaced in the replica lists of its "
         "partitions. Lower: a machine that restarts more often causes replicas to move away and "
@@ -70,7 +70,7 @@ _OWN = (
     ),
     Setting(
         name="logstore.put.age.max.ms",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="10000",
         documentation="A broker whose oldest PUT has had no answer for this long, while PUTs of "
         "other brokers are answered, is fenced and its partitions move to other brokers.",
@@ -78,14 +78,14 @@ _OWN = (
     ),
     Setting(
         name="connections.max.idle.ms",
-        kind=Kind.LONG,
+        kind=SettingKind.LONG,
         default="600000",
         documentation="Time without a request after which a connection is closed.",
         at_least=1000,
     ),
     Setting(
         name="default.replication.factor",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="1",
         documentation="Replicas of a topic that is created without a replication factor. Records "
         "live in the store, whatever the factor.",
@@ -94,7 +94,7 @@ _OWN = (
     ),
     Setting(
         name="fetch.max.bytes",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="57671680",
         documentation="Maximum bytes of records in one fetch response, whatever the consumer "
         "requests.",
@@ -102,7 +102,7 @@ _OWN = (
     ),
     Setting(
         name="group.initial.rebalance.delay.ms",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="3000",
         documentation="How long the first rebalance of an empty group waits for more members. "
         "Higher: fewer initial rebalances. Lower: consumption starts sooner.",
@@ -111,14 +111,14 @@ _OWN = (
     ),
     Setting(
         name="group.max.session.timeout.ms",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="1800000",
         documentation="Maximum session timeout that a member may request.",
         at_least=1,
     ),
     Setting(
         name="group.max.size",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="10000",
         documentation="Maximum members of a group; further members are refused. Kafka has no "
         "limit.",
@@ -126,14 +126,14 @@ _OWN = (
     ),
     Setting(
         name="group.min.session.timeout.ms",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="6000",
         documentation="Minimum session timeout that a member may request.",
         at_least=1,
     ),
     Setting(
         name="log.retention.check.interval.ms",
-        kind=Kind.LONG,
+        kind=SettingKind.LONG,
         default="300000",
         documentation="Interval at which a leader checks retention. A check that finds nothing to "
         "delete costs no request, another one a registry write per partition.",
@@ -141,21 +141,21 @@ _OWN = (
     ),
     Setting(
         name="log.retention.hours",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="168",
         documentation="log.retention.ms in hours; used if neither log.retention.ms nor "
         "log.retention.minutes is set. Negative: no limit.",
     ),
     Setting(
         name="log.retention.minutes",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default=NOT_SET,
         documentation="log.retention.ms in minutes; used if log.retention.ms is not set. "
         "Negative: no limit.",
     ),
     Setting(
         name="max.connections",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="4096",
         documentation="Maximum connections; further ones are closed at once. An idle connection "
         "costs a few KiB, a busy one 128 KiB plus its frames.",
@@ -163,7 +163,7 @@ _OWN = (
     ),
     Setting(
         name="num.partitions",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="1",
         documentation="Partitions of a topic that is created without a number of partitions.",
         at_least=1,
@@ -171,7 +171,7 @@ _OWN = (
     ),
     Setting(
         name="offset.metadata.max.bytes",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="4096",
         documentation="Maximum size of the metadata text committed with an offset.",
         at_least=0,
@@ -179,7 +179,7 @@ _OWN = (
     ),
     Setting(
         name="offsets.commit.timeout.ms",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="5000",
         documentation="How long a group request waits for its commit. After that the client gets "
         "a retriable error and looks up the coordinator again.",
@@ -187,14 +187,14 @@ _OWN = (
     ),
     Setting(
         name="offsets.retention.check.interval.ms",
-        kind=Kind.LONG,
+        kind=SettingKind.LONG,
         default="600000",
         documentation="Interval at which expired committed offsets are removed.",
         at_least=1000,
     ),
     Setting(
         name="offsets.retention.minutes",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="10080",
         documentation="How long committed offsets are kept after the last member has left their "
         "group.",
@@ -202,7 +202,7 @@ _OWN = (
     ),
     Setting(
         name="offsets.topic.num.partitions",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="50",
         documentation="Partitions of __consumer_offsets, over which groups are distributed. Has "
         "an effect only until that topic is created.",
@@ -211,7 +211,7 @@ _OWN = (
     ),
     Setting(
         name="offsets.topic.replication.factor",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="3",
         documentation="Replicas of __consumer_offsets, that is, brokers that follow it and take "
         "over without a cold start.",
@@ -220,14 +220,14 @@ _OWN = (
     ),
     Setting(
         name="socket.request.max.bytes",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="104857600",
         documentation="Maximum size of a Produce request. Memory is allocated as its bytes arrive.",
         at_least=64 * _KiB,
     ),
     Setting(
         name="logstore.request.max.bytes",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default=str(_MiB),
         documentation="Maximum size of any request other than Produce. Higher: a small frame can "
         "decode to many objects, and 1 MiB may block the event loop for a quarter of a second.",
@@ -235,7 +235,7 @@ _OWN = (
     ),
     Setting(
         name="logstore.connection.requests.max",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="5000",
         documentation="Maximum requests in flight on one connection; at the limit it is not read "
         "until one is answered. Bounds the produce rate of a connection: 256 would allow 2,560 "
@@ -245,7 +245,7 @@ _OWN = (
     ),
     Setting(
         name="logstore.cold.reads.max",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="16",
         documentation="Maximum concurrent fetches that read from the store; others wait. Each "
         "holds up to fetch.max.bytes.",
@@ -254,7 +254,7 @@ _OWN = (
     ),
     Setting(
         name="logstore.flush.interval.ms",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default=BY_STORE,
         documentation="Interval between segments while records arrive. Lower: less produce "
         "latency. Higher: fewer PUT requests to pay for. Default: 100 in a bucket, 10 in a "
@@ -264,7 +264,7 @@ _OWN = (
     ),
     Setting(
         name="logstore.group.bytes.max",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default=str(8 * _MiB),
         documentation="Maximum bytes of member metadata and assignments in one group, which are "
         "kept in memory and written as one record. A group at the limit refuses new members.",
@@ -273,7 +273,7 @@ _OWN = (
     ),
     Setting(
         name="logstore.groups.bytes.max",
-        kind=Kind.LONG,
+        kind=SettingKind.LONG,
         default=str(256 * _MiB),
         documentation="Approximate maximum memory of all groups that one broker coordinates. At "
         "the limit new members and offsets of new partitions are refused; existing members and "
@@ -282,7 +282,7 @@ _OWN = (
     ),
     Setting(
         name="logstore.metrics.names.max",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="200",
         documentation="Maximum topics, and maximum groups, that metrics show by name; the rest is "
         "aggregated as `other`. Clients choose names, and each name costs the monitoring system a "
@@ -292,7 +292,7 @@ _OWN = (
     ),
     Setting(
         name="logstore.metrics.series.max",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="5000",
         documentation="Maximum partitions, and maximum partitions of groups, that metrics show "
         "individually. A thousand cost about 13 ms of CPU per scrape.",
@@ -301,7 +301,7 @@ _OWN = (
     ),
     Setting(
         name="logstore.segment.bytes",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default=str(8 * _MiB),
         documentation="Size at which a segment is flushed before its interval ends. Higher: "
         "fewer, larger objects.",
@@ -310,7 +310,7 @@ _OWN = (
     ),
     Setting(
         name="logstore.backlog.bytes",
-        kind=Kind.LONG,
+        kind=SettingKind.LONG,
         default=str(64 * _MiB),
         documentation="Bytes appended but not yet stored above which the broker stops reading "
         "from producers. Bounds memory while the store is slow.",
@@ -318,7 +318,7 @@ _OWN = (
     ),
     Setting(
         name="logstore.delete.grace.ms",
-        kind=Kind.LONG,
+        kind=SettingKind.LONG,
         default="3600000",
         documentation="Time between publishing a trim point and deleting the segments below it. "
         "Readers that planned to read these segments must finish within it; a lower value saves "
@@ -327,7 +327,7 @@ _OWN = (
     ),
     Setting(
         name="logstore.cache.bytes",
-        kind=Kind.LONG,
+        kind=SettingKind.LONG,
         default=str(128 * _MiB),
         documentation="Size of the segment cache for consumers. Segments that are not in it are "
         "fetched from the store again.",
@@ -335,7 +335,7 @@ _OWN = (
     ),
     Setting(
         name="logstore.history.cache.bytes",
-        kind=Kind.LONG,
+        kind=SettingKind.LONG,
         default=str(64 * _MiB),
         documentation="Size of the cache of batches built from topics' tables, for consumers "
         "behind the first segment. 8 MiB per partition read concurrently avoids building batches "
@@ -345,7 +345,7 @@ _OWN = (
     ),
     Setting(
         name="logstore.history.threads",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         default="4",
         documentation="Threads that read topics' tables for consumers, started on first use. "
         "Higher: more concurrent store reads. Lower: more CPU left for other work.",

@@ -20,7 +20,7 @@ class InvalidConfig(Invalid):
     """Kafka's INVALID_CONFIG: an unknown name, or a value the setting does not have."""
 
 
-class Kind(Enum):
+class SettingKind(Enum):
     """Kafka's `ConfigDef.Type`, with the number DescribeConfigs shows."""
 
     BOOLEAN = 1
@@ -31,13 +31,13 @@ class Kind(Enum):
     LIST = 7
 
 
-_LIMITS = {Kind.INT: INT_MAX, Kind.LONG: LONG_MAX}
+_LIMITS = {SettingKind.INT: INT_MAX, SettingKind.LONG: LONG_MAX}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     name: str
-    kind: Kind
+    kind: SettingKind
     default: str
     documentation: str
     at_least: float | None = None
@@ -81,19 +81,19 @@ def unknown_name(name: str, known: Iterable[str]) -> InvalidConfig:
     return InvalidConfig(f"unknown configuration name: {name}{hint}")
 
 
-def _parse(kind: Kind, text: str) -> Value:
+def _parse(kind: SettingKind, text: str) -> Value:
     match kind:
-        case Kind.BOOLEAN:
+        case SettingKind.BOOLEAN:
             return _boolean(text.lower())
-        case Kind.INT | Kind.LONG:
+        case SettingKind.INT | SettingKind.LONG:
             if not (text.isascii() and text.lstrip("-").isdecimal()):
                 raise ValueError  # int() also takes underscores, spaces and a plus sign
             return int(text)
-        case Kind.DOUBLE:
+        case SettingKind.DOUBLE:
             return float(text)
-        case Kind.LIST:
+        case SettingKind.LIST:
             return tuple(item.strip() for item in text.split(",") if item.strip())
-        case Kind.STRING:
+        case SettingKind.STRING:
             return text
 
 

@@ -6,7 +6,7 @@ decides. They have no effect on a directory.
 
 from collections.abc import Mapping
 
-from logstore.config.kinds import Kind, Setting, by_name
+from logstore.config.kinds import Setting, SettingKind, by_name
 
 PREFIX = "storage."
 
@@ -14,40 +14,40 @@ STORAGE_SETTINGS: Mapping[str, Setting] = by_name(
     (
         Setting(
             name="storage.endpoint",
-            kind=Kind.STRING,
+            kind=SettingKind.STRING,
             default="",
             documentation="URL of an S3 server that is not AWS.",
         ),
         Setting(
             name="storage.region",
-            kind=Kind.STRING,
+            kind=SettingKind.STRING,
             default="",
             documentation="Region of the bucket.",
         ),
         Setting(
             name="storage.profile",
-            kind=Kind.STRING,
+            kind=SettingKind.STRING,
             default="",
             documentation="Profile of the AWS configuration, for S3 and for the registry's "
             "DynamoDB table.",
         ),
         Setting(
             name="storage.path.style",
-            kind=Kind.BOOLEAN,
+            kind=SettingKind.BOOLEAN,
             default="",
             documentation="Whether the bucket name is part of the path. Default: true with "
             "storage.endpoint, and for bucket names with dots.",
         ),
         Setting(
             name="storage.signed.payload",
-            kind=Kind.BOOLEAN,
+            kind=SettingKind.BOOLEAN,
             default="",
             documentation="Whether the signature covers a hash of the body, which costs 3-5 ms of "
             "CPU per 8 MiB. Default: true over plain http.",
         ),
         Setting(
             name="storage.timeout.ms",
-            kind=Kind.INT,
+            kind=SettingKind.INT,
             default="20000",
             documentation="Timeout of one attempt, including its response. Lower: hanging "
             "requests are detected sooner, and slow ones are retried needlessly.",

@@ -6,7 +6,15 @@ documentation says so. Names, types and defaults follow Kafka's `TopicConfig` an
 
 from collections.abc import Mapping
 
-from logstore.config.kinds import INT_MAX, LONG_MAX, Kind, Setting, Value, by_name, unknown_name
+from logstore.config.kinds import (
+    INT_MAX,
+    LONG_MAX,
+    Setting,
+    SettingKind,
+    Value,
+    by_name,
+    unknown_name,
+)
 
 _DAY_MS = 86_400_000
 NO_EFFECT = " Accepted and shown; it has no effect here."
@@ -14,7 +22,7 @@ NO_EFFECT = " Accepted and shown; it has no effect here."
 
 def _setting(
     name: str,
-    kind: Kind,
+    kind: SettingKind,
     default: str | int,
     documentation: str,
     *,
@@ -36,7 +44,7 @@ def _setting(
 _SETTINGS = (
     _setting(
         "cleanup.policy",
-        Kind.LIST,
+        SettingKind.LIST,
         "delete",
         "delete: records are deleted by age and size (retention.ms, retention.bytes). compact: "
         "every record must have a key, and no record is deleted by age or size; all records of a "
@@ -45,7 +53,7 @@ _SETTINGS = (
     ),
     _setting(
         "compression.gzip.level",
-        Kind.INT,
+        SettingKind.INT,
         -1,
         "Level of gzip." + NO_EFFECT,
         at_least=-1,
@@ -53,7 +61,7 @@ _SETTINGS = (
     ),
     _setting(
         "compression.lz4.level",
-        Kind.INT,
+        SettingKind.INT,
         9,
         "Level of lz4." + NO_EFFECT,
         at_least=1,
@@ -61,7 +69,7 @@ _SETTINGS = (
     ),
     _setting(
         "compression.type",
-        Kind.STRING,
+        SettingKind.STRING,
         "producer",
         "Batches are stored as their producer compressed them, whatever the value. With zstd, "
         "consumers that are too old to read it are refused.",
@@ -69,7 +77,7 @@ _SETTINGS = (
     ),
     _setting(
         "compression.zstd.level",
-        Kind.INT,
+        SettingKind.INT,
         3,
         "Level of zstd." + NO_EFFECT,
         at_least=-131_072,
@@ -77,68 +85,68 @@ _SETTINGS = (
     ),
     _setting(
         "delete.retention.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         _DAY_MS,
         "How long a compacted topic keeps tombstones." + NO_EFFECT,
         at_least=0,
     ),
     _setting(
         "file.delete.delay.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         60_000,
         "Delay before a file is deleted; see logstore.delete.grace.ms." + NO_EFFECT,
         at_least=0,
     ),
     _setting(
         "flush.messages",
-        Kind.LONG,
+        SettingKind.LONG,
         LONG_MAX,
         "Records between two fsyncs; every acknowledged record is durable." + NO_EFFECT,
         at_least=1,
     ),
     _setting(
         "flush.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         LONG_MAX,
         "Time between two fsyncs; every acknowledged record is durable." + NO_EFFECT,
         at_least=0,
     ),
     _setting(
         "follower.replication.throttled.replicas",
-        Kind.LIST,
+        SettingKind.LIST,
         "",
         "Replicas whose fetching is throttled." + NO_EFFECT,
     ),
     _setting(
         "index.interval.bytes",
-        Kind.INT,
+        SettingKind.INT,
         4096,
         "Distance between index entries; every batch has one." + NO_EFFECT,
         at_least=0,
     ),
     _setting(
         "leader.replication.throttled.replicas",
-        Kind.LIST,
+        SettingKind.LIST,
         "",
         "Replicas whose leaders are throttled." + NO_EFFECT,
     ),
     _setting(
         "local.retention.bytes",
-        Kind.LONG,
+        SettingKind.LONG,
         -2,
         "Bytes kept on brokers' disks; brokers have no disks." + NO_EFFECT,
         at_least=-2,
     ),
     _setting(
         "local.retention.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         -2,
         "Time that records stay on brokers' disks; brokers have no disks." + NO_EFFECT,
         at_least=-2,
     ),
     _setting(
         "logstore.table.enable",
-        Kind.BOOLEAN,
+        SettingKind.BOOLEAN,
         "true",
         "Whether compaction moves this topic's records into a Delta table. After false is set, "
         "records in the table stay readable, and new records stay in segments until retention "
@@ -146,7 +154,7 @@ _SETTINGS = (
     ),
     _setting(
         "logstore.table.freshness.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         60_000,
         "Age at which a partition's records move into the table, if at least 1 MiB of them wait. "
         "Less than 1 MiB waits ten times as long; 16 MiB move at once. Lower: more and smaller "
@@ -155,7 +163,7 @@ _SETTINGS = (
     ),
     _setting(
         "logstore.table.on.delete",
-        Kind.STRING,
+        SettingKind.STRING,
         "drop",
         "Fate of the table when the topic is deleted. drop: it is deleted an hour later. keep: it "
         "stays.",
@@ -163,7 +171,7 @@ _SETTINGS = (
     ),
     _setting(
         "max.compaction.lag.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         LONG_MAX,
         "Age at which a record of a compacted topic is compacted, however few records "
         "wait." + NO_EFFECT,
@@ -171,21 +179,21 @@ _SETTINGS = (
     ),
     _setting(
         "max.message.bytes",
-        Kind.INT,
+        SettingKind.INT,
         1_048_588,
         "Maximum size of a batch, as compressed by its producer.",
         at_least=0,
     ),
     _setting(
         "message.timestamp.after.max.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         3_600_000,
         "Maximum time by which a batch's maximum timestamp may be ahead of the broker's clock.",
         at_least=0,
     ),
     _setting(
         "message.timestamp.before.max.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         LONG_MAX,
         "Maximum time by which a batch's first timestamp may be behind the broker's clock; the "
         "timestamps of its other records are not checked.",
@@ -193,7 +201,7 @@ _SETTINGS = (
     ),
     _setting(
         "message.timestamp.type",
-        Kind.STRING,
+        SettingKind.STRING,
         "CreateTime",
         "CreateTime: the producer's clock stamps records. LogAppendTime: the broker's clock does, "
         "at append.",
@@ -201,7 +209,7 @@ _SETTINGS = (
     ),
     _setting(
         "min.cleanable.dirty.ratio",
-        Kind.DOUBLE,
+        SettingKind.DOUBLE,
         "0.5",
         "Minimum share of uncompacted records at which a log is compacted." + NO_EFFECT,
         at_least=0,
@@ -209,14 +217,14 @@ _SETTINGS = (
     ),
     _setting(
         "min.compaction.lag.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         0,
         "Minimum age of a record before it is compacted." + NO_EFFECT,
         at_least=0,
     ),
     _setting(
         "min.insync.replicas",
-        Kind.INT,
+        SettingKind.INT,
         1,
         "Replicas that must acknowledge a write; the object store counts as all of "
         "them." + NO_EFFECT,
@@ -224,31 +232,31 @@ _SETTINGS = (
     ),
     _setting(
         "preallocate",
-        Kind.BOOLEAN,
+        SettingKind.BOOLEAN,
         "false",
         "Whether files are preallocated." + NO_EFFECT,
     ),
     _setting(
         "remote.log.copy.disable",
-        Kind.BOOLEAN,
+        SettingKind.BOOLEAN,
         "false",
         "Whether copying to remote storage is disabled; all storage is remote." + NO_EFFECT,
     ),
     _setting(
         "remote.log.delete.on.disable",
-        Kind.BOOLEAN,
+        SettingKind.BOOLEAN,
         "false",
         "Whether disabling remote storage deletes its records." + NO_EFFECT,
     ),
     _setting(
         "remote.storage.enable",
-        Kind.BOOLEAN,
+        SettingKind.BOOLEAN,
         "false",
         "Whether old records move to remote storage; all records are written there." + NO_EFFECT,
     ),
     _setting(
         "retention.bytes",
-        Kind.LONG,
+        SettingKind.LONG,
         -1,
         "Maximum bytes per partition, if cleanup.policy has delete; older records are deleted. "
         "-1: no limit.",
@@ -256,7 +264,7 @@ _SETTINGS = (
     ),
     _setting(
         "retention.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         7 * _DAY_MS,
         "How long records are kept, by their timestamps, if cleanup.policy has delete. -1: no "
         "limit.",
@@ -264,7 +272,7 @@ _SETTINGS = (
     ),
     _setting(
         "segment.bytes",
-        Kind.INT,
+        SettingKind.INT,
         1_073_741_824,
         "Maximum size of the batches of one partition in a Produce request. For the size of "
         "objects see logstore.segment.bytes.",
@@ -273,28 +281,28 @@ _SETTINGS = (
     ),
     _setting(
         "segment.index.bytes",
-        Kind.INT,
+        SettingKind.INT,
         10_485_760,
         "Size of an index file." + NO_EFFECT,
         at_least=4,
     ),
     _setting(
         "segment.jitter.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         0,
         "Random spread of segment.ms." + NO_EFFECT,
         at_least=0,
     ),
     _setting(
         "segment.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         7 * _DAY_MS,
         "Time after which a file is rolled; see logstore.flush.interval.ms." + NO_EFFECT,
         at_least=1,
     ),
     _setting(
         "unclean.leader.election.enable",
-        Kind.BOOLEAN,
+        SettingKind.BOOLEAN,
         "false",
         "Whether a replica that lacks records may become leader; no replica lacks any." + NO_EFFECT,
     ),

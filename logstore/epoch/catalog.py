@@ -1,7 +1,7 @@
 """This broker's view of all topics, and the effects of changed rows on its leaderships. Pure.
 
 A partition row that names this broker's chain makes it the leader once it has claimed the partition
-(`epoch.leading`); one with a higher leader epoch ends its leadership. Rows never go back: one with
+(`epoch.leadership_transitions`); one with a higher leader epoch ends its leadership. Rows never go back: one with
 a lower leader epoch or log start than is known, or a topic's with a lower version, was read before
 it.
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from logstore.epoch.followed import Followed
 from logstore.epoch.leader import Leader
 from logstore.formats.rows import NOBODY, PartitionRow, TopicRow
-from logstore.protocol.view import News, PartitionKey
+from logstore.protocol.view import PartitionKey, RegistryUpdate
 
 
 @dataclass(slots=True, eq=False)
@@ -36,7 +36,7 @@ class Topic:
         return len(self.rows)
 
 
-class Claim(NamedTuple):
+class LeadershipClaim(NamedTuple):
     """A partition whose row names this broker, which does not lead it yet."""
 
     topic: Topic
@@ -53,11 +53,11 @@ class Move(NamedTuple):
 
 
 @dataclass(slots=True)
-class Consequences:
+class LeadershipChanges:
     """What news mean for this broker."""
 
     changed: list[Topic] = field(default_factory=list)
-    claims: list[Claim] = field(default_factory=list)
+    claims: list[LeadershipClaim] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
     lost: list[Leader] = field(default_factory=list)
     """Led here until now, and not released: the chain must have been sealed."""
@@ -81,7 +81,7 @@ class Catalog:
         for topic in self.topics.values():
             yield from topic.leaders.values()
 
-    def apply(self, news: News) -> Consequences:
+    def apply(self, news: RegistryUpdate) -> LeadershipChanges:
         """Apply rows that were read; the effects on leaderships."""
         self.version = max(self.version, news.version)
         self.edit_count += not news.version
@@ -94,7 +94,7 @@ class Catalog:
         for key, row in partitions.items():
             if self._put_row(key, row) and key[0] in self._names:
                 changed.add(self._names[key[0]])
-        found = Consequences()
+        found = LeadershipChanges()
         for name in sorted(changed):
             self._settle(name, found)
         return found
@@ -122,7 +122,7 @@ class Catalog:
             self._rows[key] = row
         return True
 
-    def _settle(self, name: str, found: Consequences) -> None:
+    def _settle(self, name: str, found: LeadershipChanges) -> None:
         """Update the topic from its rows."""
         row, known = self._topic_rows.get(name), self.topics.get(name)
         rows = None if row is None else self._rows_of(row)
@@ -149,7 +149,9 @@ class Catalog:
             rows.append(row)
         return rows
 
-    def _judge(self, topic: Topic, number: int, row: PartitionRow, found: Consequences) -> None:
+    def _judge(
+        self, topic: Topic, number: int, row: PartitionRow, found: LeadershipChanges
+    ) -> None:
         leader = topic.leaders.get(number)
         if leader is not None and row.leader_epoch > leader.leader_epoch:
             del topic.leaders[number]
@@ -160,7 +162,7 @@ class Catalog:
         if row.chain != self._chain:
             return
         if leader is None:
-            found.claims.append(Claim(topic, number, row))
+            found.claims.append(LeadershipClaim(topic, number, row))
             return
         leader.follow_row(row)
         if row.target not in (NOBODY, self._broker) and not leader.is_released:

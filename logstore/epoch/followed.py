@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from logstore.errors import LogstoreError
-from logstore.formats.chain_state import Stretch, StretchKey
+from logstore.formats.chain_state import EpochKey, EpochRange
 from logstore.formats.index_rows import (
     Rows,
     find_offset,
@@ -17,7 +17,7 @@ from logstore.formats.index_rows import (
     max_timestamp_below,
     row_at,
 )
-from logstore.formats.rows import PartitionRow, StretchRef
+from logstore.formats.rows import EpochEntry, PartitionRow
 
 
 class FollowedChain(Protocol):
@@ -29,7 +29,7 @@ class FollowedChain(Protocol):
     @property
     def is_entered(self) -> bool: ...
 
-    def stretch(self, key: StretchKey) -> Stretch | None: ...
+    def stretch(self, key: EpochKey) -> EpochRange | None: ...
 
 
 class Followed:
@@ -77,15 +77,15 @@ class Followed:
     # What it shows
 
     @property
-    def key(self) -> StretchKey:
-        return StretchKey(self.topic_id, self.partition, self.row.leader_epoch)
+    def key(self) -> EpochKey:
+        return EpochKey(self.topic_id, self.partition, self.row.leader_epoch)
 
     @property
     def leader_epoch(self) -> int:
         return self.row.leader_epoch
 
     @property
-    def stretches(self) -> Sequence[StretchRef]:
+    def stretches(self) -> Sequence[EpochEntry]:
         return self.row.stretches
 
     @property
@@ -144,7 +144,7 @@ class Followed:
         stretch = self._stretch()
         return bytearray() if stretch is None else stretch.rows
 
-    def _stretch(self) -> Stretch | None:
+    def _stretch(self) -> EpochRange | None:
         return self._chain.stretch(self.key)
 
     def _wake(self) -> None:

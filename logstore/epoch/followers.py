@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 
 from logstore.epoch.followed import Followed
 from logstore.errors import LogstoreError, Unavailable
-from logstore.formats.chain_state import ChainState, Stretch, StretchKey
+from logstore.formats.chain_state import ChainState, EpochKey, EpochRange
 from logstore.formats.rows import PartitionRow
 from logstore.formats.segment import Index
 from logstore.protocol.follow import Follower, copy_of
-from logstore.protocol.pace import Pace
+from logstore.protocol.pace import PollPace
 from logstore.protocol.partition import ChainCheckpoints
-from logstore.runners.perform import Performer, outcome_of
+from logstore.runners.step_runner import StepRunner, outcome_of
 
 CAUGHT_UP_S = 10.0
 """As Kafka's replica.lag.time.max.ms, a third of it: the tail was seen this lately."""
@@ -47,7 +47,7 @@ class Followers:
     def __init__(
         self,
         cluster_id: bytes,
-        performer: Performer,
+        performer: StepRunner,
         checkpoints: ChainCheckpoints,
         tasks: asyncio.TaskGroup,
         *,
@@ -110,7 +110,7 @@ class Followers:
         if chain is not None:
             chain.doubted_s = self._performer.clock.monotonic_s()
 
-    async def stretch(self, epoch: int, key: StretchKey, offset: int) -> Stretch | None:
+    async def stretch(self, epoch: int, key: EpochKey, offset: int) -> EpochRange | None:
         """An epoch range with its index rows since the last checkpoint, read up to `offset`.
 
         For offsets that no checkpoint covers yet. Not to be changed. Raises as the store does.
@@ -173,7 +173,7 @@ class Followers:
 
     async def _run(self, chain: "_Chain") -> None:
         """Follow `chain` as long as any partition of it is wanted, or until it is sealed."""
-        clock, pace = self._performer.clock, Pace()
+        clock, pace = self._performer.clock, PollPace()
         try:
             while not chain.is_unwanted:
                 outcome = await outcome_of(self._read(chain, pace.width))
@@ -209,11 +209,11 @@ class _Chain:
 
     cluster_id: bytes
     epoch: int
-    performer: Performer
+    performer: StepRunner
     row_age_s_max: float
     """Half the grace of deletion: by an older row an absent segment may be deleted (rule 6)."""
 
-    partitions: dict[StretchKey, Followed] = field(default_factory=dict)
+    partitions: dict[EpochKey, Followed] = field(default_factory=dict)
     error: LogstoreError | None = None
     is_running: bool = False
     doubted_s: float = float("-inf")
@@ -258,7 +258,7 @@ class _Chain:
         is_trusted = self.performer.clock.monotonic_s() - self.doubted_s >= TROUBLE_S
         return is_sound and is_trusted and self.is_at_tail
 
-    def stretch(self, key: StretchKey) -> Stretch | None:
+    def stretch(self, key: EpochKey) -> EpochRange | None:
         return self.follower.state.stretches.get(key) if self.is_entered else None
 
     def durable_checkpoints(self) -> Sequence[int]:
@@ -290,11 +290,11 @@ class _Chain:
             self._tail_seen_s = self.performer.clock.monotonic_s()
             self._tell_all()
             return count
-        touched: set[StretchKey] = set()
+        touched: set[EpochKey] = set()
 
         def seen(index: Index) -> None:
             for entry in index.entries:
-                touched.add(StretchKey(entry.topic_id, entry.partition, entry.leader_epoch))
+                touched.add(EpochKey(entry.topic_id, entry.partition, entry.leader_epoch))
 
         try:
             count = await perform(follower.advance(width=width or 1, segments_max=width, seen=seen))

@@ -28,16 +28,16 @@ from typing import NamedTuple
 from logstore.epoch.leader import Leader
 from logstore.epoch.writer import ChainWriter
 from logstore.errors import LogstoreError
-from logstore.formats.chain_state import Stretch, StretchKey
-from logstore.formats.pieces import TopicPartition
+from logstore.formats.chain_state import EpochKey, EpochRange
 from logstore.formats.rows import PartitionRow
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.protocol.disposal import confirmed_start
 from logstore.protocol.leadership import shorten_row, shortened
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.seal import read_chain_row
-from logstore.protocol.steps import Steps, Together
+from logstore.protocol.steps import Gather, Steps
 from logstore.protocol.witnesses import read_deletions
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 
 NOTHING: Mapping[TopicPartition, int] = {}
 """Ends of tables if there are none, or none was read."""
@@ -53,12 +53,12 @@ CHECKPOINTS_LISTED_MIN = 64
 class Forgettable(NamedTuple):
     """Epoch ranges that may be forgotten, and which topics are deleted, as a record says."""
 
-    stretches: Sequence[StretchKey]
+    stretches: Sequence[EpochKey]
     deleted: Collection[bytes]
 
 
 async def forget_ended(
-    performer: Performer, writer: ChainWriter, led: Collection[StretchKey], live: Collection[bytes]
+    performer: StepRunner, writer: ChainWriter, led: Collection[EpochKey], live: Collection[bytes]
 ) -> int:
     """Have the owner of a chain forget what is `find_forgettable`; how many epoch ranges.
 
@@ -82,7 +82,7 @@ async def forget_ended(
 
 
 async def shorten_rows(
-    performer: Performer, leaders: Iterable[Leader], held: Mapping[TopicPartition, int] = NOTHING
+    performer: StepRunner, leaders: Iterable[Leader], held: Mapping[TopicPartition, int] = NOTHING
 ) -> int:
     """Drop epoch ranges below log start, or below the end that `held` has for their partition, from
     the rows of partitions led here. Returns how many rows changed.
@@ -118,12 +118,12 @@ def _held_end(leader: Leader, held: Mapping[TopicPartition, int]) -> int:
 def _together(
     steps: Sequence[Steps[PartitionRow | None]],
 ) -> Steps[Sequence[PartitionRow | LogstoreError | None]]:
-    results: Sequence[PartitionRow | LogstoreError | None] = yield Together(steps)
+    results: Sequence[PartitionRow | LogstoreError | None] = yield Gather(steps)
     return results
 
 
 def find_forgettable(
-    ended: Mapping[StretchKey, Stretch], live: Collection[bytes], noted: Collection[bytes] = ()
+    ended: Mapping[EpochKey, EpochRange], live: Collection[bytes], noted: Collection[bytes] = ()
 ) -> Steps[Forgettable]:
     """Those of `ended`, epoch ranges that are not led here any more, that may be forgotten.
 
@@ -144,7 +144,7 @@ def find_forgettable(
 
 
 def deleted_below(
-    ended: Mapping[StretchKey, Stretch],
+    ended: Mapping[EpochKey, EpochRange],
     found: Forgettable,
     noted: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
@@ -164,7 +164,7 @@ def deleted_below(
     return new
 
 
-def is_dropped(key: StretchKey, stretch: Stretch, row: PartitionRow | None) -> bool:
+def is_dropped(key: EpochKey, stretch: EpochRange, row: PartitionRow | None) -> bool:
     """Whether the partition's row says that an epoch range is over and needed no more.
 
     A row also drops epoch ranges that the table holds. Those are not forgotten: trimming asks the

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from logstore.epoch.writer import ChainWriter
 from logstore.errors import Fenced, Invalid, Retryable
-from logstore.formats.chain_state import Stretch, StretchKey
+from logstore.formats.chain_state import EpochKey, EpochRange
 from logstore.formats.index_rows import (
     ROW,
     Rows,
@@ -21,7 +21,7 @@ from logstore.formats.index_rows import (
     row_at,
 )
 from logstore.formats.partition_state import PartitionState, ProducedBatch
-from logstore.formats.rows import PartitionRow, StretchRef
+from logstore.formats.rows import EpochEntry, PartitionRow
 from logstore.protocol.producers import Refusal, is_ahead, judge
 from logstore.records.batch import (
     LOG_APPEND_TIME_BIT,
@@ -85,7 +85,7 @@ class Leader:
         self.row = row
         self.log_start = row.log_start
         self.edited_end = row.edited_end
-        self.stretches: Sequence[StretchRef] = row.stretches
+        self.stretches: Sequence[EpochEntry] = row.stretches
         self.high_watermark = row.stretches[-1].start
         self.is_taken = False
         """Whether the leadership-begin entry is committed.
@@ -97,7 +97,7 @@ class Leader:
         self._begun_s = writer.now_s
         self._windows: deque[_Window] = deque()
         self._watchers: dict[Callable[[], None], None] = {}
-        self._stretch: Stretch | None = None
+        self._stretch: EpochRange | None = None
 
     def take(self, state: PartitionState) -> None:
         """Begin the epoch range in the writer's chain, with the recovered state."""
@@ -132,11 +132,11 @@ class Leader:
             watcher()
 
     @property
-    def key(self) -> StretchKey:
-        return StretchKey(self.topic_id, self.partition, self.leader_epoch)
+    def key(self) -> EpochKey:
+        return EpochKey(self.topic_id, self.partition, self.leader_epoch)
 
     @property
-    def stretch(self) -> Stretch:
+    def stretch(self) -> EpochRange:
         assert self._stretch is not None, "not taken yet"
         return self._stretch
 

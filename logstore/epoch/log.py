@@ -14,18 +14,18 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from logstore.epoch.catalog import Catalog, Consequences, Move, Topic
+from logstore.epoch.catalog import Catalog, LeadershipChanges, Move, Topic
 from logstore.epoch.followers import Followers
 from logstore.epoch.forgetting import NOTHING, forget_ended, shorten_rows
 from logstore.epoch.leader import Leader
-from logstore.epoch.leading import Leading, committed
+from logstore.epoch.leadership_transitions import LeadershipTransitions, committed
 from logstore.epoch.membership import Heartbeats, Membership
 from logstore.epoch.watch import Watch
 from logstore.epoch.writer import ChainLimits, ChainWriter, Waiter
 from logstore.errors import Invalid
 from logstore.formats.chain_state import ChainState, SegmentSpan
-from logstore.formats.pieces import TopicPartition
-from logstore.formats.rows import BrokerRow, BrokerStatus, Change, PartitionRow
+from logstore.formats.rows import BrokerRow, BrokerStatus, FeedChange, PartitionRow
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.protocol.changes import publish
 from logstore.protocol.flush import FlushSettings, MiB
 from logstore.protocol.liveness import Liveness
@@ -33,20 +33,20 @@ from logstore.protocol.lookup import IndexCache
 from logstore.protocol.metadata import read_brokers
 from logstore.protocol.partition import ChainCheckpoints
 from logstore.protocol.retention import Part, parts_of_rows
-from logstore.protocol.start import LEASE_S, Self, Started, begin, finish
-from logstore.protocol.takeover import Inheritance
+from logstore.protocol.start import LEASE_S, BrokerInfo, Started, begin, finish
+from logstore.protocol.takeover import RecoveredPartition
 from logstore.protocol.topic_change import create_partitions
 from logstore.protocol.topics import UnknownTopic, create_topic, delete_topic
-from logstore.protocol.view import News
+from logstore.protocol.view import RegistryUpdate
 from logstore.reading.cache import SegmentCache
 from logstore.reading.history import History, HistorySettings
 from logstore.reading.read import Chunk, FoundRecord, Readable, Reader, read_in_memory
 from logstore.reading.table_batches import Compression
 from logstore.reading.tiers import Tiers
-from logstore.runners.perform import Performer, outcome_of
+from logstore.runners.step_runner import StepRunner, outcome_of
 from logstore.wiring.open import OpenLog
 
-__all__ = ["FlushSettings", "Log", "LogSettings", "Self", "Topic"]
+__all__ = ["BrokerInfo", "FlushSettings", "Log", "LogSettings", "Topic"]
 
 PRODUCER_ID_SHIFT = 32
 
@@ -70,8 +70,8 @@ class LogSettings:
 class Log:
     def __init__(
         self,
-        performer: Performer,
-        me: Self,
+        performer: StepRunner,
+        me: BrokerInfo,
         started: Started,
         heartbeats: Heartbeats,
         settings: LogSettings,
@@ -102,7 +102,7 @@ class Log:
         )
         self._catalog = Catalog(me.broker, self.epoch)
         self._membership = Membership(performer, self.writer, me.broker, heartbeats)
-        self._leading = Leading(
+        self._leading = LeadershipTransitions(
             performer,
             cluster_id,
             me.broker,
@@ -141,7 +141,7 @@ class Log:
 
     @staticmethod
     async def start(
-        opened: OpenLog, me: Self, settings: LogSettings, tasks: asyncio.TaskGroup
+        opened: OpenLog, me: BrokerInfo, settings: LogSettings, tasks: asyncio.TaskGroup
     ) -> "Log":
         """Open a chain, take over what this broker led before, be ready to serve it."""
         cluster_id = opened.identity.cluster_id
@@ -165,7 +165,7 @@ class Log:
         await log._flushed()
         taken = {one.topic_id for one in started.inheritances}
         await log.publish(
-            [Change(t.name, t.topic_id) for t in found.changed if t.topic_id in taken]
+            [FeedChange(t.name, t.topic_id) for t in found.changed if t.topic_id in taken]
         )
         return log
 
@@ -231,16 +231,16 @@ class Log:
         """Read the change feed now instead of at its next turn."""
         self._watch.look_again()
 
-    async def publish(self, changes: Sequence[Change]) -> None:
+    async def publish(self, changes: Sequence[FeedChange]) -> None:
         """Publish changed rows to every broker. A hint: a failure is not reported."""
         if changes:
             await outcome_of(self.performer.run(publish(changes)))
             self._watch.look_again()
 
-    def inherit(self, taken: Sequence[Inheritance]) -> None:
+    def inherit(self, taken: Sequence[RecoveredPartition]) -> None:
         """Lead the partitions of a takeover, without reading their state again."""
         partitions = {(one.topic_id, one.partition): one.row for one in taken}
-        found = self._catalog.apply(News(0, {}, partitions))
+        found = self._catalog.apply(RegistryUpdate(0, {}, partitions))
         self._leading.inherit(taken)
         self._follow_up(found)
         self.writer.flush()
@@ -253,13 +253,13 @@ class Log:
         row = self.live_brokers().get(broker)
         return None if row is None or row.status is not BrokerStatus.SERVING else row.epoch
 
-    def _hear(self, news: News) -> None:
+    def _hear(self, news: RegistryUpdate) -> None:
         rows = news.partitions.values()
         if any(row is not None and row.target == self.me.broker for row in rows):
             self._watch.hurry()  # the next news may be that it is ours
         self._follow_up(self._catalog.apply(news))
 
-    def _follow_up(self, found: Consequences) -> None:
+    def _follow_up(self, found: LeadershipChanges) -> None:
         self._leading.begin(found)
         if found.lost:
             # Our partitions have other leaders: the chain must be sealed. See, rather than wait.
@@ -329,7 +329,7 @@ class Log:
         topic_id = new.row.topic_id
         partitions_of = {(topic_id, number): row for number, row in enumerate(new.partitions)}
         return await self._begin_to_lead(
-            name, News(0, {name: new.row}, partitions_of), range(len(rows))
+            name, RegistryUpdate(0, {name: new.row}, partitions_of), range(len(rows))
         )
 
     async def create_partitions(
@@ -343,9 +343,9 @@ class Log:
         new = self._new_rows(assignments or [(self.me.broker,)] * (count - before))
         rows = dict(enumerate(new, before))
         grown = await self.performer.run(create_partitions(name, topic.topic_id, rows))
-        await self.publish([Change(name, topic.topic_id)])
+        await self.publish([FeedChange(name, topic.topic_id)])
         partitions = {(topic.topic_id, number): row for number, row in grown.partitions.items()}
-        self._hear(News(0, {name: grown.topic}, partitions))
+        self._hear(RegistryUpdate(0, {name: grown.topic}, partitions))
         return topic
 
     def _new_rows(self, assignments: Sequence[Sequence[int]]) -> list[PartitionRow]:
@@ -358,7 +358,7 @@ class Log:
             rows.append(PartitionRow.new(replicas[0], chain, replicas))
         return rows
 
-    async def _begin_to_lead(self, name: str, news: News, new: range) -> Topic:
+    async def _begin_to_lead(self, name: str, news: RegistryUpdate, new: range) -> Topic:
         """Lead our partitions of a topic just created, and notify the other leaders."""
         found = self._catalog.apply(news)
         topic = self.topics[name]
@@ -370,7 +370,7 @@ class Log:
             # A fenced broker may still write rows, but it must not say that it leads the topic.
             # The watch may have claimed them by now, and nothing be open any more.
             await committed(self.writer, self.writer.appended_seq)
-        await self.publish([Change(name, topic.topic_id)])
+        await self.publish([FeedChange(name, topic.topic_id)])
         return topic
 
     async def delete_topic(self, name: str) -> None:
@@ -381,8 +381,8 @@ class Log:
         await self.performer.run(delete_topic(name, topic.topic_id))
         if self.topics.get(name) is topic:
             partitions = {(topic.topic_id, n): None for n in range(topic.partition_count)}
-            self._hear(News(0, {name: None}, partitions))
-        await self.publish([Change(name, topic.topic_id)])
+            self._hear(RegistryUpdate(0, {name: None}, partitions))
+        await self.publish([FeedChange(name, topic.topic_id)])
 
     async def _flushed(self) -> None:
         """Wait until what has been appended so far is committed. Raises `Fenced`."""
@@ -466,7 +466,7 @@ class Log:
                     if (target := choose(topic, number)) is not None
                 ]
                 if moves:
-                    self._leading.begin(Consequences(moves=moves))
+                    self._leading.begin(LeadershipChanges(moves=moves))
                     await self._leading.until_idle()
         return not any(True for _ in self._catalog.leaders())
 

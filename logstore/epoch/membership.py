@@ -14,10 +14,10 @@ from contextlib import suppress
 from logstore.epoch.writer import ChainWriter
 from logstore.errors import ConditionFailed, Fenced, LogstoreError, Unavailable
 from logstore.formats.rows import BROKER, BrokerRow, BrokerStatus
-from logstore.ports.registry import Condition, Row
-from logstore.protocol.lookout import find_seal
+from logstore.ports.registry import Comparison, Row
+from logstore.protocol.find_seal import find_seal
 from logstore.protocol.start import LEASE_S
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 
 HEARTBEAT_S = LEASE_S / 3
 """From the beginning of one heartbeat to that of the next, whatever the outcome of the first."""
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 class Heartbeats:
     """The broker's row, moved on and on; from its first writing to the end of the process."""
 
-    def __init__(self, performer: Performer, broker: int, epoch: int, last: int) -> None:
+    def __init__(self, performer: StepRunner, broker: int, epoch: int, last: int) -> None:
         self._performer = performer
         self._broker = broker
         self._epoch = epoch
@@ -58,9 +58,9 @@ class Heartbeats:
                 BROKER,
                 str(self._broker),
                 sets,
-                Condition("epoch", "=", self._epoch),
-                Condition("status", "!=", BrokerStatus.FENCED.value),
-                Condition("heartbeat", "<", self._last),
+                Comparison("epoch", "=", self._epoch),
+                Comparison("status", "!=", BrokerStatus.FENCED.value),
+                Comparison("heartbeat", "<", self._last),
             )
         except ConditionFailed as failed:
             if failed.current is None or not self._may_renew(BrokerRow.of(failed.current)):
@@ -81,7 +81,7 @@ class Heartbeats:
 
 class Membership:
     def __init__(
-        self, performer: Performer, writer: ChainWriter, broker: int, heartbeats: Heartbeats
+        self, performer: StepRunner, writer: ChainWriter, broker: int, heartbeats: Heartbeats
     ) -> None:
         self.status = BrokerStatus.SERVING
         self.followed: Callable[[], Sequence[int]] = tuple

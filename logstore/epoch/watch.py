@@ -18,8 +18,8 @@ from logstore.errors import LogstoreError
 from logstore.formats.rows import BrokerRow
 from logstore.protocol.metadata import read_brokers
 from logstore.protocol.steps import Steps
-from logstore.protocol.view import News, read_everything, read_news
-from logstore.runners.perform import Performer
+from logstore.protocol.view import RegistryUpdate, read_everything, read_news
+from logstore.runners.step_runner import StepRunner
 
 FEED_S = 0.25
 HURRIED_FEED_S = 0.05
@@ -43,11 +43,11 @@ class Watch:
 
     def __init__(
         self,
-        performer: Performer,
+        performer: StepRunner,
         *,
         version: Callable[[], int],
         edit_count: Callable[[], int],
-        on_news: Callable[[News], None],
+        on_news: Callable[[RegistryUpdate], None],
         on_brokers: Callable[[Mapping[int, BrokerRow]], None],
         is_one_silent: Callable[[], bool],
     ) -> None:
@@ -102,7 +102,9 @@ class Watch:
         async with asyncio.timeout(seconds):
             return await self._performer.run(steps)
 
-    async def _read(self, steps: Callable[[], Steps[News | None]], seconds: float) -> bool:
+    async def _read(
+        self, steps: Callable[[], Steps[RegistryUpdate | None]], seconds: float
+    ) -> bool:
         """Read, and again if this broker changed topics in that time; False: it still does.
 
         Rows read before such a change would undo it here: leadership would begin twice.

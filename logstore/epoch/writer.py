@@ -15,33 +15,33 @@ from itertools import count
 from typing import Protocol
 
 from logstore.errors import ConditionFailed, Fenced, LogstoreError, Unavailable
-from logstore.formats.chain_state import ChainState, SegmentSpan, Stretch, StretchKey
+from logstore.formats.chain_state import ChainState, EpochKey, EpochRange, SegmentSpan
 from logstore.formats.checkpoint import encode_in_slices, forget_expired
 from logstore.formats.keys import checkpoint_key
 from logstore.formats.partition_state import PartitionState, encode_state
-from logstore.formats.pieces import TopicPartition
 from logstore.formats.rows import CHAIN, ChainStatus, chain_sk
 from logstore.formats.segment import EntryKind
 from logstore.formats.segment_builder import ArenaPool, FrozenSegment, SegmentBuilder
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.formats.take import (
     INLINE_BYTES_MAX,
     PIECE_BYTES_MAX,
-    Piece,
+    StateChunk,
     encode_inline,
     encode_pieces,
 )
-from logstore.ports.registry import Condition
+from logstore.ports.registry import Comparison
 from logstore.protocol.chain_time import ChainTime
 from logstore.protocol.flush import FlushSettings, MiB, flush_delay_s
 from logstore.protocol.pipeline import Pipeline, Window
-from logstore.protocol.put import Taken, create_parts_settled, put_once
+from logstore.protocol.put import KeyTaken, create_parts_settled, put_once
 from logstore.protocol.steps import BackOff, Steps, UpdateRow, sliced
 from logstore.records.crc32c import crc32c
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 
 CHECKPOINT_ATTEMPTS_MAX = 1000
 
-NO_STRETCH = StretchKey(bytes(16), -1, -1)
+NO_STRETCH = EpochKey(bytes(16), -1, -1)
 
 Waiter = Callable[[LogstoreError | None], None]
 
@@ -82,7 +82,7 @@ class SegmentSink(Protocol):
 
 
 @dataclass(slots=True)
-class _OnItsWay:
+class _SegmentInFlight:
     """Effects of a segment's commit."""
 
     ends: dict[Appender, int]
@@ -96,7 +96,7 @@ class ChainWriter:
         chain: ChainState,
         *,
         broker: int,
-        performer: Performer,
+        performer: StepRunner,
         settings: FlushSettings,
         tasks: asyncio.TaskGroup,
         sink: SegmentSink,
@@ -104,7 +104,7 @@ class ChainWriter:
         limits: ChainLimits | None = None,
     ) -> None:
         self.chain = chain
-        self.appenders: dict[StretchKey, Appender] = {}
+        self.appenders: dict[EpochKey, Appender] = {}
         self.fenced = asyncio.Event()
         self.segment_count = 0
         self.stored_bytes = 0
@@ -120,7 +120,7 @@ class ChainWriter:
         self._arenas = ArenaPool(self._limits.arena_bytes)
         self._arena = self._arenas.take(0)
         self._ends: dict[Appender, int] = {}
-        self._on_their_way: dict[int, _OnItsWay] = {}
+        self._on_their_way: dict[int, _SegmentInFlight] = {}
         self._open_waiters: list[Waiter] = []
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
@@ -206,17 +206,17 @@ class ChainWriter:
             self._on_their_way[seq].waiters.append(waiter)
 
     def take(
-        self, key: StretchKey, appender: Appender, start: int, state: PartitionState
-    ) -> Stretch:
+        self, key: EpochKey, appender: Appender, start: int, state: PartitionState
+    ) -> EpochRange:
         """Begin an epoch range: its first entry goes into the open segment, before its batches."""
         assert key not in self.chain.stretches, f"leader epoch has begun already: {key}"
         self._add_state(EntryKind.TAKE, key, start, self._payload(key, start, state))
-        stretch = self.chain.stretches[key] = Stretch(start, start, state)
+        stretch = self.chain.stretches[key] = EpochRange(start, start, state)
         self.appenders[key] = appender
         self._ends[appender] = start
         return stretch
 
-    def release(self, key: StretchKey) -> None:
+    def release(self, key: EpochKey) -> None:
         """End an epoch range: its last entry goes into the open segment, after all its batches."""
         stretch = self.chain.stretches[key]
         assert not stretch.released
@@ -224,7 +224,7 @@ class ChainWriter:
         self._add_state(EntryKind.RELEASE, key, stretch.end, payload)
         stretch.released = True
 
-    def forget(self, key: StretchKey) -> None:
+    def forget(self, key: EpochKey) -> None:
         """Leave an epoch range out of all later checkpoints (`epoch.forgetting`)."""
         stretch = self.chain.stretches[key]
         self._add_state(EntryKind.FORGET, key, stretch.end, b"")
@@ -237,7 +237,7 @@ class ChainWriter:
 
         0: the topic is deleted, and nothing need be known of this partition.
         """
-        self._add_state(EntryKind.DELETED_BELOW, StretchKey(*partition, -1), offset, b"")
+        self._add_state(EntryKind.DELETED_BELOW, EpochKey(*partition, -1), offset, b"")
         self.chain.note_deleted(partition, offset)
 
     def cut_checkpoints(self, seq: int) -> None:
@@ -245,13 +245,13 @@ class ChainWriter:
         self._add_state(EntryKind.CUT, NO_STRETCH, seq, b"")
         self.chain.cut_checkpoints(seq)
 
-    def _payload(self, key: StretchKey, offset: int, state: PartitionState) -> bytes:
+    def _payload(self, key: EpochKey, offset: int, state: PartitionState) -> bytes:
         data = encode_state(state)
         if len(data) <= self._limits.inline_bytes_max:
             return encode_inline(data)
         return self._put_ahead(key, offset, data)
 
-    def _put_ahead(self, key: StretchKey, start: int, state: bytes) -> bytes:
+    def _put_ahead(self, key: EpochKey, start: int, state: bytes) -> bytes:
         """Store a large state in segments of its own, before the entry that names it."""
         pieces = []
         piece_bytes_max = self._limits.piece_bytes_max
@@ -261,7 +261,7 @@ class ChainWriter:
             position = self._add_state(EntryKind.STATE, key, start, chunk)
             segment = self._freeze()
             pieces.append(
-                Piece(
+                StateChunk(
                     segment.seq,
                     len(segment.front) + position,
                     len(chunk),
@@ -271,7 +271,7 @@ class ChainWriter:
         self._is_putting_ahead = False
         return encode_pieces(pieces)
 
-    def _add_state(self, kind: EntryKind, key: StretchKey, offset: int, payload: bytes) -> int:
+    def _add_state(self, kind: EntryKind, key: EpochKey, offset: int, payload: bytes) -> int:
         builder = self.open_segment(len(payload))
         position = builder.body_bytes
         builder.add_state_entry(
@@ -350,7 +350,7 @@ class ChainWriter:
         )
         self._builder = None
         self._last_began_s = self._performer.clock.monotonic_s()
-        self._on_their_way[segment.seq] = _OnItsWay(
+        self._on_their_way[segment.seq] = _SegmentInFlight(
             self._ends, self._open_waiters, self._last_began_s
         )
         self._ends, self._open_waiters = {}, []
@@ -383,7 +383,7 @@ class ChainWriter:
 
     async def _put(self, segment: FrozenSegment) -> None:
         outcome = await self._performer.run(put_once(self.chain.epoch, segment))
-        if isinstance(outcome, Taken):
+        if isinstance(outcome, KeyTaken):
             self._pipeline.fence(segment.seq)
         else:
             self.segment_count += 1
@@ -485,8 +485,8 @@ def _note_checkpoint(epoch: int, newest: Callable[[], int]) -> Steps[int]:
     for attempt in count(1):
         seq = newest()
         terms = [
-            Condition("checkpoint", "<", seq),
-            Condition("status", "=", ChainStatus.OPEN.value),
+            Comparison("checkpoint", "<", seq),
+            Comparison("status", "=", ChainStatus.OPEN.value),
         ]
         try:
             yield UpdateRow(CHAIN, chain_sk(epoch), {"checkpoint": seq}, terms)

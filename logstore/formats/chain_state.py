@@ -23,11 +23,11 @@ from typing import NamedTuple
 from logstore.errors import Corrupt
 from logstore.formats.index_rows import ROW
 from logstore.formats.partition_state import PartitionState, decode_state
-from logstore.formats.pieces import TopicPartition
-from logstore.formats.segment import Entry, EntryKind, Header, Index, Place, SegmentKind
+from logstore.formats.segment import Entry, EntryKind, Header, Index, SegmentKind, StagedObject
+from logstore.formats.segment_ranges import TopicPartition
 
 
-class StretchKey(NamedTuple):
+class EpochKey(NamedTuple):
     """One leadership of one partition."""
 
     topic_id: bytes
@@ -36,7 +36,7 @@ class StretchKey(NamedTuple):
 
 
 @dataclass(slots=True)
-class Stretch:
+class EpochRange:
     """One epoch range in this chain: offsets [start, end) and the partition state at `end`.
 
     `rows` are its index rows since the checkpoint the replay began at.
@@ -50,7 +50,7 @@ class Stretch:
     max_timestamp_offset: int = -1
     rows: bytearray = field(default_factory=bytearray)
 
-    def frozen_window(self) -> "Stretch":
+    def frozen_window(self) -> "EpochRange":
         """This epoch range as it stands; its rows move there."""
         if self.released and not self.rows:
             return self  # it changes no more
@@ -81,8 +81,8 @@ class ChainState:
     """Those from `cut` on, as far as this replay knows of any; there may be a million."""
     cut: int = 0
     spans: list[SegmentSpan] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
-    stretches: dict[StretchKey, Stretch] = field(default_factory=dict)
+    places: list[StagedObject] = field(default_factory=list)
+    stretches: dict[EpochKey, EpochRange] = field(default_factory=dict)
     deleted_below: dict[TopicPartition, int] = field(default_factory=dict)
     """Per partition of which epoch ranges were forgotten: the offset below which retention or a
     client had deleted all records. None of topics that are deleted."""
@@ -131,13 +131,13 @@ class ChainState:
         first_place: int,
         states: Mapping[int, bytes],
     ) -> None:
-        key = StretchKey(entry.topic_id, entry.partition, entry.leader_epoch)
+        key = EpochKey(entry.topic_id, entry.partition, entry.leader_epoch)
         match entry.kind:
             case EntryKind.TAKE:
                 if key in self.stretches:
                     raise Corrupt(f"epoch range begins twice: {_where(key, header)}")
                 state = decode_state(states[entry.position])
-                self.stretches[key] = Stretch(entry.base_offset, entry.base_offset, state)
+                self.stretches[key] = EpochRange(entry.base_offset, entry.base_offset, state)
             case EntryKind.RELEASE:
                 stretch = self._stretch(key, header)
                 if stretch.end != entry.base_offset:
@@ -174,14 +174,14 @@ class ChainState:
         """`seqs` in order, those that were cut among them or not."""
         self.checkpoints = array("Q", seqs[bisect_left(seqs, self.cut) :])
 
-    def _stretch(self, key: StretchKey, header: Header) -> Stretch:
+    def _stretch(self, key: EpochKey, header: Header) -> EpochRange:
         stretch = self.stretches.get(key)
         if stretch is None or stretch.released:
             raise Corrupt(f"entry outside any epoch range: {_where(key, header)}")
         return stretch
 
 
-def apply_batch(stretch: Stretch, entry: Entry, header: Header, place: int) -> None:
+def apply_batch(stretch: EpochRange, entry: Entry, header: Header, place: int) -> None:
     if entry.base_offset != stretch.end or entry.last_offset < entry.base_offset:
         raise Corrupt(
             f"offsets are not dense: epoch={header.epoch} seq={header.seq} "
@@ -234,7 +234,7 @@ def check_follows(
         raise Corrupt(f"chain is spliced: epoch={epoch} seq={seq}: previous nonce differs")
 
 
-def _where(key: StretchKey, header: Header) -> str:
+def _where(key: EpochKey, header: Header) -> str:
     return (
         f"epoch={header.epoch} seq={header.seq} topic={key.topic_id.hex()} "
         f"partition={key.partition} leader_epoch={key.leader_epoch}"

@@ -47,9 +47,9 @@ from typing import Any, NamedTuple
 from logstore.errors import Corrupt
 from logstore.formats.chain_state import (
     ChainState,
+    EpochKey,
+    EpochRange,
     SegmentSpan,
-    Stretch,
-    StretchKey,
 )
 from logstore.formats.checkpoint_header import (
     CRC,
@@ -64,8 +64,8 @@ from logstore.formats.checkpoint_header import (
 from logstore.formats.index_rows import ROW_BYTES, first_row_for_seq, row_at, row_count
 from logstore.formats.packed_lines import PackedLines, PackedMapping
 from logstore.formats.partition_state import Expired, decode_state_in_slices, encode_state_in_slices
-from logstore.formats.pieces import TopicPartition
-from logstore.formats.segment import PLACE, Place
+from logstore.formats.segment import PLACE, StagedObject
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.ports.objects import Buffer
 from logstore.records.crc32c import crc32c
 from logstore.slices import Slices, finish
@@ -78,7 +78,7 @@ SLICE_CRC_BYTES = 4 * 1024 * 1024
 """Each some two milliseconds of work."""
 
 
-class Page(NamedTuple):
+class IndexPage(NamedTuple):
     """A run of index rows of one epoch range; `position` is from the start of the pages."""
 
     topic_id: bytes
@@ -92,15 +92,15 @@ class Page(NamedTuple):
     running_max: int
 
     @property
-    def key(self) -> StretchKey:
-        return StretchKey(self.topic_id, self.partition, self.leader_epoch)
+    def key(self) -> EpochKey:
+        return EpochKey(self.topic_id, self.partition, self.leader_epoch)
 
     @property
     def byte_count(self) -> int:
         return self.row_count * ROW_BYTES
 
 
-class StretchSummary(NamedTuple):
+class EpochRangeSummary(NamedTuple):
     """An epoch range as a checkpoint holds it; `state_position` is from the start of the states."""
 
     start: int
@@ -124,11 +124,11 @@ class Checkpoint:
     broker: int
     last_nonce: bytes
     created_ms: int
-    pages: Sequence[Page]
+    pages: Sequence[IndexPage]
     earlier: Sequence[int]
-    stretches: Mapping[StretchKey, StretchSummary]
+    stretches: Mapping[EpochKey, EpochRangeSummary]
     spans: Sequence[SegmentSpan]
-    places: Sequence[Place]
+    places: Sequence[StagedObject]
     deleted_below: Mapping[TopicPartition, int]
     front_bytes: int
     states_bytes: int
@@ -137,12 +137,12 @@ class Checkpoint:
     def pages_at(self) -> int:
         return self.front_bytes + self.states_bytes
 
-    def pages_of(self, key: StretchKey) -> Iterator[Page]:
+    def pages_of(self, key: EpochKey) -> Iterator[IndexPage]:
         first = bisect_left(self.pages, key, key=attrgetter("key"))
         pages = (self.pages[number] for number in range(first, len(self.pages)))
         return takewhile(lambda page: page.key == key, pages)
 
-    def pages_near(self, page: Page, reach_bytes: int) -> Sequence[Page]:
+    def pages_near(self, page: IndexPage, reach_bytes: int) -> Sequence[IndexPage]:
         """`page` and those that begin in the same `reach_bytes` of the pages, cut evenly."""
         begin = page.position // reach_bytes * reach_bytes
         by_position = attrgetter("position")
@@ -155,7 +155,7 @@ class EncodedCheckpoint(NamedTuple):
     """The bytes of a checkpoint in parts, and the producers that it leaves out, being expired."""
 
     parts: Sequence[Buffer]
-    expired: Sequence[tuple[StretchKey, Sequence[Expired]]]
+    expired: Sequence[tuple[EpochKey, Sequence[Expired]]]
 
 
 def encode_checkpoint(chain: ChainState) -> bytes:
@@ -185,7 +185,7 @@ def encode_in_slices(chain: ChainState) -> Slices[EncodedCheckpoint]:
 
     `chain` must not change until it ends (`frozen_window`).
     """
-    stretches = _Stretches(chain.created_ms)
+    stretches = _EpochRanges(chain.created_ms)
     for number, key in enumerate(sorted(chain.stretches), 1):
         yield from stretches.add(key, chain.stretches[key])
         if number % SLICE_STRETCHES == 0:
@@ -221,7 +221,7 @@ def _packed_deleted(deleted_below: Mapping[TopicPartition, int]) -> Slices[bytes
     return bytes(table)
 
 
-class _Stretches:
+class _EpochRanges:
     """The epoch ranges of a checkpoint as they are gathered: their lines, states and pages."""
 
     def __init__(self, created_ms: int) -> None:
@@ -229,10 +229,10 @@ class _Stretches:
         self.page_count = self.states_bytes = self._pages_bytes = 0
         self.states: list[bytes] = []
         self.pages: list[memoryview] = []
-        self.expired: list[tuple[StretchKey, Sequence[Expired]]] = []
+        self.expired: list[tuple[EpochKey, Sequence[Expired]]] = []
         self._created_ms = created_ms
 
-    def add(self, key: StretchKey, stretch: Stretch) -> Slices[None]:
+    def add(self, key: EpochKey, stretch: EpochRange) -> Slices[None]:
         state = yield from encode_state_in_slices(stretch.state, self._created_ms)
         size, crc = sum(map(len, state.parts)), 0
         for part in state.parts:
@@ -261,13 +261,13 @@ class _Stretches:
             self.page_count += 1
 
 
-def _pages(stretch: Stretch) -> Iterator[memoryview]:
+def _pages(stretch: EpochRange) -> Iterator[memoryview]:
     rows = memoryview(stretch.rows)
     size = PAGE_ROWS_MAX * ROW_BYTES
     return (rows[at : at + size] for at in range(0, len(rows), size))
 
 
-def _pack_page(key: StretchKey, page: memoryview, position: int) -> bytes:
+def _pack_page(key: EpochKey, page: memoryview, position: int) -> bytes:
     count = row_count(page)
     first, last = row_at(page, 0), row_at(page, count - 1)
     return PAGE.pack(
@@ -298,7 +298,7 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
     if crc32c(view[header.header_bytes :], begin) != header.crc:
         raise Corrupt(f"checkpoint fails its checksum: bytes={header.front_bytes}")
     tables = _Tables(view, header.header_bytes)
-    pages = PackedLines(PAGE, tables.take(PAGE, header.pages), Page._make)
+    pages = PackedLines(PAGE, tables.take(PAGE, header.pages), IndexPage._make)
     earlier = PackedLines(SEQ, tables.take(SEQ, header.earlier), itemgetter(0))
     stretches = PackedMapping(STRETCH, tables.take(STRETCH, header.stretches), _key_of, _summary_of)
     spans = PackedLines(SPAN, tables.take(SPAN, header.seq - header.from_seq), SegmentSpan._make)
@@ -338,7 +338,7 @@ class _Tables:
             raise Corrupt(f"checkpoint table cut short: at={start} count={count}")
         return self._view[start : self._at]
 
-    def take_places(self, count: int) -> list[Place]:
+    def take_places(self, count: int) -> list[StagedObject]:
         places = []
         for _ in range(count):
             key_bytes, nonce = PLACE.unpack(self.take(PLACE, 1))
@@ -346,7 +346,7 @@ class _Tables:
             key = bytes(self._view[start : self._at])
             if len(key) < key_bytes or not key.isascii():
                 raise Corrupt(f"bad key in a checkpoint's table of places: at={start}")
-            places.append(Place(key.decode("ascii"), nonce))
+            places.append(StagedObject(key.decode("ascii"), nonce))
         return places
 
 
@@ -354,14 +354,14 @@ def _partition_of(fields: tuple[Any, ...]) -> TopicPartition:
     return TopicPartition(*fields[:2])
 
 
-def _key_of(fields: tuple[Any, ...]) -> StretchKey:
-    return StretchKey(*fields[:3])
+def _key_of(fields: tuple[Any, ...]) -> EpochKey:
+    return EpochKey(*fields[:3])
 
 
-def _summary_of(fields: tuple[Any, ...]) -> StretchSummary:
+def _summary_of(fields: tuple[Any, ...]) -> EpochRangeSummary:
     released, size, crc, position, *offsets = fields[3:]
     start, end, largest, largest_at = offsets
-    return StretchSummary(start, end, bool(released), largest, largest_at, position, size, crc)
+    return EpochRangeSummary(start, end, bool(released), largest, largest_at, position, size, crc)
 
 
 def chain_state_of(checkpoint: Checkpoint, states: bytes) -> ChainState:
@@ -391,7 +391,7 @@ def chain_state_in_slices(checkpoint: Checkpoint, states: bytes) -> Slices[Chain
                 f"state in a checkpoint fails its checksum: epoch={checkpoint.epoch} "
                 f"seq={checkpoint.seq} topic={key.topic_id.hex()} partition={key.partition}"
             )
-        chain.stretches[key] = Stretch(
+        chain.stretches[key] = EpochRange(
             start=summary.start,
             end=summary.end,
             state=(yield from decode_state_in_slices(state)),

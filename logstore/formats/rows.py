@@ -10,7 +10,7 @@
     change            feed                    FeedRow
     table             <topic id>              TableRow        (both in `table_rows`)
     compaction        <run>                   CompactionRow
-    trim              <topic id>              see `protocol.table_marks`
+    trim              <topic id>              see `protocol.verified_versions`
 
 Decoding a row that lacks an attribute, or has one of another type, is `Corrupt`; attributes that
 came later have a default. Pure.
@@ -245,7 +245,7 @@ class TopicRow:
         )
 
 
-class StretchRef(NamedTuple):
+class EpochEntry(NamedTuple):
     """One leadership as the partition's row lists it: `chain` is a broker epoch."""
 
     leader_epoch: int
@@ -287,7 +287,7 @@ class PartitionRow:
     chain: int
     leader_epoch: int
     log_start: int
-    stretches: tuple[StretchRef, ...]
+    stretches: tuple[EpochEntry, ...]
     replicas: tuple[int, ...] = ()
     reassigning: tuple[int, ...] = ()
     target: int = NOBODY
@@ -315,7 +315,7 @@ class PartitionRow:
     @staticmethod
     def of(row: Row) -> "PartitionRow":
         try:
-            stretches = tuple(StretchRef(*map(int, item)) for item in json_of(row, "stretches"))
+            stretches = tuple(EpochEntry(*map(int, item)) for item in json_of(row, "stretches"))
             replicas = _brokers(row, "replicas")
             reassigning = _brokers(row, "reassigning")
         except (TypeError, ValueError) as error:
@@ -345,7 +345,7 @@ class PartitionRow:
             chain=chain,
             leader_epoch=0,
             log_start=0,
-            stretches=(StretchRef(0, chain, 0),),
+            stretches=(EpochEntry(0, chain, 0),),
             replicas=tuple(replicas) or (broker,),
         )
 
@@ -358,7 +358,7 @@ class PartitionRow:
         later ones stay listed, earlier ones only while they hold offsets from log start on.
         """
         epoch = self.leader_epoch + 1
-        stretches = (*self.stretches, StretchRef(epoch, chain, start))
+        stretches = (*self.stretches, EpochEntry(epoch, chain, start))
         kept = [
             ref
             for ref, following in pairwise(stretches)
@@ -408,7 +408,7 @@ class LeaseRow:
         )
 
 
-class Change(NamedTuple):
+class FeedChange(NamedTuple):
     """What changed: a topic's row, or one of its partitions' (`partition` not -1)."""
 
     topic: str
@@ -431,7 +431,7 @@ class FeedRow:
     """
 
     version: int = 0
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FeedChange, ...] = ()
 
     def row(self) -> Row:
         changes = [
@@ -447,7 +447,7 @@ class FeedRow:
     def of(row: Row) -> "FeedRow":
         try:
             changes = tuple(
-                Change(str(topic), bytes.fromhex(topic_id), int(number))
+                FeedChange(str(topic), bytes.fromhex(topic_id), int(number))
                 for topic, topic_id, numbers in json_of(row, "changes")
                 # A number by itself: an earlier version wrote it.
                 for number in (numbers if isinstance(numbers, list) else [numbers])
@@ -456,13 +456,13 @@ class FeedRow:
             raise Corrupt(f"change feed: bad changes: {error}") from error
         return FeedRow(version=field_of(row, "version", int), changes=changes)
 
-    def with_changes(self, changes: Sequence[Change]) -> "FeedRow":
+    def with_changes(self, changes: Sequence[FeedChange]) -> "FeedRow":
         kept = (*self.changes, *changes)[-FEED_CHANGES_KEPT:]
         runs = [len(list(run)) for _, run in groupby(kept, key=_TOPIC_OF)]
         dropped = sum(runs[:-FEED_RUNS_KEPT])
         return FeedRow(version=self.version + len(changes), changes=kept[dropped:])
 
-    def since(self, version: int) -> Sequence[Change] | None:
+    def since(self, version: int) -> Sequence[FeedChange] | None:
         """Changes after the first `version` ones; None: too long ago, or of another feed."""
         count = self.version - version
         if not 0 <= count <= len(self.changes):

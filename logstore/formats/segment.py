@@ -127,7 +127,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StagedObject:
     """A staged object that adopted batches lie in; `nonce` is that object's own."""
 
     key: str
@@ -160,10 +160,10 @@ class Entry(NamedTuple):
 class Index:
     header: Header
     entries: Sequence[Entry]
-    places: Sequence[Place]
+    places: Sequence[StagedObject]
 
 
-def encode_front(header: Header, entries: bytes, places: Sequence[Place]) -> bytes:
+def encode_front(header: Header, entries: bytes, places: Sequence[StagedObject]) -> bytes:
     """Header and index as they are stored; `entries` are packed already.
 
     `entry_count`, `index_bytes` and `place_count` of `header` are ignored and computed here.
@@ -264,7 +264,7 @@ def decode_front(front: bytes | memoryview) -> Index:
     return Index(header, entries, places)
 
 
-def _decode_places(table: memoryview, count: int) -> list[Place]:
+def _decode_places(table: memoryview, count: int) -> list[StagedObject]:
     places, at = [], 0
     for _ in range(count):
         if at + PLACE.size > len(table):
@@ -275,7 +275,7 @@ def _decode_places(table: memoryview, count: int) -> list[Place]:
         at += key_bytes
         if at > len(table) or not key.isascii():
             raise Corrupt(f"bad key in the table of places: at={at}")
-        places.append(Place(key.decode("ascii"), nonce))
+        places.append(StagedObject(key.decode("ascii"), nonce))
     if at != len(table):
         raise Corrupt(f"bytes left over in the index: at={at} bytes={len(table)}")
     return places

@@ -16,8 +16,8 @@ from logstore.formats.segment import (
     ENTRY_BYTES,
     EntryKind,
     Header,
-    Place,
     SegmentKind,
+    StagedObject,
     encode_front,
 )
 from logstore.records.crc32c import crc32c
@@ -136,7 +136,7 @@ class SegmentBuilder:
         self._arena = arena
         self._view = arena.take(arena.used, arena.used + arena.free_bytes)
         self._entries = bytearray()
-        self._places: list[Place] = []
+        self._places: list[StagedObject] = []
         self.entry_count = 0
         self.created_ms = created_ms
         self.body_bytes = 0
@@ -288,6 +288,6 @@ def bare_header(
 
 def freeze_bare(header: Header) -> FrozenSegment:
     """An opening or a seal: a header and nothing else."""
-    no_entries: Sequence[Place] = ()
+    no_entries: Sequence[StagedObject] = ()
     front = encode_front(header, b"", no_entries)
     return FrozenSegment(header.seq, header.nonce, header.created_ms, front, memoryview(b""), 0)

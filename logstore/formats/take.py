@@ -26,7 +26,7 @@ _COUNT = struct.Struct(">I")
 _PIECE = struct.Struct(">QQII")
 
 
-class Piece(NamedTuple):
+class StateChunk(NamedTuple):
     """Where a part of a state lies; `position` is from the start of the object."""
 
     seq: int
@@ -40,11 +40,11 @@ def encode_inline(state: bytes) -> bytes:
     return _INLINE + state
 
 
-def encode_pieces(pieces: Sequence[Piece]) -> bytes:
+def encode_pieces(pieces: Sequence[StateChunk]) -> bytes:
     return _PIECES + _COUNT.pack(len(pieces)) + b"".join(_PIECE.pack(*piece) for piece in pieces)
 
 
-def decode_payload(payload: bytes) -> bytes | Sequence[Piece]:
+def decode_payload(payload: bytes) -> bytes | Sequence[StateChunk]:
     """The state, or where its pieces lie. Raises `Corrupt`."""
     form, rest = payload[:1], payload[1:]
     if form == _INLINE:
@@ -54,10 +54,10 @@ def decode_payload(payload: bytes) -> bytes | Sequence[Piece]:
     (count,) = _COUNT.unpack_from(rest)
     if count > PIECES_MAX or len(rest) != _COUNT.size + count * _PIECE.size:
         raise Corrupt(f"bad payload of a take entry: pieces={count} bytes={len(payload)}")
-    return [Piece(*fields) for fields in _PIECE.iter_unpack(rest[_COUNT.size :])]
+    return [StateChunk(*fields) for fields in _PIECE.iter_unpack(rest[_COUNT.size :])]
 
 
-def join_pieces(pieces: Sequence[Piece], parts: Sequence[bytes]) -> bytes:
+def join_pieces(pieces: Sequence[StateChunk], parts: Sequence[bytes]) -> bytes:
     """The state that was cut into `pieces`; `parts` are their bytes. Raises `Corrupt`."""
     for piece, part in zip(pieces, parts, strict=True):
         if len(part) != piece.length or crc32c(part) != piece.crc:

@@ -33,7 +33,7 @@ _ORDER = [(name, "ascending") for name in ("partition", "min", "max", "path")]
 
 
 @dataclass(slots=True)
-class Checkpoint:
+class TableCheckpoint:
     """What its parts say together."""
 
     files: dict[int, FileList] = field(default_factory=dict)
@@ -51,11 +51,11 @@ def decode_hint(data: bytes) -> names.CheckpointName:
         raise Corrupt(f"not a _last_checkpoint: {data[:100]!r}") from error
 
 
-def decode_checkpoint(parts: Iterable[bytes], topic_id: bytes) -> Checkpoint:
+def decode_checkpoint(parts: Iterable[bytes], topic_id: bytes) -> TableCheckpoint:
     """Raises `Corrupt`, and what `decode_add` raises."""
     import pyarrow as pa
 
-    found = Checkpoint()
+    found = TableCheckpoint()
     tables: list[pa.Table] = []
     odd: list[DataFile] = []
     try:
@@ -91,7 +91,7 @@ def _below(path: str, leaf: str) -> bool:
 def _decode_rows(
     rows: pa.RecordBatch,
     topic_id: bytes,
-    found: Checkpoint,
+    found: TableCheckpoint,
     tables: list[pa.Table],
     odd: list[DataFile],
 ) -> None:

@@ -33,7 +33,7 @@ from logstore.history.table_log import TableLog, shown
 from logstore.ports.clock import Clock, SystemClock
 from logstore.ports.objects import BlockingObjectStore
 from logstore.protocol.disposal import may_sweep_file
-from logstore.runners.patient import PatientStore
+from logstore.runners.retrying import RetryingStore
 from logstore.stores.backends import Backends
 from logstore.stores.location import parse_location
 
@@ -57,7 +57,7 @@ class Tables:
     ) -> None:
         """`store` is the log's, if the caller has it open. Raises `Invalid` for bad settings."""
         opened = store or Backends(parse_location(url), dict(storage or {})).blocking_store()
-        self._store = PatientStore.of(opened)
+        self._store = RetryingStore.of(opened)
         self._clock = clock or SystemClock()
         self._without_checkpoint: set[bytes] = set()
         """Topics whose last checkpoint failed, and of which this was logged."""

@@ -23,7 +23,7 @@ from logstore.history.durations import LOG_ENTRIES, kept_ms
 from logstore.history.table_log import TableLog, whole_checkpoints
 from logstore.ports.objects import ObjectInfo
 from logstore.protocol.disposal import LogObject, first_entry_kept
-from logstore.runners.patient import PatientStore
+from logstore.runners.retrying import RetryingStore
 
 LOG_KEPT_MS_MIN = 48 * 3_600_000
 """Whatever the owner says: trimming and sweeping read what was committed a grace or a day ago."""
@@ -34,7 +34,7 @@ _OLD_FILE = re.compile(r"(\d{20})\.(?:json|crc|checkpoint(?:\.\d{10}\.\d{10})?\.
 class LogUpkeep:
     """Of one topic's table. Raises `Corrupt`, `Refused`, and what stores raise."""
 
-    def __init__(self, store: PatientStore, topic_id: bytes) -> None:
+    def __init__(self, store: RetryingStore, topic_id: bytes) -> None:
         self._store = store
         self._topic_id = topic_id
         self._log = TableLog(store, topic_id)

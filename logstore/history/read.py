@@ -22,7 +22,7 @@ from logstore.history.snapshot import DataFile
 from logstore.ports.objects import BlockingObjectStore
 from logstore.records.arrow import arrow_schema
 from logstore.records.batch import read_header
-from logstore.runners.patient import PatientStore
+from logstore.runners.retrying import RetryingStore
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,7 +69,7 @@ def read_rows(
         raise Invalid(f"limits out of range: columns={','.join(columns)} {rows_max=} {bytes_max=}")
     if whole_batches and "raw_batch" not in columns:
         raise Invalid("whole batches need the column raw_batch")
-    reading = _Reading(PatientStore.of(store), names.table_key(topic_id), columns)
+    reading = _Reading(RetryingStore.of(store), names.table_key(topic_id), columns)
     ordered = sorted(
         (file for file in files if file.partition == partition),
         key=lambda file: (file.min_offset, file.max_offset),
@@ -84,7 +84,7 @@ def read_rows(
 class _Reading:
     """One call: a store, a table, and the columns that are read, which include `offset`."""
 
-    def __init__(self, store: PatientStore, table: str, columns: Sequence[str]) -> None:
+    def __init__(self, store: RetryingStore, table: str, columns: Sequence[str]) -> None:
         self._store = store
         self._table = table
         self._columns = [*columns] if "offset" in columns else ["offset", *columns]

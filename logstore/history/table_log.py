@@ -21,7 +21,7 @@ from logstore.history.snapshot import (
     Snapshot,
     changed,
 )
-from logstore.runners.patient import PatientStore
+from logstore.runners.retrying import RetryingStore
 
 _TOGETHER = 8  # entries asked for at a time, once there is more than one
 
@@ -31,7 +31,7 @@ _Entry = TypeVar("_Entry")
 class TableLog:
     """Of one topic. Raises `Corrupt`, `Refused`, and what stores raise."""
 
-    def __init__(self, store: PatientStore, topic_id: bytes) -> None:
+    def __init__(self, store: RetryingStore, topic_id: bytes) -> None:
         self._store = store
         self._topic_id = topic_id
         self.damaged: dict[names.CheckpointName, Corrupt] = {}

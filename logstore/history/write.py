@@ -16,7 +16,7 @@ from logstore.history import names
 from logstore.history.columns import STATISTICS_COLUMNS, file_schema
 from logstore.history.snapshot import DataFile
 from logstore.ports.objects import BlockingObjectStore
-from logstore.runners.patient import PatientStore
+from logstore.runners.retrying import RetryingStore
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +50,7 @@ class TableWriter:
         row_group_bytes: int = ROW_GROUP_BYTES,
         compression: str = "zstd",
     ) -> None:
-        self._store = PatientStore.of(store)
+        self._store = RetryingStore.of(store)
         self._name = (topic_id, partition, run, number)
         self._file_bytes_max = file_bytes_max
         self._row_group_bytes = row_group_bytes

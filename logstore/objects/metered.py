@@ -139,14 +139,14 @@ class MeteredBlockingStore:
 
 
 @dataclass(slots=True)
-class _Call:
+class _MeteredCall:
     moved_bytes: int = 0
     listed: int = 0
 
 
 @contextmanager
-def _counting(counts: StoreCounts, kind: Kind) -> Iterator[_Call]:
-    call = _Call()
+def _counting(counts: StoreCounts, kind: Kind) -> Iterator[_MeteredCall]:
+    call = _MeteredCall()
     errors = 1
     try:
         yield call

@@ -63,7 +63,7 @@ class S3BlockingStore:
         try:
             with self._bucket.calling("get", key):
                 found = obstore.get_range(self._bucket.client, key, start=asked[0], length=asked[1])
-        except _PastTheEnd:
+        except _RangeNotSatisfiable:
             return b""
         return found.to_bytes() if length else b""
 
@@ -120,7 +120,7 @@ class S3Store:
                 found = await obstore.get_range_async(
                     self._bucket.client, key, start=asked[0], length=asked[1]
                 )
-        except _PastTheEnd:
+        except _RangeNotSatisfiable:
             return b""
         return found.to_bytes() if length else b""
 
@@ -163,7 +163,7 @@ class S3Store:
                 self._idle.set()
 
 
-class _PastTheEnd(LogstoreError):
+class _RangeNotSatisfiable(LogstoreError):
     """The range begins where the object ends, or after it."""
 
 
@@ -185,7 +185,7 @@ class _Bucket:
             return
         # From None, so that no traceback shows the failure: its text can hold a token.
         if doing == "get" and answer.status == RANGE_NOT_SATISFIABLE:
-            raise _PastTheEnd from None
+            raise _RangeNotSatisfiable from None
         if doing == "delete" and answer.code == "NoSuchKey":
             return
         error = error_of(answer, doing, key, self._location)

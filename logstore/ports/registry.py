@@ -20,7 +20,7 @@ WRITE_ID = "wid"
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class Comparison:
     """One term on one attribute. A missing attribute, or one of another type, makes it false."""
 
     attribute: str
@@ -38,7 +38,7 @@ class RowExists:
     """There is a row."""
 
 
-Term = Condition | RowAbsent | RowExists
+Condition = Comparison | RowAbsent | RowExists
 
 
 class RowStore(Protocol):
@@ -56,13 +56,13 @@ class RowStore(Protocol):
         ...
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         """Replace the row. Raises `ConditionFailed` with the row as it stands."""
         ...
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         """Set attributes of an existing row, keep the others. Raises `ConditionFailed`.
 
@@ -70,7 +70,7 @@ class RowStore(Protocol):
         """
         ...
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
         """Remove the row. Raises `ConditionFailed`; an absent row fails its condition too."""
         ...
 
@@ -86,13 +86,15 @@ class BlockingRowStore(Protocol):
         self, pk: str, prefix: str = "", *, after: str | None = None, limit: int = 1000
     ) -> Sequence[tuple[str, Row]]: ...
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> None: ...
-
-    def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+    def put_if(
+        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
     ) -> None: ...
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None: ...
+    def update_if(
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+    ) -> None: ...
+
+    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None: ...
 
     def close(self) -> None: ...
 
@@ -104,10 +106,10 @@ class Registry(Protocol):
 
     async def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]: ...
 
-    async def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None: ...
+    async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None: ...
 
-    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Term) -> None: ...
+    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None: ...
 
-    async def delete_if(self, pk: str, sk: str, *terms: Term) -> None: ...
+    async def delete_if(self, pk: str, sk: str, *terms: Condition) -> None: ...
 
     async def close(self) -> None: ...

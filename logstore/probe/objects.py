@@ -17,7 +17,7 @@ from logstore.errors import (
     Retryable,
 )
 from logstore.ports.objects import BlockingObjectStore
-from logstore.probe.races import Outcome, Race, Tally, judge
+from logstore.probe.races import Race, RaceOutcome, Tally, judge
 from logstore.probe.track import ATTEMPTS_MAX, RACERS, NotAllowed, Track, allowed, faults_of
 
 PROBE = "probe/"
@@ -98,19 +98,19 @@ class ObjectsProbe:
             found = self._read_absent(key)
             yield Race(tuple(outcomes), bodies.index(found) if found in bodies else None)
 
-    def _attempt(self, key: str, bodies: Sequence[bytes], racer: int) -> Outcome:
+    def _attempt(self, key: str, bodies: Sequence[bytes], racer: int) -> RaceOutcome:
         for attempt in range(1, ATTEMPTS_MAX + 1):
             try:
                 self._put(key, bodies[racer])
-                return Outcome.WON
+                return RaceOutcome.WON
             except AlreadyExists:
                 # A throttled attempt may have been stored all the same.
-                return Outcome.LOST if attempt == 1 else Outcome.UNKNOWN
+                return RaceOutcome.LOST if attempt == 1 else RaceOutcome.UNKNOWN
             except Retryable:
                 self._track.back_off(attempt)
             except OutcomeUnknown:
-                return Outcome.UNKNOWN
-        return Outcome.UNKNOWN
+                return RaceOutcome.UNKNOWN
+        return RaceOutcome.UNKNOWN
 
     def _remove_all(self) -> str | None:
         permission = f"{DELETE}, so what lies below {self._prefix} stays"

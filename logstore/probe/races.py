@@ -12,7 +12,7 @@ from enum import Enum
 JUDGED_SHARE_MIN = 0.5
 
 
-class Outcome(Enum):
+class RaceOutcome(Enum):
     """Answer that one racer got."""
 
     WON = "won"
@@ -24,18 +24,18 @@ class Outcome(Enum):
 class Race:
     """One round. `found`: the racer whose bytes the key held afterwards; None: no racer's."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[RaceOutcome, ...]
     found: int | None
 
     @property
     def winners(self) -> list[int]:
-        return [n for n, outcome in enumerate(self.outcomes) if outcome is Outcome.WON]
+        return [n for n, outcome in enumerate(self.outcomes) if outcome is RaceOutcome.WON]
 
     @property
     def is_judged(self) -> bool:
         """Not if answers were lost, or all were turned away and nothing is there, as S3 may do."""
         return bool(self.winners) or (
-            self.found is not None and Outcome.UNKNOWN not in self.outcomes
+            self.found is not None and RaceOutcome.UNKNOWN not in self.outcomes
         )
 
 

@@ -12,12 +12,12 @@ from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Retr
 from logstore.ports.registry import (
     WRITE_ID,
     BlockingRowStore,
-    Condition,
+    Comparison,
     Row,
     RowAbsent,
     RowExists,
 )
-from logstore.probe.races import Outcome, Race, Tally, judge
+from logstore.probe.races import Race, RaceOutcome, Tally, judge
 from logstore.probe.track import ATTEMPTS_MAX, Track, allowed, faults_of
 
 ROUNDS = 10
@@ -65,7 +65,7 @@ class RowsProbe:
                 return "a failed condition does not show the row as it stands"
         else:
             return "a conditional write replaced a row: the registry ignores conditions"
-        is_two = Condition("n", "=", 2)
+        is_two = Comparison("n", "=", 2)
         for what, permission, write in (
             ("update", UPDATE, partial(self._update, sk, {"n": 3}, is_two, "third")),
             ("deletion", DELETE, partial(self._delete, sk, is_two)),
@@ -102,7 +102,7 @@ class RowsProbe:
 
     def _raise(self, sk: str, value: int, racer: int, write_id: str) -> None:
         sets: Row = {"value": value + 1, "racer": racer}
-        self._rows.update_if(self._pk, sk, sets, [Condition("value", "=", value)], write_id)
+        self._rows.update_if(self._pk, sk, sets, [Comparison("value", "=", value)], write_id)
 
     def _race(self, sk: str, what: str, write: Callable[[int, str], None]) -> Race:
         outcomes = self._track.race(
@@ -111,18 +111,18 @@ class RowsProbe:
         found = (self._get(sk) or {}).get("racer")
         return Race(tuple(outcomes), found if isinstance(found, int) else None)
 
-    def _attempt(self, write_id: str, write: Callable[[str], None]) -> Outcome:
+    def _attempt(self, write_id: str, write: Callable[[str], None]) -> RaceOutcome:
         """A lost answer is looked for by write id, as every writer of the registry does."""
         for attempt in range(1, ATTEMPTS_MAX + 1):
             try:
                 write(write_id)
-                return Outcome.WON
+                return RaceOutcome.WON
             except ConditionFailed as failed:
                 is_mine = (failed.current or {}).get(WRITE_ID) == write_id
-                return Outcome.WON if is_mine else Outcome.LOST
+                return RaceOutcome.WON if is_mine else RaceOutcome.LOST
             except (Retryable, OutcomeUnknown):
                 self._track.back_off(attempt)
-        return Outcome.UNKNOWN
+        return RaceOutcome.UNKNOWN
 
     def _remove_all(self) -> str | None:
         permission = f"{DELETE}, so the rows of pk {self._pk} stay"
@@ -141,10 +141,10 @@ class RowsProbe:
             lambda: self._track.retry(lambda: self._rows.put_if(self._pk, sk, row, [], write_id)),
         )
 
-    def _update(self, sk: str, sets: Row, condition: Condition, write: str) -> None:
+    def _update(self, sk: str, sets: Row, condition: Comparison, write: str) -> None:
         self._rows.update_if(self._pk, sk, sets, [condition], f"{self._name}/{write}")
 
-    def _delete(self, sk: str, condition: Condition | None = None) -> None:
+    def _delete(self, sk: str, condition: Comparison | None = None) -> None:
         self._rows.delete_if(self._pk, sk, [condition or RowExists()], f"{self._name}/delete")
 
     def _get(self, sk: str) -> Row | None:

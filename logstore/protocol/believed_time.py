@@ -36,7 +36,7 @@ from typing import NamedTuple
 
 from logstore.errors import ConditionFailed, LogstoreError
 from logstore.formats.row_fields import field_of
-from logstore.ports.registry import Condition, Row, RowAbsent
+from logstore.ports.registry import Comparison, Row, RowAbsent
 from logstore.protocol.steps import (
     Create,
     Delete,
@@ -75,7 +75,7 @@ class _Anchor(NamedTuple):
         return max(0, int((monotonic_s - self.monotonic_s) * 1000))
 
 
-class Moment(NamedTuple):
+class ClockReading(NamedTuple):
     """Readings of this host's clocks."""
 
     wall_ms: int
@@ -100,7 +100,7 @@ class BelievedTime:
     _row_ms: int | None = None
     """Time in the row; None: no row yet, or a row of another boot."""
 
-    def asks_store(self, now: Moment) -> bool:
+    def asks_store(self, now: ClockReading) -> bool:
         """Whether the store is to be asked its time (again)."""
         if self._store is None:
             return True
@@ -111,7 +111,7 @@ class BelievedTime:
         """`monotonic_s` was read after the store had stamped `store_ms`."""
         self._store = _Anchor(store_ms, monotonic_s)
 
-    def store_ms(self, now: Moment) -> int:
+    def store_ms(self, now: ClockReading) -> int:
         """The time of the store, which was asked. In a directory: that of the wall clock."""
         return now.wall_ms if self.has_no_store_clock else self._by_store(now)
 
@@ -125,7 +125,7 @@ class BelievedTime:
         """Whether the log's row is still to be read."""
         return self.boot is not None and self._pace is None
 
-    def row_said(self, row: Row | None, now: Moment) -> None:
+    def row_said(self, row: Row | None, now: ClockReading) -> None:
         """None: the log has no such row yet. Raises `Corrupt`."""
         if row is None:
             self.is_new = True
@@ -138,7 +138,7 @@ class BelievedTime:
         self._row_ms = believed_ms
         self._pace = _Anchor(believed_ms, field_of(row, "monotonic_ms", int) / 1000)
 
-    def now_ms(self, now: Moment) -> int:
+    def now_ms(self, now: ClockReading) -> int:
         """What time it is believed to be. The store, and the row where there is one, were asked."""
         believed_ms = self._by_witnesses(now)
         if self._pace is not None:
@@ -163,11 +163,11 @@ class BelievedTime:
             "monotonic_ms": int(monotonic_s * 1000),
         }
 
-    def _by_store(self, now: Moment) -> int:
+    def _by_store(self, now: ClockReading) -> int:
         assert self._store is not None, "the store was not asked"
         return self._store.time_ms + self._store.passed_ms(now.monotonic_s)
 
-    def _by_witnesses(self, now: Moment) -> int:
+    def _by_witnesses(self, now: ClockReading) -> int:
         store_ms = self._by_store(now)
         return now.wall_ms if now.wall_ms - store_ms <= AGREE_MS else store_ms
 
@@ -193,7 +193,7 @@ def store_now(believed: BelievedTime) -> Steps[int]:
     return believed.store_ms((yield from _moment_with_store(believed)))
 
 
-def _moment_with_store(believed: BelievedTime) -> Steps[Moment]:
+def _moment_with_store(believed: BelievedTime) -> Steps[ClockReading]:
     """Now; the store was asked its time."""
     now = yield from _moment()
     if believed.asks_store(now):
@@ -204,10 +204,10 @@ def _moment_with_store(believed: BelievedTime) -> Steps[Moment]:
     return now
 
 
-def _moment() -> Steps[Moment]:
+def _moment() -> Steps[ClockReading]:
     wall_ms: int = yield NowMs()
     monotonic_s: float = yield MonotonicS()
-    return Moment(wall_ms, monotonic_s)
+    return ClockReading(wall_ms, monotonic_s)
 
 
 def _time_of_store() -> Steps[int]:
@@ -229,7 +229,7 @@ def _write_row(row: Row, *, is_first: bool) -> Steps[None]:
         if is_first:
             yield PutRow(TIME, BELIEVED, row, [RowAbsent()])
         else:
-            terms = [Condition("believed_ms", "<=", row["believed_ms"])]
+            terms = [Comparison("believed_ms", "<=", row["believed_ms"])]
             yield UpdateRow(TIME, BELIEVED, row, terms)
     except ConditionFailed:
         return

@@ -7,8 +7,8 @@ repeated. No decision depends on it.
 from collections.abc import Sequence
 
 from logstore.errors import ConditionFailed, Unavailable
-from logstore.formats.rows import CHANGE, FEED, Change, FeedRow
-from logstore.ports.registry import Condition, RowAbsent, Term
+from logstore.formats.rows import CHANGE, FEED, FeedChange, FeedRow
+from logstore.ports.registry import Comparison, Condition, RowAbsent
 from logstore.protocol.steps import BackOff, GetRow, PutRow, Steps
 
 ATTEMPTS_MAX = 20
@@ -21,7 +21,7 @@ def read_feed() -> Steps[FeedRow]:
     return FeedRow() if row is None else FeedRow.of(row)
 
 
-def publish(changes: Sequence[Change]) -> Steps[None]:
+def publish(changes: Sequence[FeedChange]) -> Steps[None]:
     """Publish `changes`, which have been made. Gives up after many lost races.
 
     Without it watchers notice the changes only after a minute, so a registry that does not answer
@@ -44,5 +44,5 @@ def publish(changes: Sequence[Change]) -> Steps[None]:
         yield BackOff(attempt)
 
 
-def _as_it_was(feed: FeedRow) -> list[Term]:
-    return [Condition("version", "=", feed.version)] if feed.version else [RowAbsent()]
+def _as_it_was(feed: FeedRow) -> list[Condition]:
+    return [Comparison("version", "=", feed.version)] if feed.version else [RowAbsent()]

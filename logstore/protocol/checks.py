@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from logstore.formats.chain_state import ChainState, StretchKey
+from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import Checkpoint, encode_checkpoint
 from logstore.formats.rows import NO_SEAL, ChainRow, ChainStatus, PartitionRow
-from logstore.protocol.trim import Needs, Why, hold_of
+from logstore.protocol.trim import HoldReason, Needs, hold_of
 
 
-class What(Enum):
+class ProblemKind(Enum):
     """Kinds of damage, the worst first."""
 
     LOST = "records lost"
@@ -54,28 +54,28 @@ _COPY = "put the file back from a copy of any age; objects never change"
 _UNSAFE = "stop what writes to the table without conditional creates; nothing is trimmed by it"
 
 CURES = {
-    What.LOST: "put segments, or files of the table, back from a copy of any age",
-    What.BAD_ROW: f"put the row back as it was; or {_RESTORE}",
-    What.OLD_REGISTRY: _RESTORE,
-    What.OUT_OF_ORDER: _RESTORE,
-    What.STRETCHES: f"put back objects and registry of one moment; or {_RESTORE}",
-    What.LOG_START: f"{_RESTORE}; it puts log start where chains and tables begin",
-    What.NO_TOPIC: _RESTORE,
-    What.NO_PARTITION: _RESTORE,
-    What.NO_RECORD: f"{_COPY}; or change a setting of the topic: that writes a new record",
-    What.NO_OPENING: _COPY,
-    What.NO_SEAL: _COPY,
-    What.MISSING: _COPY,
-    What.DAMAGED: _COPY,
-    What.FOREIGN: f"{_COPY}; find the other program that writes here",
-    What.STRANGE_KEY: "move it away; nothing reads it",
-    What.CHECKPOINT: _COPY,
-    What.TRIMMED_TOO_FAR: f"stop logstore gc, nothing is deleted before the grace; {_RESTORE}",
-    What.TABLE: "follow the error, or put the table back from a copy; nothing is trimmed by it",
-    What.TABLE_FILE: "put the file back from a copy",
-    What.TABLE_COMMITS: _UNSAFE,
-    What.TABLE_BEHIND: f"put the table back from a copy; else {_RESTORE}. {_UNSAFE}",
-    What.TABLE_CHECKPOINT: "move it away; readers take the entries, the next one has another name",
+    ProblemKind.LOST: "put segments, or files of the table, back from a copy of any age",
+    ProblemKind.BAD_ROW: f"put the row back as it was; or {_RESTORE}",
+    ProblemKind.OLD_REGISTRY: _RESTORE,
+    ProblemKind.OUT_OF_ORDER: _RESTORE,
+    ProblemKind.STRETCHES: f"put back objects and registry of one moment; or {_RESTORE}",
+    ProblemKind.LOG_START: f"{_RESTORE}; it puts log start where chains and tables begin",
+    ProblemKind.NO_TOPIC: _RESTORE,
+    ProblemKind.NO_PARTITION: _RESTORE,
+    ProblemKind.NO_RECORD: f"{_COPY}; or change a setting of the topic: that writes a new record",
+    ProblemKind.NO_OPENING: _COPY,
+    ProblemKind.NO_SEAL: _COPY,
+    ProblemKind.MISSING: _COPY,
+    ProblemKind.DAMAGED: _COPY,
+    ProblemKind.FOREIGN: f"{_COPY}; find the other program that writes here",
+    ProblemKind.STRANGE_KEY: "move it away; nothing reads it",
+    ProblemKind.CHECKPOINT: _COPY,
+    ProblemKind.TRIMMED_TOO_FAR: f"stop logstore gc, nothing is deleted before the grace; {_RESTORE}",
+    ProblemKind.TABLE: "follow the error, or put the table back from a copy; nothing is trimmed by it",
+    ProblemKind.TABLE_FILE: "put the file back from a copy",
+    ProblemKind.TABLE_COMMITS: _UNSAFE,
+    ProblemKind.TABLE_BEHIND: f"put the table back from a copy; else {_RESTORE}. {_UNSAFE}",
+    ProblemKind.TABLE_CHECKPOINT: "move it away; readers take the entries, the next one has another name",
 }
 """What to do about each."""
 
@@ -83,13 +83,13 @@ CURES = {
 class Problem(NamedTuple):
     """`where` is an object's key or a row; `chains` are the epochs to look at once more."""
 
-    what: What
+    what: ProblemKind
     where: str
     detail: str
     chains: tuple[int, ...]
 
 
-class Extent(NamedTuple):
+class WrittenRange(NamedTuple):
     """Offsets [start, end) of one epoch range in a chain."""
 
     start: int
@@ -109,12 +109,12 @@ class SeenChain:
     broker: int | None
     end: int
     seal: int | None
-    stretches: Mapping[StretchKey, Extent]
+    stretches: Mapping[EpochKey, WrittenRange]
     is_whole: bool = True
 
 
-def extents_of(state: ChainState) -> dict[StretchKey, Extent]:
-    return {key: Extent(s.start, s.end, s.released) for key, s in state.stretches.items()}
+def extents_of(state: ChainState) -> dict[EpochKey, WrittenRange]:
+    return {key: WrittenRange(s.start, s.end, s.released) for key, s in state.stretches.items()}
 
 
 def checkpoint_of_replay(state: ChainState) -> bytes:
@@ -131,23 +131,23 @@ def chain_row_problems(row: ChainRow, chain: SeenChain) -> Iterator[Problem]:
     """Contradictions between the row of a chain and its objects."""
     where = f"row chain/{chain.epoch}"
 
-    def problem(what: What, detail: str) -> Problem:
+    def problem(what: ProblemKind, detail: str) -> Problem:
         return Problem(what, where, detail, (chain.epoch,))
 
     if row.status is ChainStatus.SEALED and row.seal != chain.seal:
-        yield problem(What.NO_SEAL, f"row says seal={row.seal}, chain says {chain.seal}")
+        yield problem(ProblemKind.NO_SEAL, f"row says seal={row.seal}, chain says {chain.seal}")
     if chain.broker is not None and row.broker != chain.broker:
         detail = f"row says broker={row.broker}, its opening says {chain.broker}"
-        yield problem(What.FOREIGN, detail)
+        yield problem(ProblemKind.FOREIGN, detail)
     if not row.deleted <= row.trim <= row.checkpoint:
         detail = f"deleted={row.deleted} trim={row.trim} checkpoint={row.checkpoint}"
-        yield problem(What.OUT_OF_ORDER, f"trim point above the last checkpoint: {detail}")
+        yield problem(ProblemKind.OUT_OF_ORDER, f"trim point above the last checkpoint: {detail}")
     if row.seal != NO_SEAL and row.checkpoint > row.seal:
         detail = f"checkpoint={row.checkpoint} seal={row.seal}"
-        yield problem(What.OUT_OF_ORDER, f"checkpoint above the seal: {detail}")
+        yield problem(ProblemKind.OUT_OF_ORDER, f"checkpoint above the seal: {detail}")
     if row.checkpoint > chain.end and chain.is_whole:
         detail = f"checkpoint={row.checkpoint} end={chain.end}"
-        yield problem(What.MISSING, f"checkpoint above the end of its chain: {detail}")
+        yield problem(ProblemKind.MISSING, f"checkpoint above the end of its chain: {detail}")
 
 
 def newest_taken(chains: Mapping[int, SeenChain]) -> dict[tuple[bytes, int], int]:
@@ -167,11 +167,11 @@ def trim_problem(checkpoint: Checkpoint, needs: Needs, deleted: int = 0) -> Prob
     are lost then.
     """
     hold = hold_of(checkpoint, needs)
-    if hold is None or hold.why is Why.DELETING:
+    if hold is None or hold.why is HoldReason.DELETING:
         return None
-    is_lost = hold.why is Why.DATA and deleted >= checkpoint.seq
+    is_lost = hold.why is HoldReason.DATA and deleted >= checkpoint.seq
     return Problem(
-        What.LOST if is_lost else What.TRIMMED_TOO_FAR,
+        ProblemKind.LOST if is_lost else ProblemKind.TRIMMED_TOO_FAR,
         f"row chain/{checkpoint.epoch}",
         f"trim={checkpoint.seq} topic={hold.key.topic_id.hex()} partition={hold.key.partition}: "
         f"{hold.why.value}",
@@ -192,7 +192,7 @@ def partition_problems(
         chain = chains.get(ref.chain)
         if chain is None or not chain.is_whole:
             continue
-        stretch = chain.stretches.get(StretchKey(topic_id, number, ref.leader_epoch))
+        stretch = chain.stretches.get(EpochKey(topic_id, number, ref.leader_epoch))
         following = row.end_of(place)
         text = f"leader_epoch={ref.leader_epoch} chain={ref.chain} start={ref.start}"
         if stretch is None:
@@ -201,17 +201,17 @@ def partition_problems(
                     "an epoch range without a leadership-begin entry is not empty: "
                     f"{text} end={following}"
                 )
-                yield Problem(What.STRETCHES, where, detail, involved)
+                yield Problem(ProblemKind.STRETCHES, where, detail, involved)
         elif stretch.start != ref.start:
             detail = f"leadership-begin entry at another offset: {text} found={stretch.start}"
-            yield Problem(What.STRETCHES, where, detail, involved)
+            yield Problem(ProblemKind.STRETCHES, where, detail, involved)
         elif following is not None and stretch.end != following:
             detail = f"epoch ranges do not meet: {text} end={stretch.end} next={following}"
-            yield Problem(What.STRETCHES, where, detail, involved)
+            yield Problem(ProblemKind.STRETCHES, where, detail, involved)
 
 
 def take_problem(
-    key: StretchKey, extent: Extent, epoch: int, row: PartitionRow, held_end: int = 0
+    key: EpochKey, extent: WrittenRange, epoch: int, row: PartitionRow, held_end: int = 0
 ) -> Problem | None:
     """A committed leadership-begin entry of chain `epoch` that contradicts the row, read later.
 
@@ -231,7 +231,7 @@ def take_problem(
     if is_known:
         return None
     return Problem(
-        What.OLD_REGISTRY,
+        ProblemKind.OLD_REGISTRY,
         f"row partition/{key.topic_id.hex()}/{key.partition}",
         f"leadership-begin entry without its row: chain={epoch} "
         f"leader_epoch={key.leader_epoch}, row has "

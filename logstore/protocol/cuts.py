@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from logstore.errors import Corrupt
-from logstore.formats.chain_state import ChainState, StretchKey
-from logstore.formats.checkpoint import Checkpoint, Page
+from logstore.formats.chain_state import ChainState, EpochKey
+from logstore.formats.checkpoint import Checkpoint, IndexPage
 from logstore.formats.index_rows import first_row_for_seq, row_at, row_count
-from logstore.formats.pieces import Cut
+from logstore.formats.segment_ranges import SplitPoint
 from logstore.protocol.lookup import IndexCache
 from logstore.protocol.steps import Steps
 
@@ -29,19 +29,19 @@ READS_TOGETHER = 32
 class ChainCut(NamedTuple):
     """An epoch range of some chain, to be cut before segment `seq`."""
 
-    key: StretchKey
+    key: EpochKey
     seq: int
 
 
-def chain_cut(cut: Cut) -> ChainCut:
+def chain_cut(cut: SplitPoint) -> ChainCut:
     piece, seq = cut
-    return ChainCut(StretchKey(piece.topic_id, piece.partition, piece.leader_epoch), seq)
+    return ChainCut(EpochKey(piece.topic_id, piece.partition, piece.leader_epoch), seq)
 
 
 class _Place(NamedTuple):
     cut: ChainCut
     checkpoint: Checkpoint
-    pages: Sequence[Page]
+    pages: Sequence[IndexPage]
     """Of the epoch range, in this checkpoint."""
 
 
@@ -108,7 +108,7 @@ def _read_together(cache: IndexCache, places: Sequence[_Place]) -> Iterator[list
         yield some
 
 
-def _middle(pages: Sequence[Page]) -> Page:
+def _middle(pages: Sequence[IndexPage]) -> IndexPage:
     """Where the search below begins."""
     return pages[len(pages) // 2]
 

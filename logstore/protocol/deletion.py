@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from logstore.errors import ConditionFailed, LogstoreError
 from logstore.formats.keys import checkpoint_key, segment_key
 from logstore.formats.rows import CHAIN, ChainRow, chain_sk
-from logstore.ports.registry import Condition
-from logstore.protocol.steps import Delete, Steps, Together, UpdateRow, retried
+from logstore.ports.registry import Comparison
+from logstore.protocol.steps import Delete, Gather, Steps, UpdateRow, retried
 from logstore.protocol.trim import segments_to_delete
 
 ATTEMPTS_MAX = 8
@@ -24,7 +24,7 @@ SEGMENTS_PER_ROUND = 1024
 
 def publish_trim(epoch: int, row: ChainRow, trim: int, now_ms: int) -> Steps[bool]:
     """Raise the trim point; False: it was changed concurrently, or the row forbids it."""
-    terms = [Condition("trim", "=", row.trim), Condition("checkpoint", ">=", trim)]
+    terms = [Comparison("trim", "=", row.trim), Comparison("checkpoint", ">=", trim)]
     try:
         yield UpdateRow(CHAIN, chain_sk(epoch), {"trim": trim, "trim_ms": now_ms}, terms)
     except ConditionFailed:
@@ -49,7 +49,7 @@ def delete_below_trim(epoch: int, row: ChainRow, checkpoints: Sequence[int]) -> 
 
 def _note_deleted(epoch: int, row: ChainRow, deleted: int) -> Steps[bool]:
     try:
-        terms = [Condition("trim", "=", row.trim)]
+        terms = [Comparison("trim", "=", row.trim)]
         yield UpdateRow(CHAIN, chain_sk(epoch), {"deleted": deleted}, terms)
     except ConditionFailed:
         return False  # another is further than we are
@@ -58,7 +58,7 @@ def _note_deleted(epoch: int, row: ChainRow, deleted: int) -> Steps[bool]:
 
 def _delete(keys: Sequence[str]) -> Steps[int]:
     deletes = [retried(Delete(key), attempts_max=ATTEMPTS_MAX) for key in keys]
-    results: Sequence[LogstoreError | None] = yield Together(deletes)
+    results: Sequence[LogstoreError | None] = yield Gather(deletes)
     for result in results:
         if isinstance(result, LogstoreError):
             raise result

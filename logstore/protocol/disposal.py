@@ -5,7 +5,7 @@ older copy. Nothing is deleted because one of them says so or says nothing:
 
     what                       may be deleted when
     segments, of one topic     the topic is deleted (below); or all their offsets are below log
-                               start or in its table (`protocol.trim`, `epoch.held_by_tables`)
+                               start or in its table (`protocol.trim`, `epoch.durable_table_ends`)
     files of a table           all their offsets are below log start
     files that a sweep finds   no version of the period that the table promises names them, by the
                                times in its log and by those of the store; and they are that old

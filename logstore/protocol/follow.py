@@ -13,7 +13,7 @@ checkpoint. Entering ends with the same comparison, because it may take longer t
 from collections.abc import Sequence
 
 from logstore.errors import NotFound, Retryable, Unavailable
-from logstore.formats.chain_state import ChainState, Stretch
+from logstore.formats.chain_state import ChainState, EpochRange
 from logstore.formats.checkpoint import rebase
 from logstore.formats.keys import checkpoints_prefix, seq_of
 from logstore.formats.rows import ChainRow
@@ -21,7 +21,7 @@ from logstore.protocol.seal import read_chain_row
 from logstore.protocol.steps import MonotonicS, Steps, sliced
 from logstore.protocol.walk import (
     MissingCheckpoint,
-    MissingPiece,
+    MissingStateChunk,
     Sealed,
     Seen,
     list_patiently,
@@ -99,7 +99,7 @@ class Follower:
             found = yield from read_on(
                 self.state, width=width, segments_max=segments_max, seen=seen
             )
-        except MissingPiece:
+        except MissingStateChunk:
             row = yield from self._read_row()
             if row.checkpoint <= self.state.next_seq:
                 raise
@@ -168,7 +168,7 @@ class Follower:
                 entered = yield from read_chain_at(self._cluster_id, self.epoch, row.checkpoint)
                 entered_at = entered.next_seq
                 found = yield from read_on(entered, width=1)
-            except (MissingCheckpoint, MissingPiece, NotFound):
+            except (MissingCheckpoint, MissingStateChunk, NotFound):
                 before, row = row, (yield from self._read_row())
                 if row.checkpoint <= before.checkpoint:
                     raise
@@ -212,8 +212,8 @@ def copy_of(chain: ChainState) -> ChainState:
     )
 
 
-def _copy_of_stretch(stretch: Stretch) -> Stretch:
-    return Stretch(
+def _copy_of_stretch(stretch: EpochRange) -> EpochRange:
+    return EpochRange(
         start=stretch.start,
         end=stretch.end,
         state=stretch.state.snapshot(),

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from logstore.errors import ConditionFailed, Retryable
 from logstore.formats.rows import PartitionRow, partition_pk, partition_sk
-from logstore.ports.registry import Condition
+from logstore.ports.registry import Comparison
 from logstore.protocol.steps import Steps, UpdateRow
 
 ATTEMPTS_MAX = 20
@@ -33,9 +33,9 @@ def change_leader(
         taken = row.taken_by(broker=broker, chain=chain, start=start, known_from=known_from)
         seen = row.row()
         terms = [
-            Condition("chain", "=", row.chain),
-            Condition("leader_epoch", "=", row.leader_epoch),
-            *(Condition(name, "=", seen[name]) for name in DECIDED_FROM),
+            Comparison("chain", "=", row.chain),
+            Comparison("leader_epoch", "=", row.leader_epoch),
+            *(Comparison(name, "=", seen[name]) for name in DECIDED_FROM),
         ]
         try:
             yield UpdateRow(pk, sk, taken.leadership(), terms)
@@ -65,7 +65,7 @@ def shorten_row(
     if short == row:
         return None
     seen = row.row()
-    terms = [Condition(name, "=", seen[name]) for name in ("chain", "leader_epoch", "stretches")]
+    terms = [Comparison(name, "=", seen[name]) for name in ("chain", "leader_epoch", "stretches")]
     try:
         yield UpdateRow(
             partition_pk(*key), partition_sk(*key), {"stretches": short.row()["stretches"]}, terms

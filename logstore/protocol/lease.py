@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from logstore.errors import ConditionFailed
 from logstore.formats.rows import LEASE, NOBODY, LeaseRow
-from logstore.ports.registry import Condition, Row, RowAbsent, Term
+from logstore.ports.registry import Comparison, Condition, Row, RowAbsent
 from logstore.protocol.liveness import GAPS_PER_LEASE
 from logstore.protocol.steps import GetRow, PutRow, Steps, UpdateRow
 
@@ -95,11 +95,11 @@ class Lease:
 
     def _write(self, row: LeaseRow, now_s: float) -> Steps[None]:
         """Replace the row last seen by `row`; if it has changed, take over the current one."""
-        terms: list[Term] = [RowAbsent()]
+        terms: list[Condition] = [RowAbsent()]
         if self.seen is not None:
             was = self.seen.row()
             names = ("owner", "owner_epoch", "epoch", "heartbeat")
-            terms = [Condition(name, "=", was[name]) for name in names]
+            terms = [Comparison(name, "=", was[name]) for name in names]
         try:
             if self.seen is None:
                 yield PutRow(LEASE, self._what, row.row(), terms)

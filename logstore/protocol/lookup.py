@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from logstore.errors import Corrupt, LogstoreError, Retryable
-from logstore.formats.chain_state import StretchKey
-from logstore.formats.checkpoint import Checkpoint, Page, StretchSummary
+from logstore.formats.chain_state import EpochKey
+from logstore.formats.checkpoint import Checkpoint, EpochRangeSummary, IndexPage
 from logstore.formats.index_rows import (
     Rows,
     first_row_for_offset,
@@ -23,19 +23,19 @@ from logstore.formats.index_rows import (
     row_for_time,
 )
 from logstore.formats.keys import checkpoint_key
-from logstore.formats.segment import Place
+from logstore.formats.segment import StagedObject
 from logstore.protocol.seal import read_chain_row
-from logstore.protocol.steps import Steps, Together
+from logstore.protocol.steps import Gather, Steps
 from logstore.protocol.walk import MissingCheckpoint, get_patiently, read_checkpoint
 from logstore.records.crc32c import crc32c
 
-Reach = Callable[[StretchSummary], bool]
+Reach = Callable[[EpochRangeSummary], bool]
 
 READ_BYTES = 256 * 1024
 """Of index pages, about this much is read at a time: on S3 it takes as long as a single page."""
 
 
-class Trimmed(Retryable):
+class BelowTrimPoint(Retryable):
     """The offset lies below a trim point: read the rows again, then the topic's table."""
 
 
@@ -43,11 +43,11 @@ class Trimmed(Retryable):
 class FoundRows:
     """Index rows of one epoch range from `number` on; more may follow beyond `rows`."""
 
-    key: StretchKey
+    key: EpochKey
     chain: int
     rows: Rows
     number: int
-    places: Sequence[Place] = ()
+    places: Sequence[StagedObject] = ()
 
     @property
     def end_offset(self) -> int:
@@ -80,7 +80,7 @@ class IndexCache:
         known = [self._fronts.get((epoch, seq)) for seq in seqs]
         places = zip(seqs, known, strict=True)
         missing = [read_checkpoint(epoch, seq) for seq, one in places if one is None]
-        found: Sequence[Checkpoint | LogstoreError] = yield Together(missing)
+        found: Sequence[Checkpoint | LogstoreError] = yield Gather(missing)
         others = iter(found)
         fronts = []
         for one in known:
@@ -90,7 +90,7 @@ class IndexCache:
             fronts.append(front)
         return fronts
 
-    def page(self, checkpoint: Checkpoint, page: Page) -> Steps[bytes]:
+    def page(self, checkpoint: Checkpoint, page: IndexPage) -> Steps[bytes]:
         name = (checkpoint.epoch, checkpoint.seq, page.position)
         found = self._pages.get(name)
         if found is not None:
@@ -98,15 +98,15 @@ class IndexCache:
             return found
         return (yield from self._read_with_neighbours(checkpoint, page))
 
-    def warm(self, wanted: Iterable[tuple[Checkpoint, Page]]) -> Steps[None]:
+    def warm(self, wanted: Iterable[tuple[Checkpoint, IndexPage]]) -> Steps[None]:
         """Read those pages that are not kept, together, each with its neighbours."""
-        near: dict[tuple[int, int, int], tuple[Checkpoint, Page]] = {}
+        near: dict[tuple[int, int, int], tuple[Checkpoint, IndexPage]] = {}
         for checkpoint, page in wanted:
             if (checkpoint.epoch, checkpoint.seq, page.position) not in self._pages:
                 read = (checkpoint.epoch, checkpoint.seq, self.read_of(page))
                 near.setdefault(read, (checkpoint, page))
         reads = [_Neighbours.of(*one) for one in near.values()]
-        found: Sequence[bytes | LogstoreError] = yield Together([one.read() for one in reads])
+        found: Sequence[bytes | LogstoreError] = yield Gather([one.read() for one in reads])
         for one, data in zip(reads, found, strict=True):
             if isinstance(data, LogstoreError):
                 raise data
@@ -114,11 +114,11 @@ class IndexCache:
                 self._keep((one.checkpoint.epoch, one.checkpoint.seq, position), page_bytes)
 
     @staticmethod
-    def read_of(page: Page) -> int:
+    def read_of(page: IndexPage) -> int:
         """Pages of one checkpoint with the same number are read together."""
         return page.position // READ_BYTES
 
-    def _read_with_neighbours(self, checkpoint: Checkpoint, page: Page) -> Steps[bytes]:
+    def _read_with_neighbours(self, checkpoint: Checkpoint, page: IndexPage) -> Steps[bytes]:
         """Reads neighbours too.
 
         Pages of a busy chain are small, and access is mostly sequential.
@@ -146,10 +146,10 @@ class _Neighbours(NamedTuple):
     """Pages that lie together, read at once."""
 
     checkpoint: Checkpoint
-    pages: Sequence[Page]
+    pages: Sequence[IndexPage]
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, page: Page) -> "_Neighbours":
+    def of(cls, checkpoint: Checkpoint, page: IndexPage) -> "_Neighbours":
         return cls(checkpoint, checkpoint.pages_near(page, READ_BYTES))
 
     @property
@@ -174,7 +174,7 @@ def rows_for_offset(
     cache: IndexCache,
     chain: int,
     checkpoints: Sequence[int],
-    key: StretchKey,
+    key: EpochKey,
     offset: int,
 ) -> Steps[FoundRows | None]:
     """Rows of the epoch range from the batch that holds `offset` on.
@@ -194,14 +194,14 @@ def rows_for_offset(
                 break
             return FoundRows(key, chain, rows, number, checkpoint.places)
     yield from _check_trimmed(chain, checkpoint, key)
-    raise Trimmed(f"offset is trimmed: chain={chain} offset={offset}; read its row again")
+    raise BelowTrimPoint(f"offset is trimmed: chain={chain} offset={offset}; read its row again")
 
 
 def rows_for_time(
     cache: IndexCache,
     chain: int,
     checkpoints: Sequence[int],
-    key: StretchKey,
+    key: EpochKey,
     timestamp: int,
     from_offset: int = 0,
 ) -> Steps[FoundRows | None]:
@@ -248,7 +248,7 @@ def _first_reaching(
     cache: IndexCache,
     chain: int,
     checkpoints: Sequence[int],
-    key: StretchKey,
+    key: EpochKey,
     reach: Reach,
 ) -> Steps[Checkpoint | None]:
     low, high = 0, len(checkpoints)
@@ -278,7 +278,7 @@ def front_unless_trimmed(cache: IndexCache, chain: int, seq: int) -> Steps[Check
         return None
 
 
-def _check_trimmed(chain: int, checkpoint: Checkpoint, key: StretchKey) -> Steps[None]:
+def _check_trimmed(chain: int, checkpoint: Checkpoint, key: EpochKey) -> Steps[None]:
     """Rows that `checkpoint` does not have may be in one before it, if that was trimmed."""
     row = yield from read_chain_row(chain)
     if checkpoint.from_seq <= row.trim and row.trim > 0:

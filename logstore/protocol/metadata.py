@@ -18,7 +18,7 @@ from logstore.formats.rows import (
     topic_partition_of,
 )
 from logstore.ports.registry import Row
-from logstore.protocol.steps import GetRow, QueryRows, Steps, Together
+from logstore.protocol.steps import Gather, GetRow, QueryRows, Steps
 
 
 def read_brokers() -> Steps[dict[int, BrokerRow]]:
@@ -43,7 +43,7 @@ def read_topics_by_id() -> Steps[dict[bytes, tuple[str, TopicRow]]]:
 
 def read_partition_rows() -> Steps[list[tuple[tuple[bytes, int], PartitionRow]]]:
     """Every partition row there is, by (topic id, partition)."""
-    found: Sequence[Sequence[tuple[str, Row]] | LogstoreError] = yield Together(
+    found: Sequence[Sequence[tuple[str, Row]] | LogstoreError] = yield Gather(
         [_query(pk) for pk in partition_pks()]
     )
     rows = []

@@ -20,14 +20,14 @@ and the controller, which runs only in started brokers, need not compare.
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
-from logstore.formats.chain_state import ChainState, StretchKey
+from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.rows import CHAIN, ChainRow, ChainStatus, PartitionRow, TopicRow
 from logstore.formats.segment import SegmentKind
 from logstore.protocol.disposal import Fate, fate_of
 from logstore.protocol.metadata import read_partition_rows, read_topics_by_id
 from logstore.protocol.opening import OLD_REGISTRY, read_cluster
 from logstore.protocol.seal import read_to_end
-from logstore.protocol.steps import QueryRows, Steps, Together
+from logstore.protocol.steps import Gather, QueryRows, Steps
 from logstore.protocol.walk import read_front
 from logstore.protocol.witnesses import read_deletions
 
@@ -37,7 +37,7 @@ PartitionRows = Mapping[tuple[bytes, int], PartitionRow]
 """By topic id and partition."""
 TopicRows = Mapping[bytes, tuple[str, TopicRow]]
 """Name and row, by topic id."""
-Led = Mapping[int, Collection[StretchKey]]
+Led = Mapping[int, Collection[EpochKey]]
 """By chain, the leaderships that it holds a committed leadership-begin entry of."""
 
 
@@ -65,7 +65,7 @@ def compare_with_log(
     ]
     if not unsealed:
         return {}
-    led: dict[int, Collection[StretchKey]] = {}
+    led: dict[int, Collection[EpochKey]] = {}
     kept: dict[int, ChainState] = {}
     for at in range(0, len(unsealed), CHAINS_AT_ONCE):
         for chain in (yield from _read_chains(cluster_id, unsealed[at : at + CHAINS_AT_ONCE])):
@@ -98,11 +98,11 @@ def check_not_older(led: Led, rows: PartitionRows) -> Steps[None]:
 
 def leaderships_above(
     led: Led, rows: PartitionRows, topics: TopicRows
-) -> dict[bytes, tuple[int, StretchKey]]:
+) -> dict[bytes, tuple[int, EpochKey]]:
     """By topic, one leadership that is above its partition's row, or whose topic has no row, and
     the chain that holds its committed leadership-begin entry.
     """
-    above: dict[bytes, tuple[int, StretchKey]] = {}
+    above: dict[bytes, tuple[int, EpochKey]] = {}
     for epoch, keys in led.items():
         for key in keys:
             row = rows.get((key.topic_id, key.partition))
@@ -111,7 +111,7 @@ def leaderships_above(
     return above
 
 
-def _is_above(key: StretchKey, epoch: int, row: PartitionRow) -> bool:
+def _is_above(key: EpochKey, epoch: int, row: PartitionRow) -> bool:
     if key.leader_epoch == row.leader_epoch:
         return row.chain != epoch
     return key.leader_epoch > row.leader_epoch
@@ -130,7 +130,7 @@ def _check_all_empty(epochs: Collection[int]) -> Steps[None]:
 
 def _read_chains(cluster_id: bytes, epochs: Sequence[int]) -> Steps[list[ChainState]]:
     """Those that can be read."""
-    found: Sequence[ChainState | LogstoreError] = yield Together(
+    found: Sequence[ChainState | LogstoreError] = yield Gather(
         [read_to_end(cluster_id, epoch) for epoch in epochs]
     )
     chains = []

@@ -29,9 +29,9 @@ from logstore.formats.keys import checkpoints_prefix, seq_of
 from logstore.formats.rows import CHAIN, CLUSTER, ChainRow, ChainStatus, ClusterRow, chain_sk
 from logstore.formats.segment import NO_NONCE, SegmentKind
 from logstore.formats.segment_builder import FrozenSegment, bare_header, freeze_bare
-from logstore.ports.registry import Condition, RowAbsent
-from logstore.protocol.put import Stored, Taken, put_once
-from logstore.protocol.steps import DrawNonce, GetRow, PutRow, Steps, Together, UpdateRow, Wait
+from logstore.ports.registry import Comparison, RowAbsent
+from logstore.protocol.put import KeyTaken, Stored, put_once
+from logstore.protocol.steps import DrawNonce, Gather, GetRow, PutRow, Steps, UpdateRow, Wait
 from logstore.protocol.walk import list_patiently, store_time_patiently
 
 DRAWS_MAX = 1000
@@ -71,7 +71,7 @@ def open_chain(cluster_id: bytes, broker: int, *, lease_s: float) -> Steps[Opene
 
 def _first_look(cluster_id: bytes) -> Steps[ClusterRow]:
     """The cluster row; the time of the store is known afterwards. Raises as both do."""
-    results = yield Together([read_cluster(cluster_id), store_time_patiently()])
+    results = yield Gather([read_cluster(cluster_id), store_time_patiently()])
     for result in results:
         if isinstance(result, LogstoreError):
             raise result
@@ -99,7 +99,7 @@ def _raise_row(epoch: int) -> Steps[bool]:
             CLUSTER,
             CLUSTER,
             {"next_epoch": epoch + 1},
-            [Condition("next_epoch", "=", epoch)],
+            [Comparison("next_epoch", "=", epoch)],
         )
     except ConditionFailed:
         return False
@@ -117,7 +117,7 @@ def _put_chain_row(epoch: int, broker: int) -> Steps[None]:
         raise Refused(f"chain {epoch} has a row already: {OLD_REGISTRY}") from failed
 
 
-def _bury(cluster_id: bytes, broker: int, epoch: int, opening: Taken) -> Steps[None]:
+def _bury(cluster_id: bytes, broker: int, epoch: int, opening: KeyTaken) -> Steps[None]:
     """Seal the chain of an opening whose maker is gone, and raise the row past it."""
     header = opening.header
     if header is None or header.cluster_id != cluster_id or header.kind is not SegmentKind.OPENING:
@@ -130,7 +130,9 @@ def _bury(cluster_id: bytes, broker: int, epoch: int, opening: Taken) -> Steps[N
         return
     seal = yield from _bare(SegmentKind.SEAL, cluster_id, broker, epoch, 1, header.nonce)
     put = yield from put_once(epoch, seal)
-    if isinstance(put, Taken) and (put.header is None or put.header.kind is not SegmentKind.SEAL):
+    if isinstance(put, KeyTaken) and (
+        put.header is None or put.header.kind is not SegmentKind.SEAL
+    ):
         yield from _refuse_unless_drawn(cluster_id, epoch, "segments")
         return
     # If another broker sealed it first the row has moved, which is sufficient.

@@ -18,18 +18,18 @@ GROW = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class PollPace:
     """Wait `delay_s`, then ask for `width` seqs."""
 
     delay_s: float = DELAY_BUSY_S
     width: int = 1
 
-    def after(self, found: int) -> "Pace":
+    def after(self, found: int) -> "PollPace":
         """The next look, after one that found `found` of `width`."""
         if not found:
-            return Pace(min(self.delay_s * GROW, DELAY_MAX_S))
+            return PollPace(min(self.delay_s * GROW, DELAY_MAX_S))
         if found < self.width:
-            return Pace(self.delay_s, found)
+            return PollPace(self.delay_s, found)
         delay_s = max(DELAY_MIN_S, min(self.delay_s * SHRINK, DELAY_BUSY_S))
         is_behind = delay_s == DELAY_MIN_S
-        return Pace(delay_s, min(self.width + 1, WIDTH_MAX) if is_behind else self.width)
+        return PollPace(delay_s, min(self.width + 1, WIDTH_MAX) if is_behind else self.width)

@@ -7,8 +7,8 @@ looked up in the memory of its leader, or of a reader that follows the chain.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from logstore.formats.chain_state import StretchKey
-from logstore.formats.rows import ChainStatus, StretchRef
+from logstore.formats.chain_state import EpochKey
+from logstore.formats.rows import ChainStatus, EpochEntry
 from logstore.protocol.lookup import (
     FoundRows,
     IndexCache,
@@ -40,7 +40,7 @@ class ChainCheckpoints:
         return found
 
 
-def stretch_of(stretches: Sequence[StretchRef], offset: int) -> StretchRef:
+def stretch_of(stretches: Sequence[EpochEntry], offset: int) -> EpochEntry:
     """The epoch range that holds `offset`, or would: the last that starts at or below it."""
     found = stretches[0]
     for ref in stretches:
@@ -53,7 +53,7 @@ def first_in_segments(
     cache: IndexCache,
     topic_id: bytes,
     partition: int,
-    stretches: Sequence[StretchRef],
+    stretches: Sequence[EpochEntry],
 ) -> Steps[int]:
     """The smallest offset whose segment is not below a trim point, by the chains' rows as of now.
 
@@ -65,7 +65,7 @@ def first_in_segments(
         if row.trim > 0:
             # A trim point is a checkpoint, which covers exactly the segments below it.
             front = yield from cache.front(ref.chain, row.trim)
-            summary = front.stretches.get(StretchKey(topic_id, partition, ref.leader_epoch))
+            summary = front.stretches.get(EpochKey(topic_id, partition, ref.leader_epoch))
             start = start if summary is None else max(start, summary.end)
         following = stretches[number + 1 :]
         if not following or start < following[0].start:
@@ -77,11 +77,11 @@ def locate_offset(
     checkpoints: ChainCheckpoints,
     topic_id: bytes,
     partition: int,
-    stretches: Sequence[StretchRef],
+    stretches: Sequence[EpochEntry],
     offset: int,
 ) -> Steps[FoundRows | None]:
     """Index rows from the batch that holds `offset` on; None: beyond every checkpoint."""
     ref = stretch_of(stretches, offset)
-    key = StretchKey(topic_id, partition, ref.leader_epoch)
+    key = EpochKey(topic_id, partition, ref.leader_epoch)
     known = yield from checkpoints.of(ref.chain)
     return (yield from rows_for_offset(checkpoints.cache, ref.chain, known, key, offset))

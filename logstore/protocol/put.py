@@ -45,13 +45,13 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class KeyTaken:
     """Another writer's object has the key; its header, or None if it has no readable header."""
 
     header: Header | None
 
 
-def put_once(epoch: int, segment: FrozenSegment) -> Steps[Stored | Taken]:
+def put_once(epoch: int, segment: FrozenSegment) -> Steps[Stored | KeyTaken]:
     key = segment_key(epoch, segment.seq)
     attempt, unknown = 0, 0
     while True:
@@ -73,7 +73,7 @@ def put_once(epoch: int, segment: FrozenSegment) -> Steps[Stored | Taken]:
         yield BackOff(attempt)
 
 
-def _look(key: str, identity: bytes) -> Steps[Stored | Taken | None]:
+def _look(key: str, identity: bytes) -> Steps[Stored | KeyTaken | None]:
     """Whose object has `key`; None when nothing is there, or it cannot be read just now."""
     for _ in range(LOOKS_MAX):
         try:
@@ -83,8 +83,8 @@ def _look(key: str, identity: bytes) -> Steps[Stored | Taken | None]:
         if front[:IDENTITY_BYTES] == identity:
             return Stored()
         with suppress(Corrupt, Refused):  # a damaged answer, perhaps: being fenced is for good
-            return Taken(decode_header(front))
-    return Taken(None)
+            return KeyTaken(decode_header(front))
+    return KeyTaken(None)
 
 
 def create_settled(key: str, data: Buffer, *, attempts_max: int) -> Steps[None]:

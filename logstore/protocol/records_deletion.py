@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from logstore.errors import ConditionFailed, Invalid, LogstoreError
 from logstore.formats.rows import PartitionRow, StartReason, partition_pk, partition_sk
-from logstore.ports.registry import Condition, Row
-from logstore.protocol.steps import Steps, Together, UpdateRow
+from logstore.ports.registry import Comparison, Row
+from logstore.protocol.steps import Gather, Steps, UpdateRow
 
 HIGH_WATERMARK = -1
 """Instead of an offset: everything that is committed."""
@@ -43,7 +43,7 @@ class Raise(NamedTuple):
 
 def raise_log_starts(wanted: Sequence[Raise]) -> Steps[Sequence[int | LogstoreError | None]]:
     """As `raise_log_start` for each, in order."""
-    outcomes: Sequence[int | LogstoreError | None] = yield Together(
+    outcomes: Sequence[int | LogstoreError | None] = yield Gather(
         [raise_log_start(one) for one in wanted]
     )
     return outcomes
@@ -54,9 +54,9 @@ def raise_log_start(wanted: Raise) -> Steps[int | None]:
     topic_id, partition, chain, leader_epoch, offset, reason = wanted
     pk, sk = partition_pk(topic_id, partition), partition_sk(topic_id, partition)
     terms = [
-        Condition("chain", "=", chain),
-        Condition("leader_epoch", "=", leader_epoch),
-        Condition("log_start", "<", offset),
+        Comparison("chain", "=", chain),
+        Comparison("leader_epoch", "=", leader_epoch),
+        Comparison("log_start", "<", offset),
     ]
     try:
         sets: Row = {"log_start": offset, "start_reason": reason.to(offset)}

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from logstore.errors import ConditionFailed, LogstoreError, Retryable
 from logstore.formats.rows import PartitionRow, partition_pk, partition_sk
-from logstore.ports.registry import Condition, Row
-from logstore.protocol.steps import BackOff, GetRow, Steps, Together, UpdateRow
+from logstore.ports.registry import Comparison, Row
+from logstore.protocol.steps import BackOff, Gather, GetRow, Steps, UpdateRow
 from logstore.protocol.topics import UnknownTopic
 
 ATTEMPTS_MAX = 20
@@ -64,18 +64,18 @@ def change_placements(
     wanted: Sequence[tuple[bytes, int, Decide]],
 ) -> Steps[Sequence[PartitionRow | LogstoreError]]:
     """The same for many, each with its own outcome, in order."""
-    outcomes: Sequence[PartitionRow | LogstoreError] = yield Together(
+    outcomes: Sequence[PartitionRow | LogstoreError] = yield Gather(
         [change_placement(*one) for one in wanted]
     )
     return outcomes
 
 
-def _unchanged(row: PartitionRow, found: Row) -> Sequence[Condition]:
+def _unchanged(row: PartitionRow, found: Row) -> Sequence[Comparison]:
     """The leadership and the replica attributes (which old rows may lack)."""
     return [
-        Condition("chain", "=", row.chain),
-        Condition("leader_epoch", "=", row.leader_epoch),
-        *(Condition(name, "=", found[name]) for name in CHANGED if name in found),
+        Comparison("chain", "=", row.chain),
+        Comparison("leader_epoch", "=", row.leader_epoch),
+        *(Comparison(name, "=", found[name]) for name in CHANGED if name in found),
     ]
 
 

@@ -33,7 +33,7 @@ class Part(NamedTuple):
     """In ms; -1: not known."""
 
 
-class TableFile(Protocol):
+class ListedFile(Protocol):
     """A file that a topic's table lists, as far as retention needs it."""
 
     @property
@@ -65,7 +65,7 @@ class Policy(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Group:
+class _FileGroup:
     end: int
     byte_count: int
     oldest_ms: int
@@ -81,7 +81,7 @@ class Ledger:
         self.log_start = self.at = log_start
         self.is_new = True
         """Whether nothing was read yet."""
-        self._groups: deque[_Group] = deque()
+        self._groups: deque[_FileGroup] = deque()
         self._bytes = 0
 
     def wants_more(self, policy: Policy, now_ms: int, up_to: int) -> bool:
@@ -118,7 +118,7 @@ class Ledger:
         self._bytes += part.byte_count
         last = self._groups[-1] if self._groups else None
         if last is None or not _belongs(part, last, policy):
-            self._groups.append(_Group(*part, part.max_timestamp))
+            self._groups.append(_FileGroup(*part, part.max_timestamp))
             return
         last.end = max(last.end, part.end)
         last.byte_count += part.byte_count
@@ -157,7 +157,7 @@ class Ledger:
         self.at = max(self.at, log_start)
 
 
-def _belongs(part: Part, group: _Group, policy: Policy) -> bool:
+def _belongs(part: Part, group: _FileGroup, policy: Policy) -> bool:
     """Whether to count `part` with the group before it."""
     if (part.max_timestamp < 0) != (group.newest_ms < 0):
         return False
@@ -179,7 +179,7 @@ def parts_of_rows(rows: Rows, number: int, up_to: int) -> Iterator[Part]:
         yield Part(last + 1, length, max_timestamp)
 
 
-def parts_of_files(files: Sequence[TableFile], end: int) -> Iterator[Part]:
+def parts_of_files(files: Sequence[ListedFile], end: int) -> Iterator[Part]:
     """Files of a table by their first offset; `end` is that of the last of them."""
     for number, file in enumerate(files, 1):
         following = files[number].min_offset if number < len(files) else end

@@ -13,13 +13,13 @@ from typing import NamedTuple, Protocol
 
 from logstore.config.topics import TOPIC_SETTINGS
 from logstore.errors import LogstoreError
-from logstore.formats.rows import Change, PartitionRow, StartReason, TopicStatus
+from logstore.formats.rows import FeedChange, PartitionRow, StartReason, TopicStatus
 from logstore.protocol.changes import publish
 from logstore.protocol.lookup import IndexCache
 from logstore.protocol.metadata import read_partition_rows, read_topics
 from logstore.protocol.partition import ChainCheckpoints, locate_offset
 from logstore.protocol.records_deletion import Raise, raise_log_starts
-from logstore.protocol.retention import Ledger, Policy, TableFile, parts_of_files, parts_of_rows
+from logstore.protocol.retention import Ledger, ListedFile, Policy, parts_of_files, parts_of_rows
 from logstore.protocol.steps import BelievedMs, Steps
 
 OFFSET_MAX = 2**63 - 1
@@ -33,7 +33,7 @@ class TableSnapshot(Protocol):
 
     def end(self, partition: int) -> int | None: ...
 
-    def files_for(self, partition: int, start: int, end: int) -> Sequence[TableFile]: ...
+    def files_for(self, partition: int, start: int, end: int) -> Sequence[ListedFile]: ...
 
 
 class Kept(NamedTuple):
@@ -75,7 +75,9 @@ def sweep(topics: Mapping[bytes, Kept], snapshots: Mapping[bytes, TableSnapshot]
         kept = topics.get(topic_id)
         if kept is None:
             continue
-        look = _Look(topic_id, number, row, kept.policy, checkpoints, snapshots.get(topic_id))
+        look = _PartitionSweep(
+            topic_id, number, row, kept.policy, checkpoints, snapshots.get(topic_id)
+        )
         try:
             offset = yield from look.decide(now_ms)
         except LogstoreError as error:
@@ -89,7 +91,7 @@ def sweep(topics: Mapping[bytes, Kept], snapshots: Mapping[bytes, TableSnapshot]
     for one, outcome in zip(wanted, outcomes, strict=True):
         name = topics[one.topic_id].name
         if isinstance(outcome, int):
-            changes.append(Change(name, one.topic_id, one.partition))
+            changes.append(FeedChange(name, one.topic_id, one.partition))
         elif outcome is not None:
             done.troubles.append(f"topic={name} partition={one.partition}: {outcome}")
     if changes:
@@ -98,7 +100,7 @@ def sweep(topics: Mapping[bytes, Kept], snapshots: Mapping[bytes, TableSnapshot]
     return done
 
 
-class _Look(NamedTuple):
+class _PartitionSweep(NamedTuple):
     """One partition by its row, the checkpoints of its chains, and its table."""
 
     topic_id: bytes

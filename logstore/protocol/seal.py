@@ -18,14 +18,14 @@ from logstore.formats.keys import checkpoints_prefix, seq_of
 from logstore.formats.rows import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.formats.segment import SegmentKind
 from logstore.formats.segment_builder import bare_header, freeze_bare
-from logstore.ports.registry import Condition, Row
+from logstore.ports.registry import Comparison, Row
 from logstore.protocol.opening import OLD_REGISTRY
-from logstore.protocol.put import Taken, put_once
+from logstore.protocol.put import KeyTaken, put_once
 from logstore.protocol.steps import DrawNonce, GetRow, NowMs, Steps, UpdateRow
 from logstore.protocol.walk import (
     Gap,
     MissingCheckpoint,
-    MissingPiece,
+    MissingStateChunk,
     Sealed,
     enter_chain,
     list_patiently,
@@ -80,7 +80,7 @@ def read_to_end(
         try:
             chain = yield from enter_chain(cluster_id, epoch, row.checkpoint, known)
             is_cut_short = yield from _is_cut_short(chain)
-        except (MissingCheckpoint, MissingPiece) as missing:
+        except (MissingCheckpoint, MissingStateChunk) as missing:
             if (yield from read_chain_row(epoch)).checkpoint > row.checkpoint:
                 known = None
                 continue  # trimmed while it was read
@@ -106,7 +106,7 @@ def mark_sealed(epoch: int, seal: int) -> Steps[None]:
     """Step e's last half: the checkpoint at the seal is durable."""
     sets: Row = {"status": ChainStatus.SEALED.value, "seal": seal, "checkpoint": seal}
     try:
-        yield UpdateRow(CHAIN, chain_sk(epoch), sets, [Condition("seal", "<", seal)])
+        yield UpdateRow(CHAIN, chain_sk(epoch), sets, [Comparison("seal", "<", seal)])
     except ConditionFailed as failed:
         if failed.current is None or ChainRow.of(failed.current).seal != seal:
             raise Corrupt(f"chain is sealed elsewhere: epoch={epoch} seal={seal}") from failed
@@ -118,7 +118,7 @@ def _fence(epoch: int) -> Steps[None]:
             CHAIN,
             chain_sk(epoch),
             {"status": ChainStatus.FENCED.value},
-            [Condition("status", "=", ChainStatus.OPEN.value)],
+            [Comparison("status", "=", ChainStatus.OPEN.value)],
         )
 
 
@@ -143,7 +143,7 @@ def seal_at_end(chain: ChainState, sealer: int) -> Steps[None]:
             created_ms=max(now_ms, chain.created_ms),
         )
         put = yield from put_once(chain.epoch, freeze_bare(header))
-        if not isinstance(put, Taken):
+        if not isinstance(put, KeyTaken):
             return
         # A segment of the owner, or another sealer's seal, came first: read it, then go on.
 

@@ -29,31 +29,31 @@ from logstore.formats.rows import (
     partition_pk,
     partition_sk,
 )
-from logstore.ports.registry import Condition, RowAbsent, Term
+from logstore.ports.registry import Comparison, Condition, RowAbsent
 from logstore.protocol.metadata import read_partition_row, read_partition_rows, read_topics
 from logstore.protocol.old_registry import compare_with_log
 from logstore.protocol.opening import OLD_REGISTRY, Opened, open_chain
 from logstore.protocol.steps import DeleteRow, GetRow, PutRow, QueryRows, Steps, Wait
-from logstore.protocol.takeover import Heir, Inheritance, Known, PartlyTaken, take_over
+from logstore.protocol.takeover import Known, PartlyTaken, RecoveredPartition, Successor, take_over
 from logstore.protocol.topics import (
     UnknownTopic,
     delete_partition_rows,
     delete_topic,
     forget_deleted,
 )
-from logstore.protocol.view import News, read_everything
+from logstore.protocol.view import RegistryUpdate, read_everything
 from logstore.protocol.witnesses import judge_half_done
 
 LEASE_S = 3.0
 WATCHES_PER_LEASE = 6
 ROUNDS_MAX = 10
 
-Inherited = dict[tuple[bytes, int], Inheritance]
+Inherited = dict[tuple[bytes, int], RecoveredPartition]
 """By topic id and partition."""
 
 
 @dataclass(frozen=True, slots=True)
-class Self:
+class BrokerInfo:
     """The starting broker: the fields of its broker row."""
 
     broker: int
@@ -76,28 +76,28 @@ class Begun:
 class Started:
     broker: int
     opened: Opened
-    inheritances: Sequence[Inheritance]
-    news: News
+    inheritances: Sequence[RecoveredPartition]
+    news: RegistryUpdate
 
 
-def start(cluster_id: bytes, me: Self) -> Steps[Started]:
+def start(cluster_id: bytes, me: BrokerInfo) -> Steps[Started]:
     """Both halves. Raises `Refused`: a live twin, or a registry older than the log."""
     begun = yield from begin(cluster_id, me)
     return (yield from finish(cluster_id, me, begun))
 
 
-def begin(cluster_id: bytes, me: Self) -> Steps[Begun]:
+def begin(cluster_id: bytes, me: BrokerInfo) -> Steps[Begun]:
     predecessor = yield from _watch_predecessor(me)
     opened = yield from open_chain(cluster_id, me.broker, lease_s=LEASE_S)
     heartbeat = yield from _put_broker_row(me, opened.epoch, predecessor)
     return Begun(opened, heartbeat)
 
 
-def finish(cluster_id: bytes, me: Self, begun: Begun) -> Steps[Started]:
+def finish(cluster_id: bytes, me: BrokerInfo, begun: Begun) -> Steps[Started]:
     """May take longer than a lease: the caller must send heartbeats concurrently."""
     opened = begun.opened
     inherited: Inherited = {}
-    heir = Heir(me.broker, opened.epoch)
+    heir = Successor(me.broker, opened.epoch)
     is_alone = yield from _is_alone(me.broker)
     read = yield from compare_with_log(
         cluster_id, opened.epoch, lambda row: is_alone or row.broker == me.broker
@@ -118,7 +118,7 @@ def _is_alone(broker: int) -> Steps[bool]:
     return True
 
 
-def _watch_predecessor(me: Self) -> Steps[BrokerRow | None]:
+def _watch_predecessor(me: BrokerInfo) -> Steps[BrokerRow | None]:
     """The row of this broker's last start, once that is known to be dead."""
     row = yield GetRow(BROKER, str(me.broker))
     if row is None:
@@ -137,7 +137,7 @@ def _watch_predecessor(me: Self) -> Steps[BrokerRow | None]:
     return seen
 
 
-def _put_broker_row(me: Self, epoch: int, predecessor: BrokerRow | None) -> Steps[int]:
+def _put_broker_row(me: BrokerInfo, epoch: int, predecessor: BrokerRow | None) -> Steps[int]:
     heartbeat = 0 if predecessor is None else predecessor.heartbeat + 1
     row = BrokerRow(
         epoch=epoch,
@@ -148,13 +148,13 @@ def _put_broker_row(me: Self, epoch: int, predecessor: BrokerRow | None) -> Step
         lock=me.lock,
         listeners=me.listeners,
     ).row()
-    terms: list[Term] = [RowAbsent()]
+    terms: list[Condition] = [RowAbsent()]
     if predecessor is not None:
-        terms = [Condition("epoch", "=", predecessor.epoch)]
+        terms = [Comparison("epoch", "=", predecessor.epoch)]
         if predecessor.lock != me.lock:
             # Without its lock we know it to be dead by its silence, which must last until now. With
             # it, a heartbeat that lands late is a dead broker's.
-            terms.append(Condition("heartbeat", "=", predecessor.heartbeat))
+            terms.append(Comparison("heartbeat", "=", predecessor.heartbeat))
     try:
         yield PutRow(BROKER, str(me.broker), row, terms)
     except ConditionFailed as failed:
@@ -169,7 +169,7 @@ def _started_twice(broker: int) -> Refused:
 
 
 def _inherit_everything(
-    cluster_id: bytes, heir: Heir, inherited: Inherited, known: Known
+    cluster_id: bytes, heir: Successor, inherited: Inherited, known: Known
 ) -> Steps[None]:
     """Take over until `inherited` has every partition of every live topic."""
     for _ in range(ROUNDS_MAX):
@@ -182,7 +182,7 @@ def _inherit_everything(
 
 
 def _take_over_all(
-    cluster_id: bytes, heir: Heir, inherited: Inherited, known: Known, *, is_alone: bool
+    cluster_id: bytes, heir: Successor, inherited: Inherited, known: Known, *, is_alone: bool
 ) -> Steps[None]:
     for epoch in (yield from _chains_to_take(heir, is_alone=is_alone)):
         try:
@@ -193,7 +193,7 @@ def _take_over_all(
             inherited[one.topic_id, one.partition] = one
 
 
-def _chains_to_take(heir: Heir, *, is_alone: bool) -> Steps[list[int]]:
+def _chains_to_take(heir: Successor, *, is_alone: bool) -> Steps[list[int]]:
     """Chains of earlier starts that are not sealed, and sealed ones that rows still name."""
     found = set()
     for sk, row in (yield QueryRows(CHAIN)):

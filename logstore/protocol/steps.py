@@ -3,7 +3,7 @@
 A protocol (put an object once, seal a chain, find an offset) is written top-down as a generator. It
 yields one of the requests below; its driver performs the request and sends the answer back, or
 throws its error. So the protocol has no I/O, clock or randomness of its own, the same code serves
-asynchronous brokers and blocking readers (`logstore.runners.perform`), and a simulation can give
+asynchronous brokers and blocking readers (`logstore.runners.step_runner`), and a simulation can give
 any answer, in any order, with a crash between any two of them.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from logstore.errors import LogstoreError, Unavailable
 from logstore.ports.objects import Buffer
-from logstore.ports.registry import Row, Term
+from logstore.ports.registry import Condition, Row
 from logstore.slices import Slices
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ class PutRow:
     pk: str
     sk: str
     row: Row
-    terms: Sequence[Term]
+    terms: Sequence[Condition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +91,14 @@ class UpdateRow:
     pk: str
     sk: str
     sets: Row
-    terms: Sequence[Term]
+    terms: Sequence[Condition]
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteRow:
     pk: str
     sk: str
-    terms: Sequence[Term]
+    terms: Sequence[Condition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class DrawNonce:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class Gather:
     """Drive all of these, at once where the driver can.
 
     The answer has one item for each, in order: its result, or the `LogstoreError` that ended it.
@@ -173,7 +173,7 @@ Request = (
     | BelievedMs
     | StoreMs
     | DrawNonce
-    | Together
+    | Gather
 )
 
 Steps = Generator[Request, Any, T]
@@ -195,7 +195,7 @@ def retried(
 
 
 def get(key: str) -> Steps[bytes]:
-    """One whole object, as steps, for `Together`."""
+    """One whole object, as steps, for `Gather`."""
     data: bytes = yield Get(key)
     return data
 

@@ -14,14 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from logstore.errors import ConditionFailed, LogstoreError
-from logstore.formats.chain_state import ChainState, StretchKey
+from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import encode_in_slices, forget_expired
 from logstore.formats.keys import checkpoint_key
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.rows import ChainStatus, PartitionRow, partition_pk, partition_sk
-from logstore.ports.registry import Condition
+from logstore.ports.registry import Comparison
 from logstore.protocol.disposal import Fate
-from logstore.protocol.inheritance import Chains, Known, PartitionKey, newest_stretch
 from logstore.protocol.leadership import change_leader
 from logstore.protocol.metadata import read_partition_rows, read_topics_by_id
 from logstore.protocol.old_registry import (
@@ -31,30 +30,31 @@ from logstore.protocol.old_registry import (
     leaderships_above,
 )
 from logstore.protocol.put import create_parts_settled
+from logstore.protocol.recovery import Chains, Known, PartitionKey, newest_stretch
 from logstore.protocol.seal import SealedChain, mark_sealed, read_chain_row, seal_chain
-from logstore.protocol.steps import DeleteRow, Steps, Together, sliced
+from logstore.protocol.steps import DeleteRow, Gather, Steps, sliced
 from logstore.protocol.walk import read_chain_at
 from logstore.protocol.witnesses import read_fates
 
-__all__ = ["Heir", "HeirOf", "Inheritance", "Known", "PartlyTaken", "take_over"]
+__all__ = ["HeirOf", "Known", "PartlyTaken", "RecoveredPartition", "Successor", "take_over"]
 
 PUT_ATTEMPTS_MAX = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Heir:
+class Successor:
     """The next leader of a partition: a broker, with its own open chain."""
 
     broker: int
     chain: int
 
 
-HeirOf = Callable[[bytes, int, PartitionRow], Heir]
+HeirOf = Callable[[bytes, int, PartitionRow], Successor]
 """Topic id, partition and its row → its next leader, which should be alive."""
 
 
 @dataclass(frozen=True, slots=True)
-class Inheritance:
+class RecoveredPartition:
     """One partition taken over.
 
     Its new row, and the state its next leadership-begin entry carries.
@@ -69,7 +69,7 @@ class Inheritance:
 class PartlyTaken(LogstoreError):
     """Some partitions were taken over; the others need another attempt."""
 
-    def __init__(self, taken: list[Inheritance], errors: list[LogstoreError]) -> None:
+    def __init__(self, taken: list[RecoveredPartition], errors: list[LogstoreError]) -> None:
         super().__init__(
             f"takeover is incomplete: partitions_taken={len(taken)} failures={len(errors)} "
             f"first: {errors[0]}"
@@ -84,7 +84,7 @@ def take_over(
     sealer: int,
     heir_of: HeirOf,
     known: Known = lambda epoch: None,
-) -> Steps[list[Inheritance]]:
+) -> Steps[list[RecoveredPartition]]:
     """Take over chain `epoch`; the recovered partitions. `known`: replayed prefixes of chains.
 
     Raises `Refused` if the chain is newer than the registry, `PartlyTaken` if some partitions could
@@ -95,7 +95,7 @@ def take_over(
     sealed: SealedChain | LogstoreError
     rows: PartitionRows | LogstoreError
     topics: TopicRows | LogstoreError
-    sealed, rows, topics = yield Together(
+    sealed, rows, topics = yield Gather(
         [_sealed(cluster_id, epoch, sealer, known(epoch)), _read_rows(), read_topics_by_id()]
     )
     if isinstance(sealed, LogstoreError):
@@ -110,7 +110,7 @@ def take_over(
         yield from check_not_older(led, rows)
     chains = Chains(cluster_id, sealer, known)
     chains.give(epoch, sealed.state)
-    takes: list[Steps[Inheritance | None]] = []
+    takes: list[Steps[RecoveredPartition | None]] = []
     failed: dict[PartitionKey, LogstoreError] = {}
     for key, row in rows.items():
         if row.chain == epoch:
@@ -121,10 +121,10 @@ def take_over(
             else:
                 takes.append(_take_partition(key, row, ended, heir_of(*key, row)))
     errors = yield from _drop_rows_of_deleted(failed, rows)
-    results: Sequence[Inheritance | LogstoreError | None] = yield Together(
+    results: Sequence[RecoveredPartition | LogstoreError | None] = yield Gather(
         [*takes, _put_checkpoint(sealed.state)]
     )
-    taken = [result for result in results if isinstance(result, Inheritance)]
+    taken = [result for result in results if isinstance(result, RecoveredPartition)]
     errors += [result for result in results if isinstance(result, LogstoreError)]
     if errors:
         raise PartlyTaken(taken, errors)
@@ -146,7 +146,7 @@ def _sealed(
 
 
 @dataclass(frozen=True, slots=True)
-class _Ended:
+class _RangeEnd:
     """End of a partition's current epoch range, the state there, and the chain that wrote it."""
 
     end: int
@@ -156,20 +156,20 @@ class _Ended:
 
 def _ended(
     chains: Chains, key: tuple[bytes, int], row: PartitionRow, sealed: SealedChain
-) -> Steps[_Ended]:
-    stretch = sealed.state.stretches.get(StretchKey(*key, row.leader_epoch))
+) -> Steps[_RangeEnd]:
+    stretch = sealed.state.stretches.get(EpochKey(*key, row.leader_epoch))
     if stretch is not None:
-        return _Ended(stretch.end, stretch.state, row.leader_epoch)
+        return _RangeEnd(stretch.end, stretch.state, row.leader_epoch)
     start = row.stretches[-1].start
     before = yield from newest_stretch(chains, key, row)
     if before is None:
-        return _Ended(start, PartitionState(), 0)
-    return _Ended(start, before[0].state, before[1])
+        return _RangeEnd(start, PartitionState(), 0)
+    return _RangeEnd(start, before[0].state, before[1])
 
 
 def _take_partition(
-    key: tuple[bytes, int], row: PartitionRow, ended: _Ended, heir: Heir
-) -> Steps[Inheritance | None]:
+    key: tuple[bytes, int], row: PartitionRow, ended: _RangeEnd, heir: Successor
+) -> Steps[RecoveredPartition | None]:
     try:
         taken = yield from change_leader(
             key,
@@ -181,7 +181,7 @@ def _take_partition(
         )
     except ConditionFailed:
         return None  # another broker took it, or the topic is gone
-    return Inheritance(*key, taken, ended.state)
+    return RecoveredPartition(*key, taken, ended.state)
 
 
 def _drop_rows_of_deleted(
@@ -199,7 +199,7 @@ def _drop_rows_of_deleted(
         if fates[key[0]].fate is not Fate.DELETED:
             errors.append(error)
             continue
-        is_seen = Condition("leader_epoch", "=", rows[key].leader_epoch)
+        is_seen = Comparison("leader_epoch", "=", rows[key].leader_epoch)
         with suppress(ConditionFailed):  # deleted or taken over by another broker
             yield DeleteRow(partition_pk(*key), partition_sk(*key), [is_seen])
     return errors

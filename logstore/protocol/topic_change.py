@@ -12,7 +12,7 @@ from typing import NamedTuple
 from logstore.errors import ConditionFailed, Invalid, Retryable
 from logstore.formats.rows import TOPIC, PartitionRow, TopicRow, TopicStatus
 from logstore.formats.topic_record import TopicRecord
-from logstore.ports.registry import Condition, Row, Term
+from logstore.ports.registry import Comparison, Condition, Row
 from logstore.protocol.steps import BackOff, GetRow, Steps, UpdateRow
 from logstore.protocol.topics import (
     BadPartitionCount,
@@ -107,7 +107,7 @@ def _update(name: str, before: Row, wanted: TopicRow) -> Steps[bool]:
     return True
 
 
-def _as_it_was(row: Row) -> list[Term]:
+def _as_it_was(row: Row) -> list[Condition]:
     """Conditions for an unchanged row; a row from before versions existed is compared by value."""
     told = ("version",) if "version" in row else ("partitions", "configs")
-    return [Condition(name, "=", row[name]) for name in ("topic_id", "status", *told)]
+    return [Comparison(name, "=", row[name]) for name in ("topic_id", "status", *told)]

@@ -39,19 +39,19 @@ from logstore.formats.topic_record import (
     encode_record,
     record_key,
 )
-from logstore.ports.registry import Condition, Row, RowAbsent, RowExists, Term
+from logstore.ports.registry import Comparison, Condition, Row, RowAbsent, RowExists
 from logstore.protocol.put import create_equal
 from logstore.protocol.steps import (
     BelievedMs,
     Delete,
     DeleteRow,
     DrawNonce,
+    Gather,
     GetRow,
     NowMs,
     PutRow,
     QueryRows,
     Steps,
-    Together,
     UpdateRow,
 )
 from logstore.protocol.walk import get_patiently
@@ -126,7 +126,7 @@ def put_partitions(
     topic_id: bytes, rows: Mapping[int, PartitionRow]
 ) -> Steps[dict[int, PartitionRow]]:
     """Those that are not there yet; the rows as the registry then has them, by number."""
-    results: Sequence[PartitionRow | LogstoreError] = yield Together(
+    results: Sequence[PartitionRow | LogstoreError] = yield Gather(
         [_put_if_absent(topic_id, number, row) for number, row in rows.items()]
     )
     there: dict[int, PartitionRow] = {}
@@ -137,7 +137,7 @@ def put_partitions(
     return there
 
 
-def _free_place(name: str) -> Steps[list[Term]]:
+def _free_place(name: str) -> Steps[list[Condition]]:
     """On which terms a row of this name may be put. Raises `TopicExists`."""
     row = yield GetRow(TOPIC, name)
     if row is None:
@@ -148,10 +148,10 @@ def _free_place(name: str) -> Steps[list[Term]]:
     return _is_deleted(last.topic_id)
 
 
-def _is_deleted(topic_id: bytes) -> list[Term]:
+def _is_deleted(topic_id: bytes) -> list[Condition]:
     return [
-        Condition("topic_id", "=", topic_id.hex()),
-        Condition("status", "=", TopicStatus.DELETED.value),
+        Comparison("topic_id", "=", topic_id.hex()),
+        Comparison("status", "=", TopicStatus.DELETED.value),
     ]
 
 
@@ -186,7 +186,7 @@ def delete_topic(name: str, topic_id: bytes) -> Steps[None]:
     """Raises `UnknownTopic` when that life of the topic is over already."""
     row = yield GetRow(TOPIC, name)
     topic = None if row is None else TopicRow.of(row)
-    same_life = [Condition("topic_id", "=", topic_id.hex())]
+    same_life = [Comparison("topic_id", "=", topic_id.hex())]
     if topic is None or topic.topic_id != topic_id or topic.status is TopicStatus.DELETED:
         raise UnknownTopic(f"no such topic: name={name} topic_id={topic_id.hex()}")
     try:
@@ -258,7 +258,7 @@ def _delete_partition(topic_id: bytes, number: int) -> Steps[None]:
 
 
 def _all_of(steps: Sequence[Steps[None]]) -> Steps[None]:
-    results: Sequence[LogstoreError | None] = yield Together(steps)
+    results: Sequence[LogstoreError | None] = yield Gather(steps)
     for result in results:
         if isinstance(result, LogstoreError):
             raise result

@@ -17,8 +17,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from logstore.formats.chain_state import StretchKey
-from logstore.formats.checkpoint import Checkpoint, StretchSummary
+from logstore.formats.chain_state import EpochKey
+from logstore.formats.checkpoint import Checkpoint, EpochRangeSummary
 from logstore.formats.rows import NO_SEAL, ChainRow, PartitionRow
 from logstore.protocol.disposal import confirmed_start
 
@@ -36,7 +36,7 @@ class Needs:
     as they were looked up; `deleting` have a row that is not live: their deletion is recorded, or
     is about to be. `taken` has, by partition, the newest leader epoch known to have a committed
     leadership-begin entry, as far as it was looked up. `held` are the ends up to which tables held
-    offsets a grace ago and hold them now, by their own snapshots (`logstore.history.held`).
+    offsets a grace ago and hold them now, by their own snapshots (`logstore.history.durable_ends`).
     """
 
     live: Collection[bytes]
@@ -51,7 +51,7 @@ class Needs:
         return max(confirmed_start(self.rows[partition]), self.held.get(partition, 0))
 
 
-class Why(Enum):
+class HoldReason(Enum):
     """Why an epoch range holds segments back."""
 
     DATA = "offsets above log start that no table holds durably"
@@ -65,8 +65,8 @@ class Why(Enum):
 class Hold:
     """An epoch range that needs a segment below a checkpoint."""
 
-    key: StretchKey
-    why: Why
+    key: EpochKey
+    why: HoldReason
 
 
 def hold_of(checkpoint: Checkpoint, needs: Needs) -> Hold | None:
@@ -78,30 +78,30 @@ def hold_of(checkpoint: Checkpoint, needs: Needs) -> Hold | None:
     waiting: Hold | None = None
     for key, summary in checkpoint.stretches.items():
         why = _why(key, summary, needs)
-        if why is Why.DELETING:
+        if why is HoldReason.DELETING:
             waiting = Hold(key, why)
         elif why is not None:
             return Hold(key, why)
     return waiting
 
 
-def _why(key: StretchKey, summary: StretchSummary, needs: Needs) -> Why | None:
+def _why(key: EpochKey, summary: EpochRangeSummary, needs: Needs) -> HoldReason | None:
     if key.topic_id not in needs.live:
         if key.topic_id in needs.deleted:
             return None
-        return Why.DELETING if key.topic_id in needs.deleting else Why.NO_TOPIC
+        return HoldReason.DELETING if key.topic_id in needs.deleting else HoldReason.NO_TOPIC
     partition = (key.topic_id, key.partition)
     row = needs.rows.get(partition)
     if row is None:
-        return Why.NO_ROW
+        return HoldReason.NO_ROW
     if summary.end > max(summary.start, needs.floor(partition)):
-        return Why.DATA
+        return HoldReason.DATA
     if summary.released and needs.taken.get(partition, -1) <= key.leader_epoch:
-        return Why.RELEASE
+        return HoldReason.RELEASE
     return None
 
 
-def above_its_row(checkpoint: Checkpoint, needs: Needs) -> StretchKey | None:
+def above_its_row(checkpoint: Checkpoint, needs: Needs) -> EpochKey | None:
     """An epoch range whose leader epoch its row, read later, does not know: an old registry.
 
     Only of topics that live: the first row of a partition, given up as lost, may land when its
@@ -127,7 +127,7 @@ def has_more(row: ChainRow) -> bool:
     return row.checkpoint > max(row.deleted, FIRST_SEGMENT)
 
 
-class Next(Enum):
+class TrimStep(Enum):
     """Next step of trimming a chain."""
 
     WAIT = "for the grace of the last trim point to pass"
@@ -135,11 +135,11 @@ class Next(Enum):
     RAISE = "the trim point, if possible"
 
 
-def next_of(row: ChainRow, now_ms: int, grace_ms: int) -> Next:
+def next_of(row: ChainRow, now_ms: int, grace_ms: int) -> TrimStep:
     """One trim point at a time: the next is published once all below the last is deleted."""
     if row.deleted >= row.trim:
-        return Next.RAISE
-    return Next.DELETE if now_ms - row.trim_ms >= grace_ms else Next.WAIT
+        return TrimStep.RAISE
+    return TrimStep.DELETE if now_ms - row.trim_ms >= grace_ms else TrimStep.WAIT
 
 
 def segments_to_delete(row: ChainRow) -> range:

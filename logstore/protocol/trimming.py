@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from logstore.errors import Corrupt, NotFound, Refused
-from logstore.formats import pieces
-from logstore.formats.chain_state import StretchKey
+from logstore.formats import segment_ranges
+from logstore.formats.chain_state import EpochKey
 from logstore.formats.checkpoint import Checkpoint
 from logstore.formats.keys import segment_key
 from logstore.formats.rows import (
@@ -39,10 +39,10 @@ from logstore.protocol.opening import OLD_REGISTRY, read_cluster
 from logstore.protocol.steps import BelievedMs, GetRow, NowMs, QueryRows, Steps, StoreMs
 from logstore.protocol.trim import (
     Hold,
+    HoldReason,
     Needs,
-    Next,
     TopicPartition,
-    Why,
+    TrimStep,
     above_its_row,
     has_more,
     hold_of,
@@ -55,14 +55,14 @@ from logstore.protocol.witnesses import read_deletions
 GRACE_MS = 3_600_000
 HOLDS_KEPT_MAX = 10_000
 DELETED_KEPT_MAX = 10_000
-NOTHING: Mapping[pieces.TopicPartition, int] = {}
+NOTHING: Mapping[segment_ranges.TopicPartition, int] = {}
 """Ends of tables if there are none."""
 
 Wanted = Callable[[int, ChainRow], bool]
 
 
 @dataclass(slots=True)
-class Trimmed:
+class TrimPass:
     """Result of one pass: trim points published, by chain, and the number of objects deleted."""
 
     published: dict[int, int] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class _Kept(NamedTuple):
     """What kept a chain from being trimmed at `checkpoint` when last looked at."""
 
     checkpoint: int
-    key: StretchKey
+    key: EpochKey
     floor: int
 
 
@@ -111,11 +111,11 @@ class Trimmer:
     def steps(
         self,
         wanted: Wanted = every,
-        held: Mapping[pieces.TopicPartition, int] = NOTHING,
+        held: Mapping[segment_ranges.TopicPartition, int] = NOTHING,
         *,
         may_delete: bool = True,
         asked_ms: int | None = None,
-    ) -> Steps[Trimmed]:
+    ) -> Steps[TrimPass]:
         """One pass over the `wanted` chains; `held` are the ends that tables hold durably.
 
         `may_delete` only if `held` was looked up for this pass, at `asked_ms`. A grace that ends
@@ -127,7 +127,7 @@ class Trimmer:
         """
         rows = [(int(sk), ChainRow.of(row)) for sk, row in (yield QueryRows(CHAIN))]
         chains = [(epoch, row) for epoch, row in rows if wanted(epoch, row) and has_more(row)]
-        done = Trimmed()
+        done = TrimPass()
         if not chains:
             return done
         yield from _check_registry_is_newest(self._cluster_id)
@@ -151,27 +151,27 @@ class Trimmer:
         row: ChainRow,
         needs: Needs,
         topics: "_Topics",
-        done: Trimmed,
+        done: TrimPass,
         may_delete: bool,
         asked_ms: int | None,
     ) -> Steps[None]:
         now_ms: int = yield NowMs()
         match next_of(row, now_ms, self._grace_ms):
-            case Next.WAIT:
+            case TrimStep.WAIT:
                 done.waiting += 1
-            case Next.DELETE if not (yield from self._is_over(row, asked_ms)):
+            case TrimStep.DELETE if not (yield from self._is_over(row, asked_ms)):
                 done.waiting += 1
-            case Next.DELETE if not may_delete:
+            case TrimStep.DELETE if not may_delete:
                 front = yield from cache.front(epoch, row.trim)
                 done.due += 1
                 done.due_topics.update(key.topic_id for key in front.stretches)
-            case Next.DELETE:
+            case TrimStep.DELETE:
                 if not (yield from _is_still_allowed(cache, epoch, row, needs, topics)):
                     done.waiting += 1
                     return
                 known = yield from checkpoints_of(cache, epoch, row.checkpoint)
                 done.deleted[epoch] = yield from delete_below_trim(epoch, row, known)
-            case Next.RAISE:
+            case TrimStep.RAISE:
                 if self._is_still_held(epoch, needs):
                     return
                 trim = yield from self._highest(cache, epoch, row, needs, topics)
@@ -186,7 +186,7 @@ class Trimmer:
         """Whether the grace has passed, by the accepted time too (`believed_time`)."""
         now_ms: int = yield BelievedMs()
         now_ms = now_ms if asked_ms is None else min(now_ms, asked_ms)
-        return next_of(row, now_ms, self._grace_ms) is Next.DELETE
+        return next_of(row, now_ms, self._grace_ms) is TrimStep.DELETE
 
     def _highest(
         self, cache: IndexCache, epoch: int, row: ChainRow, needs: Needs, topics: "_Topics"
@@ -208,7 +208,7 @@ class Trimmer:
 
     def _remember(self, epoch: int, checkpoint: int, hold: Hold | None, needs: Needs) -> None:
         self._kept.pop(epoch, None)
-        if hold is not None and hold.why is Why.DATA and len(self._kept) < HOLDS_KEPT_MAX:
+        if hold is not None and hold.why is HoldReason.DATA and len(self._kept) < HOLDS_KEPT_MAX:
             floor = needs.floor((hold.key.topic_id, hold.key.partition))
             self._kept[epoch] = _Kept(checkpoint, hold.key, floor)
 
@@ -290,11 +290,15 @@ def _hold(
     has_asked = False
     while True:
         hold = hold_of(front, replace(needs, taken=taken))
-        if hold is not None and hold.why in (Why.NO_TOPIC, Why.DELETING) and not has_asked:
+        if (
+            hold is not None
+            and hold.why in (HoldReason.NO_TOPIC, HoldReason.DELETING)
+            and not has_asked
+        ):
             yield from topics.ask(front)
             has_asked = True
             continue
-        if hold is None or hold.why is not Why.RELEASE:
+        if hold is None or hold.why is not HoldReason.RELEASE:
             return hold
         partition = (hold.key.topic_id, hold.key.partition)
         if partition in taken:
@@ -302,7 +306,7 @@ def _hold(
         taken[partition] = yield from _newest_taken(cache, hold.key, needs.rows[partition])
 
 
-def _newest_taken(cache: IndexCache, key: StretchKey, row: PartitionRow) -> Steps[int]:
+def _newest_taken(cache: IndexCache, key: EpochKey, row: PartitionRow) -> Steps[int]:
     """Newest leader epoch with a committed leadership-begin entry, by row or checkpoint."""
     # A row drops an epoch range only when a later one is known to have been taken.
     listed = {ref.leader_epoch for ref in row.stretches}
@@ -314,7 +318,7 @@ def _newest_taken(cache: IndexCache, key: StretchKey, row: PartitionRow) -> Step
         last = yield from _last_checkpoint(ref.chain)
         if last:
             front = yield from cache.front(ref.chain, last)
-            if StretchKey(key.topic_id, key.partition, ref.leader_epoch) in front.stretches:
+            if EpochKey(key.topic_id, key.partition, ref.leader_epoch) in front.stretches:
                 return ref.leader_epoch
     return newest
 
@@ -333,7 +337,7 @@ def _is_still_allowed(
     """
     front = yield from cache.front(epoch, row.trim)
     hold = yield from _hold(cache, front, needs, topics)
-    if hold is not None and hold.why is Why.DELETING:
+    if hold is not None and hold.why is HoldReason.DELETING:
         return False
     if hold is not None:
         raise Corrupt(

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from logstore.errors import LogstoreError
-from logstore.formats.rows import TOPIC, Change, PartitionRow, TopicRow, TopicStatus
+from logstore.formats.rows import TOPIC, FeedChange, PartitionRow, TopicRow, TopicStatus
 from logstore.protocol.changes import read_feed
 from logstore.protocol.metadata import read_partition_row, read_partition_rows
-from logstore.protocol.steps import GetRow, QueryRows, Steps, Together
+from logstore.protocol.steps import Gather, GetRow, QueryRows, Steps
 
 PartitionKey = tuple[bytes, int]
 """Topic id and partition."""
@@ -20,7 +20,7 @@ ROWS_READ_ONE_BY_ONE_MAX = 600
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class RegistryUpdate:
     """Rows as they were read; None where there is no (live) one. `version` is the feed's."""
 
     version: int
@@ -29,14 +29,14 @@ class News:
     is_everything: bool = False
 
 
-def read_everything() -> Steps[News]:
+def read_everything() -> Steps[RegistryUpdate]:
     feed = yield from read_feed()
     topics = {name: _live(TopicRow.of(row)) for name, row in (yield QueryRows(TOPIC))}
     partitions = dict((yield from read_partition_rows()))
-    return News(feed.version, topics, partitions, is_everything=True)
+    return RegistryUpdate(feed.version, topics, partitions, is_everything=True)
 
 
-def read_news(version: int) -> Steps[News | None]:
+def read_news(version: int) -> Steps[RegistryUpdate | None]:
     """What changed since feed `version`; None: nothing."""
     feed = yield from read_feed()
     if feed.version == version:
@@ -47,7 +47,7 @@ def read_news(version: int) -> Steps[News | None]:
     return (yield from _read_changed(feed.version, changes))
 
 
-def _read_changed(version: int, changes: Sequence[Change]) -> Steps[News]:
+def _read_changed(version: int, changes: Sequence[FeedChange]) -> Steps[RegistryUpdate]:
     topics: dict[str, TopicRow | None] = {}
     wanted: dict[PartitionKey, None] = {}
     for change in changes:
@@ -61,7 +61,7 @@ def _read_changed(version: int, changes: Sequence[Change]) -> Steps[News]:
     if len(wanted) > ROWS_READ_ONE_BY_ONE_MAX:
         return (yield from read_everything())
     keys = list(wanted)
-    rows: Sequence[PartitionRow | LogstoreError | None] = yield Together(
+    rows: Sequence[PartitionRow | LogstoreError | None] = yield Gather(
         [read_partition_row(*key) for key in keys]
     )
     partitions: dict[PartitionKey, PartitionRow | None] = {}
@@ -69,7 +69,7 @@ def _read_changed(version: int, changes: Sequence[Change]) -> Steps[News]:
         if isinstance(found, LogstoreError):
             raise found
         partitions[key] = found
-    return News(version, topics, partitions)
+    return RegistryUpdate(version, topics, partitions)
 
 
 def _live(topic: TopicRow) -> TopicRow | None:

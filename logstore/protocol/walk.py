@@ -28,11 +28,11 @@ from logstore.formats.segment import (
 )
 from logstore.formats.take import decode_payload, join_pieces
 from logstore.protocol.steps import (
+    Gather,
     GetRange,
     ListKeys,
     Steps,
     StoreMs,
-    Together,
     retried,
     sliced,
 )
@@ -50,7 +50,7 @@ class MissingCheckpoint(Corrupt):
     """A checkpoint is not there: below the chain's trim point it was deleted, else it is lost."""
 
 
-class MissingPiece(Corrupt):
+class MissingStateChunk(Corrupt):
     """A state chunk that a leadership-begin or leadership-end entry names is missing: it may be
     trimmed before the entry, once a checkpoint covers both. Otherwise it is lost.
     """
@@ -130,12 +130,12 @@ def _read_state(epoch: int, payload: bytes) -> Steps[bytes]:
     if isinstance(found, bytes):
         return found
     reads = [get_patiently(segment_key(epoch, p.seq), p.position, p.length) for p in found]
-    parts: Sequence[bytes | LogstoreError] = yield Together(reads)
+    parts: Sequence[bytes | LogstoreError] = yield Gather(reads)
     whole: list[bytes] = []
     for part in parts:
         if isinstance(part, NotFound):
             # Not the gap that an absent segment would be: pieces come before the entry.
-            raise MissingPiece(f"piece of a state is missing: epoch={epoch}: {part}")
+            raise MissingStateChunk(f"piece of a state is missing: epoch={epoch}: {part}")
         if isinstance(part, LogstoreError):
             raise part
         whole.append(part)
@@ -212,14 +212,14 @@ def read_on(
     while left is None or left > 0:
         count = width if left is None else min(width, left)
         seqs = range(chain.next_seq, chain.next_seq + count)
-        fronts: Sequence[Front | LogstoreError] = yield Together(
+        fronts: Sequence[Front | LogstoreError] = yield Gather(
             [read_front(chain.epoch, seq) for seq in seqs]
         )
         applied = 0
         for front in fronts:
             if isinstance(front, NotFound):
                 return Gap(chain.next_seq)
-            if isinstance(front, MissingPiece) and applied:
+            if isinstance(front, MissingStateChunk) and applied:
                 break  # asked for beside the segments before it, maybe before they were stored
             if isinstance(front, LogstoreError):
                 raise front

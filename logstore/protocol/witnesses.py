@@ -22,7 +22,7 @@ from logstore.formats.topic_record import (
 )
 from logstore.protocol.disposal import Fate, Ruling, fate_of, may_drop_rows
 from logstore.protocol.metadata import read_topics_by_id
-from logstore.protocol.steps import QueryRows, Steps, Together
+from logstore.protocol.steps import Gather, QueryRows, Steps
 from logstore.protocol.walk import (
     get_patiently,
     list_patiently,
@@ -61,7 +61,7 @@ def read_deletions(topic_ids: Collection[bytes]) -> Steps[dict[bytes, TopicRecor
     Raises `Corrupt` or `Refused` for a record that cannot be read, and as stores do.
     """
     asked = sorted(topic_ids)
-    found: Sequence[TopicRecord | LogstoreError | None] = yield Together(
+    found: Sequence[TopicRecord | LogstoreError | None] = yield Gather(
         [_read_deletion(topic_id) for topic_id in asked]
     )
     deletions = {}
@@ -101,7 +101,7 @@ def judge_half_done(cluster_id: bytes, topic_id: bytes) -> Steps[Ruling]:
 def find_led(cluster_id: bytes, topic_ids: Collection[bytes]) -> Steps[set[bytes]]:
     """Those of these topics of which any chain has an epoch range."""
     rows = [(int(sk), ChainRow.of(row)) for sk, row in (yield QueryRows(CHAIN))]
-    found: Sequence[set[bytes] | LogstoreError] = yield Together(
+    found: Sequence[set[bytes] | LogstoreError] = yield Gather(
         [_topics_in(cluster_id, epoch, row) for epoch, row in rows]
     )
     led = set()

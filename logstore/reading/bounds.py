@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from logstore.errors import Invalid, Refused
-from logstore.reading.extents import Extent, Range, TopicExtent
+from logstore.reading.extents import Extent, OffsetRange, TopicExtent
 
 Bound = int | datetime | Literal["earliest", "latest"]
 """An offset, a time, or an end of the log."""
@@ -22,7 +22,7 @@ _FORMS = 'give "earliest", "latest", a datetime, or a dict of these and offsets 
 
 def ranges_of(
     topic: str, extent: TopicExtent, start: Bounds, end: Bounds, offset_for_time: OffsetForTime
-) -> list[Range]:
+) -> list[OffsetRange]:
     """Offsets [start, end) of every partition that has some, by partition.
 
     Raises `Invalid` for a bound that means nothing, `Refused` for offsets that are not there.
@@ -43,7 +43,7 @@ def ranges_of(
         if first > beyond:
             raise Invalid(f"the start is after the end: {where} start={first} end={beyond}")
         if first < beyond:
-            found.append(Range(topic, extent.topic_id, number, first, beyond))
+            found.append(OffsetRange(topic, extent.topic_id, number, first, beyond))
     return found
 
 

@@ -12,14 +12,14 @@ from logstore.errors import Corrupt, LogstoreError
 from logstore.formats.keys import segment_key
 from logstore.formats.segment import body_of, decode_header
 from logstore.protocol.steps import get
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 
 Place = tuple[int, int]
 """(epoch, seq)"""
 
 
 class SegmentCache:
-    def __init__(self, performer: Performer, *, bytes_max: int) -> None:
+    def __init__(self, performer: StepRunner, *, bytes_max: int) -> None:
         self._performer = performer
         self._bytes_max = bytes_max
         self._bytes = 0

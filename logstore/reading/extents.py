@@ -24,7 +24,7 @@ Extents = Mapping[str, TopicExtent]
 """By topic name."""
 
 
-class Range(NamedTuple):
+class OffsetRange(NamedTuple):
     """Offsets [start, end) of one partition, not empty."""
 
     topic: str

@@ -19,12 +19,12 @@ from logstore.formats.rows import TABLE, TableRow
 from logstore.objects.from_threads import FromThreads
 from logstore.protocol.steps import GetRow, Steps
 from logstore.reading.read import Chunk, FoundRecord, Readable
-from logstore.reading.table_batches import Compression, Run, RunCache, Stream
-from logstore.runners.perform import Performer
+from logstore.reading.table_batches import Compression, Stream, TableBatchCache, TableBatches
+from logstore.runners.step_runner import StepRunner
 
 if TYPE_CHECKING:
     from logstore.ports.objects import BlockingObjectStore
-    from logstore.reading.table import Snapshots, TableReader
+    from logstore.reading.table import TableReader, TableSnapshots
 
 T = TypeVar("T")
 
@@ -72,15 +72,15 @@ class History:
 
     def __init__(
         self,
-        performer: Performer,
-        tables: "Callable[[BlockingObjectStore], Snapshots] | None",
+        performer: StepRunner,
+        tables: "Callable[[BlockingObjectStore], TableSnapshots] | None",
         settings: HistorySettings,
     ) -> None:
         self._performer = performer
         self._tables = tables
         self._settings = settings
-        self._runs = RunCache(settings.cache_bytes_max)
-        self._loading: dict[tuple[Stream, int], asyncio.Future[Run]] = {}
+        self._runs = TableBatchCache(settings.cache_bytes_max)
+        self._loading: dict[tuple[Stream, int], asyncio.Future[TableBatches]] = {}
         self._ahead: dict[tuple[Stream, int], None] = {}
         """Runs read ahead and not requested yet."""
         self._rows: dict[bytes, _KnownRow] = {}
@@ -116,7 +116,7 @@ class History:
         version = await self._lowest_version(partition.topic_id)
         buffers: list[memoryview] = []
         total, position = 0, offset
-        run: Run | None = await self._run(stream, position, version)
+        run: TableBatches | None = await self._run(stream, position, version)
         while run is not None:
             taken = run.take(position, up_to, bytes_max - total, is_first=not buffers)
             buffers += map(memoryview, taken.batches)
@@ -132,7 +132,7 @@ class History:
         self.served_bytes += total
         return Chunk(buffers, total, position)
 
-    async def _run(self, stream: Stream, offset: int, version: int) -> Run:
+    async def _run(self, stream: Stream, offset: int, version: int) -> TableBatches:
         run = self._find(stream, offset, version)
         if run is None:
             self.miss_count += 1
@@ -146,7 +146,7 @@ class History:
             self._read_ahead(stream, run, version)
         return run
 
-    def _find(self, stream: Stream, offset: int, version: int) -> Run | None:
+    def _find(self, stream: Stream, offset: int, version: int) -> TableBatches | None:
         run = self._runs.find(stream, offset, version)
         if run is not None:
             self._ahead.pop((stream, run.start), None)
@@ -154,7 +154,7 @@ class History:
 
     def _load(
         self, stream: Stream, offset: int, version: int, bytes_max: int
-    ) -> "asyncio.Future[Run]":
+    ) -> "asyncio.Future[TableBatches]":
         """Make a run, once however many want it."""
         key = (stream, offset)
         self._ahead.pop(key, None)
@@ -165,14 +165,14 @@ class History:
             loading.add_done_callback(lambda done: self._loaded(key, done))
         return loading
 
-    def _loaded(self, key: tuple[Stream, int], done: "asyncio.Future[Run]") -> None:
+    def _loaded(self, key: tuple[Stream, int], done: "asyncio.Future[TableBatches]") -> None:
         del self._loading[key]
         if done.cancelled() or done.exception() is not None:
             self._ahead.pop(key, None)
         elif (run := done.result()).end > run.start:
             self._runs.keep(key[0], run)
 
-    def _read_ahead(self, stream: Stream, run: Run, version: int) -> None:
+    def _read_ahead(self, stream: Stream, run: TableBatches, version: int) -> None:
         """Decode the run after `run`, if there is room for a run that may never be requested."""
         key, run_bytes = (stream, run.end), self._settings.run_bytes
         if run.is_last or key in self._loading or self._runs.find(*key, version):
@@ -193,19 +193,19 @@ class History:
 
         Raises `NotFound` where the table does not reach `end`.
         """
-        from logstore.reading.table import Wanted
+        from logstore.reading.table import TableRequest
 
         version = await self._lowest_version(partition.topic_id)
-        wanted = Wanted(partition.topic_id, partition.partition, start, end, version)
+        wanted = TableRequest(partition.topic_id, partition.partition, start, end, version)
         found = await self._begin(lambda reader: reader.first_at_or_after(wanted, timestamp))
         return None if found is None else FoundRecord(*found)
 
     async def latest(self, partition: Readable, start: int, end: int) -> FoundRecord | None:
         """The record in [start, end) with the largest timestamp. Raises the same."""
-        from logstore.reading.table import Wanted
+        from logstore.reading.table import TableRequest
 
         version = await self._lowest_version(partition.topic_id)
-        wanted = Wanted(partition.topic_id, partition.partition, start, end, version)
+        wanted = TableRequest(partition.topic_id, partition.partition, start, end, version)
         found = await self._begin(lambda reader: reader.latest(wanted))
         return None if found is None else FoundRecord(*found)
 
@@ -237,7 +237,7 @@ class History:
     def _do(
         self,
         work: "Callable[[TableReader], T]",
-        tables: "Callable[[BlockingObjectStore], Snapshots]",
+        tables: "Callable[[BlockingObjectStore], TableSnapshots]",
         store: FromThreads,
     ) -> T:
         """In a thread."""
@@ -247,7 +247,7 @@ class History:
             raise BadTable(f"the topic's table cannot be read: {error}") from error
 
     def _opened(
-        self, tables: "Callable[[BlockingObjectStore], Snapshots]", store: FromThreads
+        self, tables: "Callable[[BlockingObjectStore], TableSnapshots]", store: FromThreads
     ) -> "TableReader":
         """The one there is; libraries are loaded here, which takes a while."""
         from logstore.reading.table import TableReader

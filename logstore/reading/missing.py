@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from logstore.errors import Corrupt, Refused
-from logstore.formats.pieces import Piece, TopicPartition
 from logstore.formats.rows import PartitionRow
+from logstore.formats.segment_ranges import SegmentRange, TopicPartition
 from logstore.history.snapshot import Snapshot
 from logstore.reading.reader import LogReader, SegmentGone
-from logstore.reading.snapshots import OpenTables, Snapshots, open_tables
+from logstore.reading.snapshots import OpenTables, SnapshotCache, open_tables
 from logstore.reading.table_ranges import TableRange, table_range
-from logstore.reading.tasks import Run, Storage
+from logstore.reading.tasks import SeqRange, Storage
 from logstore.wiring.open import open_readable
 
 REMEDY = "to go on with what is left, set failOnDataLoss to false"
@@ -29,14 +29,16 @@ class Rest(NamedTuple):
     """The rest of a run above a segment that is gone: first the part that tables have."""
 
     history: tuple[TableRange, ...]
-    run: Run | None
+    run: SeqRange | None
 
 
 class Missing(Protocol):
     """Finds the current location. Both may raise `Refused` for records that are lost, `Corrupt` for
     records that should exist."""
 
-    def segment(self, run: Run, gone: SegmentGone, reached: Mapping[Piece, int]) -> Rest:
+    def segment(
+        self, run: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int]
+    ) -> Rest:
         """`reached` is the next offset by piece, where anything of it was read."""
         ...
 
@@ -45,18 +47,18 @@ class Missing(Protocol):
         ...
 
 
-class Rows(Protocol):
+class PartitionRows(Protocol):
     """The calls needed of a `LogReader`."""
 
     def partition_row(self, key: TopicPartition) -> PartitionRow | None: ...
 
     def pieces(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
-    ) -> list[Piece]: ...
+    ) -> list[SegmentRange]: ...
 
 
 class NewestTables(Protocol):
-    """The calls needed of `Snapshots`."""
+    """The calls needed of `SnapshotCache`."""
 
     def newest(self, topic_id: bytes) -> Snapshot | None: ...
 
@@ -82,9 +84,11 @@ class Resolver:
         self._topics = topics
         self._fail_on_data_loss = fail_on_data_loss
         self._remedy = remedy
-        self._snapshots = Snapshots(lambda: open_tables(url, self._storage))
+        self._snapshots = SnapshotCache(lambda: open_tables(url, self._storage))
 
-    def segment(self, run: Run, gone: SegmentGone, reached: Mapping[Piece, int]) -> Rest:
+    def segment(
+        self, run: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int]
+    ) -> Rest:
         with self._search() as search:
             return search.segment(run, gone, reached)
 
@@ -113,7 +117,7 @@ class Search:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: PartitionRows,
         tables: NewestTables,
         topics: Mapping[bytes, str],
         *,
@@ -127,9 +131,11 @@ class Search:
         self._remedy = remedy
         self._snapshots: dict[bytes, Snapshot | None] = {}
 
-    def segment(self, run: Run, gone: SegmentGone, reached: Mapping[Piece, int]) -> Rest:
+    def segment(
+        self, run: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int]
+    ) -> Rest:
         history: list[TableRange] = []
-        left: list[Piece] = []
+        left: list[SegmentRange] = []
         following = run.last_seq + 1
         for piece in run.pieces:
             start = reached.get(piece, piece.start)
@@ -149,7 +155,7 @@ class Search:
                 left.append(replace(piece, start=start))
         if not left:
             return Rest(tuple(history), None)
-        return Rest(tuple(history), Run(run.chain, following, run.last_seq, tuple(left)))
+        return Rest(tuple(history), SeqRange(run.chain, following, run.last_seq, tuple(left)))
 
     def file(self, wanted: TableRange, start: int) -> TableRange | None:
         key = TopicPartition(wanted.topic_id, wanted.partition)
@@ -179,7 +185,7 @@ class Search:
     def _first_seq(
         self,
         gone: SegmentGone,
-        run: Run,
+        run: SeqRange,
         key: TopicPartition,
         row: PartitionRow,
         start: int,

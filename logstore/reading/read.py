@@ -17,7 +17,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from logstore.errors import Corrupt, Refused, Retryable
-from logstore.formats.chain_state import Stretch, StretchKey
+from logstore.formats.chain_state import EpochKey, EpochRange
 from logstore.formats.checkpoint import Checkpoint
 from logstore.formats.index_rows import (
     ROW,
@@ -27,10 +27,10 @@ from logstore.formats.index_rows import (
     row_at,
     row_count,
 )
-from logstore.formats.rows import StretchRef
+from logstore.formats.rows import EpochEntry
 from logstore.protocol.lookup import (
+    BelowTrimPoint,
     FoundRows,
-    Trimmed,
     front_unless_trimmed,
     rows_for_offset,
     rows_for_time,
@@ -40,7 +40,7 @@ from logstore.protocol.partition import ChainCheckpoints, first_in_segments, str
 from logstore.protocol.steps import Steps
 from logstore.reading.cache import SegmentCache
 from logstore.records.lookup import first_record_at_or_after, record_with_max_timestamp
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 
 LOADS_AT_ONCE = 4
 LOOKS_MAX = 5
@@ -58,13 +58,13 @@ class Readable(Protocol):
     """Below it the topic's table is read, and no segment: its owner changed rows there."""
 
     @property
-    def stretches(self) -> Sequence[StretchRef]: ...
+    def stretches(self) -> Sequence[EpochEntry]: ...
 
     @property
     def leader_epoch(self) -> int: ...
 
     @property
-    def key(self) -> StretchKey: ...
+    def key(self) -> EpochKey: ...
 
     @property
     def log_end(self) -> int: ...
@@ -84,10 +84,10 @@ class Readable(Protocol):
     def watch(self, watcher: Callable[[], None]) -> Callable[[], None]: ...
 
 
-class NotSummedUp(Protocol):
+class NotCheckpointed(Protocol):
     """Finds epoch ranges in chains beyond their last checkpoint."""
 
-    async def stretch(self, epoch: int, key: StretchKey, offset: int) -> Stretch | None: ...
+    async def stretch(self, epoch: int, key: EpochKey, offset: int) -> EpochRange | None: ...
 
 
 class Chunk(NamedTuple):
@@ -104,7 +104,7 @@ class FoundRecord(NamedTuple):
     leader_epoch: int
 
 
-class _Slice(NamedTuple):
+class _BodySlice(NamedTuple):
     """Adjacent batches in one segment's body."""
 
     seq: int
@@ -113,7 +113,7 @@ class _Slice(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    slices: list[_Slice]
+    slices: list[_BodySlice]
     byte_count: int
     end_offset: int
 
@@ -140,16 +140,16 @@ def read_in_memory(
 class Reader:
     """Reads segments that may not be in memory; every wait is for the store or the registry.
 
-    Where the segments of an offset may be gone it raises `Trimmed`, or `NotFound` as the store
+    Where the segments of an offset may be gone it raises `BelowTrimPoint`, or `NotFound` as the store
     does: neither says that there is nothing.
     """
 
     def __init__(
         self,
-        performer: Performer,
+        performer: StepRunner,
         cache: SegmentCache,
         checkpoints: ChainCheckpoints,
-        followers: NotSummedUp,
+        followers: NotCheckpointed,
     ) -> None:
         self._performer = performer
         self._cache = cache
@@ -159,7 +159,7 @@ class Reader:
     # Batches
 
     async def read(self, partition: Readable, offset: int, up_to: int, bytes_max: int) -> Chunk:
-        """As `read_in_memory`, for all segments. Raises `Trimmed`, or as the store does."""
+        """As `read_in_memory`, for all segments. Raises `BelowTrimPoint`, or as the store does."""
         if offset >= up_to:
             return Chunk((), 0, offset)
         found = await self.rows(partition, offset)
@@ -184,7 +184,7 @@ class Reader:
         )
 
     async def rows(self, partition: Readable, offset: int) -> FoundRows:
-        """Index rows from the batch that holds `offset` on. Raises `Trimmed`."""
+        """Index rows from the batch that holds `offset` on. Raises `BelowTrimPoint`."""
         for _ in range(LOOKS_MAX):
             _check_listed(partition, offset)
             if offset >= partition.first_offset_in_memory:
@@ -200,7 +200,7 @@ class Reader:
         )
 
     async def _check_not_trimmed(self, partition: Readable, offset: int) -> None:
-        """Raises `Trimmed` where checkpoints that are known of here have been deleted, or the row
+        """Raises `BelowTrimPoint` where checkpoints that are known of here have been deleted, or the row
         lists the epoch range no more: its chain may have forgotten it.
         """
         _check_listed(partition, offset)
@@ -208,14 +208,16 @@ class Reader:
         chain = ref.chain
         row = await self._performer.run(read_partition_row(partition.topic_id, partition.partition))
         if row is None or all(ref.leader_epoch != one.leader_epoch for one in row.stretches):
-            raise Trimmed(f"epoch range is no longer listed: chain={chain} offset={offset}")
+            raise BelowTrimPoint(f"epoch range is no longer listed: chain={chain} offset={offset}")
         known = await self._performer.run(self._checkpoints.of(chain))
         if known and await self._front(chain, known[-1]) is None:
-            raise Trimmed(f"index is trimmed: chain={chain} offset={offset}; read its row again")
+            raise BelowTrimPoint(
+                f"index is trimmed: chain={chain} offset={offset}; read its row again"
+            )
 
     async def _rows_elsewhere(self, partition: Readable, offset: int) -> FoundRows | None:
         ref = stretch_of(partition.stretches, offset)
-        key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
+        key = EpochKey(partition.topic_id, partition.partition, ref.leader_epoch)
         known = await self._performer.run(self._checkpoints.of(ref.chain))
         found = await self._performer.run(
             rows_for_offset(self._checkpoints.cache, ref.chain, known, key, offset)
@@ -259,7 +261,7 @@ class Reader:
         return None
 
     async def _rows_of_stretch(
-        self, partition: Readable, ref: StretchRef, end: int | None, timestamp: int, offset: int
+        self, partition: Readable, ref: EpochEntry, end: int | None, timestamp: int, offset: int
     ) -> FoundRows | None:
         """Of one stretch, from `offset` on. Raises `Retryable`."""
         for _ in range(LOOKS_MAX):
@@ -278,14 +280,14 @@ class Reader:
     async def _beyond_for_time(
         self,
         partition: Readable,
-        ref: StretchRef,
+        ref: EpochEntry,
         end: int | None,
         known: Sequence[int],
         timestamp: int,
         from_offset: int,
     ) -> FoundRows | None:
         """Among the rows that no checkpoint holds yet."""
-        key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
+        key = EpochKey(partition.topic_id, partition.partition, ref.leader_epoch)
         if end is None:
             here = None
             if partition.key == key:
@@ -300,12 +302,12 @@ class Reader:
     def _summed_up_for_time(
         self,
         partition: Readable,
-        ref: StretchRef,
+        ref: EpochEntry,
         known: Sequence[int],
         timestamp: int,
         from_offset: int,
     ) -> Steps[FoundRows | None]:
-        key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
+        key = EpochKey(partition.topic_id, partition.partition, ref.leader_epoch)
         cache = self._checkpoints.cache
         return rows_for_time(cache, ref.chain, known, key, timestamp, from_offset)
 
@@ -333,10 +335,10 @@ class Reader:
         return best[1]
 
     async def _max_timestamps_of(
-        self, partition: Readable, ref: StretchRef, end: int | None, up_to: int
+        self, partition: Readable, ref: EpochEntry, end: int | None, up_to: int
     ) -> list[tuple[int, int]]:
         """Of one stretch, (timestamp, offset), in checkpoints and beyond. Raises `Retryable`."""
-        key = StretchKey(partition.topic_id, partition.partition, ref.leader_epoch)
+        key = EpochKey(partition.topic_id, partition.partition, ref.leader_epoch)
         for _ in range(LOOKS_MAX):
             known = await self._performer.run(self._checkpoints.of(ref.chain))
             found = [await self._max_timestamp_in(ref.chain, known, key)]
@@ -351,7 +353,7 @@ class Reader:
         raise _keeps_changing(ref.chain)
 
     async def _max_timestamp_in(
-        self, chain: int, known: Sequence[int], key: StretchKey
+        self, chain: int, known: Sequence[int], key: EpochKey
     ) -> tuple[int, int]:
         front = await self._front(chain, known[-1]) if known else None
         summary = None if front is None else front.stretches.get(key)
@@ -360,7 +362,7 @@ class Reader:
         return (summary.max_timestamp, summary.max_timestamp_offset)
 
     async def _is_summed_up(
-        self, chain: int, known: Sequence[int], key: StretchKey, end: int
+        self, chain: int, known: Sequence[int], key: EpochKey, end: int
     ) -> bool:
         """Whether the chain's last checkpoint covers an epoch range that is over."""
         front = await self._front(chain, known[-1]) if known else None
@@ -386,17 +388,17 @@ def _keeps_changing(chain: int) -> Retryable:
     )
 
 
-def _is_current(partition: Readable, ref: StretchRef) -> bool:
+def _is_current(partition: Readable, ref: EpochEntry) -> bool:
     return ref.leader_epoch == partition.stretches[-1].leader_epoch
 
 
 def _check_listed(partition: Readable, offset: int) -> None:
-    """Raises `Trimmed` below the epoch ranges that the row lists: the table holds these offsets, or
+    """Raises `BelowTrimPoint` below the epoch ranges that the row lists: the table holds these offsets, or
     nothing does.
     """
     first = partition.stretches[0].start
     if offset < first:
-        raise Trimmed(f"epoch ranges are no longer listed: offset={offset} first={first}")
+        raise BelowTrimPoint(f"epoch ranges are no longer listed: offset={offset} first={first}")
 
 
 async def _in_thread(look_up: Callable[[], tuple[int, int] | None]) -> tuple[int, int] | None:
@@ -404,7 +406,7 @@ async def _in_thread(look_up: Callable[[], tuple[int, int] | None]) -> tuple[int
     return await asyncio.get_running_loop().run_in_executor(None, look_up)
 
 
-def _end_of(stretches: Sequence[StretchRef], number: int) -> int | None:
+def _end_of(stretches: Sequence[EpochEntry], number: int) -> int | None:
     """Where epoch range `number` ended; None for the current one."""
     following = stretches[number + 1 :]
     return following[0].start if following else None
@@ -412,7 +414,7 @@ def _end_of(stretches: Sequence[StretchRef], number: int) -> int | None:
 
 def _plan(rows: Rows, number: int, up_to: int, bytes_max: int) -> _Plan:
     """Which bytes to send: rows from `number` on, below `up_to`, at least one, then `bytes_max`."""
-    slices: list[_Slice] = []
+    slices: list[_BodySlice] = []
     total, end_offset, unpack = 0, -1, ROW.unpack_from
     seq, start, end = -1, 0, 0
     for at in range(number * ROW.size, row_count(rows) * ROW.size, ROW.size):
@@ -425,11 +427,11 @@ def _plan(rows: Rows, number: int, up_to: int, bytes_max: int) -> _Plan:
             end += length
         else:
             if seq >= 0:
-                slices.append(_Slice(seq, start, end))
+                slices.append(_BodySlice(seq, start, end))
             seq, start, end = row_seq, position, position + length
         total += length
         end_offset = last + 1
-    slices.append(_Slice(seq, start, end))
+    slices.append(_BodySlice(seq, start, end))
     return _Plan(slices, total, end_offset)
 
 

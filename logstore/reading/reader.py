@@ -14,19 +14,18 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from logstore.errors import Corrupt, NotFound, Refused, Retryable
-from logstore.formats.chain_state import SegmentSpan, Stretch, StretchKey
+from logstore.formats.chain_state import EpochKey, EpochRange, SegmentSpan
 from logstore.formats.index_rows import (
     find_offset,
     find_time,
     row_at,
 )
 from logstore.formats.keys import segment_key
-from logstore.formats.pieces import Cut, Piece, TopicPartition
 from logstore.formats.rows import (
     BrokerStatus,
     ChainStatus,
+    EpochEntry,
     PartitionRow,
-    StretchRef,
     TableRow,
     TopicRow,
     TopicStatus,
@@ -38,13 +37,14 @@ from logstore.formats.segment import (
     decode_front,
     decode_header,
 )
+from logstore.formats.segment_ranges import SegmentRange, SplitPoint, TopicPartition
 from logstore.ports.clock import blocking_sleep_s
 from logstore.ports.objects import BlockingObjectStore
 from logstore.protocol.cuts import ChainCut, chain_cut, end_in_memory, ends_in_checkpoints
 from logstore.protocol.follow import ROW_AGE_S_MAX, Follower
 from logstore.protocol.lookup import (
+    BelowTrimPoint,
     IndexCache,
-    Trimmed,
     front_unless_trimmed,
     rows_for_offset,
     rows_for_time,
@@ -66,13 +66,13 @@ from logstore.retry import RetryDelays, retry
 from logstore.wiring.open import ReadableLog
 
 __all__ = [
+    "BelowTrimPoint",
     "FoundBatch",
     "LogReader",
     "PartitionView",
-    "Piece",
     "SegmentGone",
+    "SegmentRange",
     "TopicPartition",
-    "Trimmed",
     "read_batches",
 ]
 
@@ -112,7 +112,7 @@ class PartitionView:
 class FoundBatch(NamedTuple):
     """One stored batch that holds wanted offsets [start, end); the batch may hold more."""
 
-    piece: Piece
+    piece: SegmentRange
     seq: int
     entry: Entry
     data: memoryview
@@ -192,11 +192,13 @@ class LogReader:
             key: PartitionView(view.row, self._end(key, view.row)) for key, view in views.items()
         }
 
-    def pieces(self, key: TopicPartition, row: PartitionRow, start: int, end: int) -> list[Piece]:
+    def pieces(
+        self, key: TopicPartition, row: PartitionRow, start: int, end: int
+    ) -> list[SegmentRange]:
         """Where offsets [start, end) lie, in order.
 
         Raises `Corrupt` when some cannot be found: below its first epoch range a partition lies in
-        its table, if anywhere. `Trimmed` where what is known is too old: read rows, then the table.
+        its table, if anywhere. `BelowTrimPoint` where what is known is too old: read rows, then the table.
         """
         return self._log.performer.run(self._pieces(key, row, start, end))
 
@@ -204,7 +206,7 @@ class LogReader:
         """Sizes of the segments [first seq, last seq] of a chain."""
         return self._log.performer.run(self._spans(chain, first_seq, last_seq))
 
-    def offsets_at(self, cuts: Sequence[Cut]) -> list[int]:
+    def offsets_at(self, cuts: Sequence[SplitPoint]) -> list[int]:
         """Per cut, the first offset of its piece that lies in segment `seq` or a later one.
 
         So both parts are known by offsets, whatever becomes of their segments. Raises `Corrupt`
@@ -225,13 +227,13 @@ class LogReader:
         """Offset of the first committed record at or after `timestamp` (ms); None without one.
 
         Only from `start` on, or log start: what lies below may be in segments no more, and chains
-        that hold nothing else are not looked at. Raises `Trimmed` where the row lists no epoch
+        that hold nothing else are not looked at. Raises `BelowTrimPoint` where the row lists no epoch
         range for offsets from there on: these are in the topic's table.
         """
         start = view.log_start if start is None else start
         first = view.row.stretches[0].start
         if start < min(first, view.end):
-            raise Trimmed(f"epoch ranges are no longer listed: offset={start} first={first}")
+            raise BelowTrimPoint(f"epoch ranges are no longer listed: offset={start} first={first}")
         found = self._log.performer.run(self._offset_for_time(key, view, timestamp, start))
         return None if found is None else max(found, start)
 
@@ -267,13 +269,13 @@ class LogReader:
         rows = yield from read_partition_rows()
         return {TopicPartition(*key): row for key, row in rows if key[0] in wanted}
 
-    def _stretch(self, key: TopicPartition, row: PartitionRow) -> Stretch | None:
+    def _stretch(self, key: TopicPartition, row: PartitionRow) -> EpochRange | None:
         """The last epoch range of `row`.
 
         None where its chain holds no leadership-begin entry or forgot it.
         """
         return self._follower(row.chain).state.stretches.get(
-            StretchKey(key.topic_id, key.partition, row.leader_epoch)
+            EpochKey(key.topic_id, key.partition, row.leader_epoch)
         )
 
     def _end(self, key: TopicPartition, row: PartitionRow) -> int:
@@ -282,7 +284,7 @@ class LogReader:
 
     def _pieces(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
-    ) -> Steps[list[Piece]]:
+    ) -> Steps[list[SegmentRange]]:
         if start < min(end, row.stretches[0].start):
             raise Corrupt(
                 f"offset is in no chain: topic={key.topic_id.hex()} partition={key.partition} "
@@ -296,11 +298,13 @@ class LogReader:
             if low < high:
                 first = yield from self._seq_of(key, ref, low)
                 last = yield from self._seq_of(key, ref, high - 1)
-                pieces.append(Piece(*key, ref.leader_epoch, ref.chain, first, last, low, high))
+                pieces.append(
+                    SegmentRange(*key, ref.leader_epoch, ref.chain, first, last, low, high)
+                )
         return pieces
 
-    def _seq_of(self, key: TopicPartition, ref: StretchRef, offset: int) -> Steps[int]:
-        stretch_key = StretchKey(key.topic_id, key.partition, ref.leader_epoch)
+    def _seq_of(self, key: TopicPartition, ref: EpochEntry, offset: int) -> Steps[int]:
+        stretch_key = EpochKey(key.topic_id, key.partition, ref.leader_epoch)
         follower = yield from self._enter(ref.chain)
         if follower is not None:
             stretch = follower.state.stretches.get(stretch_key)
@@ -314,10 +318,14 @@ class LogReader:
         if found is None:
             row = yield from read_partition_row(*key)
             if row is None or all(ref.leader_epoch != one.leader_epoch for one in row.stretches):
-                raise Trimmed(f"epoch range is no longer listed: chain={ref.chain} offset={offset}")
+                raise BelowTrimPoint(
+                    f"epoch range is no longer listed: chain={ref.chain} offset={offset}"
+                )
             cache, last = self._checkpoints.cache, checkpoints[-1] if checkpoints else 0
             if last and (yield from front_unless_trimmed(cache, ref.chain, last)) is None:
-                raise Trimmed(f"index is trimmed: chain={ref.chain} offset={offset}; look again")
+                raise BelowTrimPoint(
+                    f"index is trimmed: chain={ref.chain} offset={offset}; look again"
+                )
             raise Corrupt(
                 f"offset is nowhere in its chain: topic={key.topic_id.hex()} "
                 f"partition={key.partition} offset={offset} chain={ref.chain}"
@@ -365,7 +373,7 @@ class LogReader:
             raise Corrupt(f"no checkpoint covers a segment: chain={chain} seq={missing[0]}")
         return [spans[seq] for seq in range(first_seq, last_seq + 1)]
 
-    def _offsets_at(self, cuts: Sequence[Cut]) -> Steps[list[int]]:
+    def _offsets_at(self, cuts: Sequence[SplitPoint]) -> Steps[list[int]]:
         by_chain: dict[int, set[ChainCut]] = {}
         for cut in cuts:
             by_chain.setdefault(cut.piece.chain, set()).add(chain_cut(cut))
@@ -392,7 +400,7 @@ class LogReader:
             following = view.row.end_of(place)
             if following is not None and following <= start:
                 continue
-            stretch_key = StretchKey(key.topic_id, key.partition, ref.leader_epoch)
+            stretch_key = EpochKey(key.topic_id, key.partition, ref.leader_epoch)
             checkpoints = yield from self._known_checkpoints(ref.chain)
             found = yield from rows_for_time(
                 self._checkpoints.cache,
@@ -424,7 +432,7 @@ def read_batches(
     chain: int,
     first_seq: int,
     last_seq: int,
-    pieces: Sequence[Piece],
+    pieces: Sequence[SegmentRange],
     *,
     sleep_s: Callable[[float], None] = blocking_sleep_s,
 ) -> Iterator[FoundBatch]:
@@ -451,7 +459,10 @@ def _get(store: BlockingObjectStore, key: str, sleep_s: Callable[[float], None])
 
 
 def _batches_of(
-    seq: int, fetched: Future[bytes], chain: int, wanted: Mapping[tuple[bytes, int, int], Piece]
+    seq: int,
+    fetched: Future[bytes],
+    chain: int,
+    wanted: Mapping[tuple[bytes, int, int], SegmentRange],
 ) -> Iterator[FoundBatch]:
     try:
         data = fetched.result()

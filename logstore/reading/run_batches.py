@@ -3,25 +3,27 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from logstore.formats.pieces import Piece
+from logstore.formats.segment_ranges import SegmentRange
 from logstore.reading.reader import FoundBatch, SegmentGone
-from logstore.reading.tasks import Run
+from logstore.reading.tasks import SeqRange
 
 _Moved = TypeVar("_Moved")
 
-Resolve = Callable[[Run, SegmentGone, Mapping[Piece, int]], tuple[Sequence[_Moved], Run | None]]
+Resolve = Callable[
+    [SeqRange, SegmentGone, Mapping[SegmentRange, int]], tuple[Sequence[_Moved], SeqRange | None]
+]
 """(run, what is gone, next offset by piece) → what has moved, and the run that is left, if any."""
 
 
 def run_batches(
-    run: Run, read: Callable[[Run], Iterator[FoundBatch]], resolve: Resolve[_Moved] | None
+    run: SeqRange, read: Callable[[SeqRange], Iterator[FoundBatch]], resolve: Resolve[_Moved] | None
 ) -> Iterator[FoundBatch | _Moved]:
     """What `read` yields of `run`. In place of what has moved since it was planned: `resolve`'s.
 
     Raises `SegmentGone` without `resolve`, and what both of them do.
     """
-    reached: dict[Piece, int] = {}
-    rest: Run | None = run
+    reached: dict[SegmentRange, int] = {}
+    rest: SeqRange | None = run
     while rest is not None:
         try:
             for found in read(rest):

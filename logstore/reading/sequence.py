@@ -15,20 +15,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from operator import attrgetter
 
-from logstore.formats.pieces import Piece
-from logstore.reading.tasks import Run
+from logstore.formats.segment_ranges import SegmentRange
+from logstore.reading.tasks import SeqRange
 
 
-def in_order(pieces: Iterable[Piece]) -> list[Run]:
+def in_order(pieces: Iterable[SegmentRange]) -> list[SeqRange]:
     """Runs that hold every piece once, those of each partition by offset."""
-    waiting: dict[tuple[bytes, int], deque[Piece]] = {}
+    waiting: dict[tuple[bytes, int], deque[SegmentRange]] = {}
     for piece in sorted(pieces, key=attrgetter("start")):
         waiting.setdefault((piece.topic_id, piece.partition), deque()).append(piece)
-    runs: list[Run] = []
+    runs: list[SeqRange] = []
     while waiting:
         ready = {key: _leading(queue) for key, queue in waiting.items()}
         chain = _next_chain(waiting.values(), ready.values())
-        taken: list[Piece] = []
+        taken: list[SegmentRange] = []
         for key, leading in ready.items():
             if leading[0].chain == chain:
                 taken += leading
@@ -40,7 +40,7 @@ def in_order(pieces: Iterable[Piece]) -> list[Run]:
     return runs
 
 
-def seq_ranges(pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
+def seq_ranges(pieces: Sequence[SegmentRange]) -> Iterator[tuple[int, int]]:
     """Seqs that pieces of one chain, sorted by first seq, need: [first, last] without holes."""
     first, last = pieces[0].first_seq, pieces[0].last_seq
     for piece in pieces[1:]:
@@ -51,19 +51,21 @@ def seq_ranges(pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
     yield first, last
 
 
-def _leading(queue: deque[Piece]) -> list[Piece]:
+def _leading(queue: deque[SegmentRange]) -> list[SegmentRange]:
     """The next pieces of a partition, as far as they lie in one chain."""
     return list(takewhile(lambda piece: piece.chain == queue[0].chain, queue))
 
 
-def _next_chain(waiting: Iterable[Iterable[Piece]], ready: Iterable[Sequence[Piece]]) -> int:
+def _next_chain(
+    waiting: Iterable[Iterable[SegmentRange]], ready: Iterable[Sequence[SegmentRange]]
+) -> int:
     """The chain with the fewest pieces that must wait for another chain; the oldest of those."""
     left = Counter(piece.chain for queue in waiting for piece in queue)
     now = Counter(piece.chain for leading in ready for piece in leading)
     return min(now, key=lambda chain: (left[chain] - now[chain], chain))
 
 
-def _runs(chain: int, pieces: Sequence[Piece]) -> Iterator[Run]:
+def _runs(chain: int, pieces: Sequence[SegmentRange]) -> Iterator[SeqRange]:
     for first, last in seq_ranges(pieces):
         inside = tuple(piece for piece in pieces if first <= piece.first_seq <= last)
-        yield Run(chain, first, last, inside)
+        yield SeqRange(chain, first, last, inside)

@@ -12,7 +12,7 @@ from logstore.errors import Corrupt
 from logstore.history.snapshot import Snapshot
 
 
-class TableLog(Protocol):
+class SnapshotSource(Protocol):
     """The calls needed of `logstore.history.delta.Tables`."""
 
     def snapshot(
@@ -20,21 +20,21 @@ class TableLog(Protocol):
     ) -> Snapshot | None: ...
 
 
-OpenTables = Callable[[str, Mapping[str, str]], TableLog]
+OpenTables = Callable[[str, Mapping[str, str]], SnapshotSource]
 
 
-def open_tables(url: str, storage: Mapping[str, str]) -> TableLog:
+def open_tables(url: str, storage: Mapping[str, str]) -> SnapshotSource:
     from logstore.history.delta import Tables
 
     return Tables(url, storage)
 
 
-class Snapshots:
+class SnapshotCache:
     """By topic id. Not for several threads at once."""
 
-    def __init__(self, open_log: Callable[[], TableLog]) -> None:
+    def __init__(self, open_log: Callable[[], SnapshotSource]) -> None:
         self._open_log = open_log
-        self._log: TableLog | None = None
+        self._log: SnapshotSource | None = None
         self._known: dict[bytes, Snapshot] = {}
 
     def known(self, topic_id: bytes) -> Snapshot | None:

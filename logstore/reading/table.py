@@ -21,7 +21,7 @@ from logstore.errors import NotFound
 from logstore.history.read import BATCH_COLUMNS, batches_of, read_rows
 from logstore.history.snapshot import DataFile, Snapshot
 from logstore.ports.objects import BlockingObjectStore
-from logstore.reading.table_batches import Run, Stream
+from logstore.reading.table_batches import Stream, TableBatches
 from logstore.reading.table_times import TimedRecord, first_at_or_after, latest
 from logstore.records.batch import Codec, read_header
 
@@ -41,7 +41,7 @@ LOOKS_MAX = 3
 SNAPSHOTS_MAX = 64
 
 
-class Snapshots(Protocol):
+class TableSnapshots(Protocol):
     """The calls needed of `logstore.history.delta.Tables`."""
 
     def snapshot(
@@ -49,7 +49,7 @@ class Snapshots(Protocol):
     ) -> Snapshot | None: ...
 
 
-class Wanted(NamedTuple):
+class TableRequest(NamedTuple):
     """Offsets [start, end) of a partition, by `version` of its table or a newer one."""
 
     topic_id: bytes
@@ -71,7 +71,9 @@ class _Cursor:
 class TableReader:
     """For any thread. Raises as `Tables` and `read_rows` do."""
 
-    def __init__(self, tables: Snapshots, store: BlockingObjectStore, *, cursors_max: int) -> None:
+    def __init__(
+        self, tables: TableSnapshots, store: BlockingObjectStore, *, cursors_max: int
+    ) -> None:
         self._tables = tables
         self._store = store
         self._cursors_max = cursors_max
@@ -85,18 +87,20 @@ class TableReader:
 
     # Batches
 
-    def run(self, stream: Stream, offset: int, version: int, bytes_max: int) -> Run:
+    def run(self, stream: Stream, offset: int, version: int, bytes_max: int) -> TableBatches:
         """What the table holds from `offset` on; an empty run if it does not reach there.
 
         It ends with the batch that reaches `bytes_max`, or with a file.
         """
-        wanted = Wanted(stream.topic_id, stream.partition, offset, offset + 1, version)
+        wanted = TableRequest(stream.topic_id, stream.partition, offset, offset + 1, version)
         found = self._look(
             wanted, lambda snapshot: self._read_run(stream, offset, snapshot, bytes_max)
         )
-        return Run(offset, offset, version) if found is None else found
+        return TableBatches(offset, offset, version) if found is None else found
 
-    def _read_run(self, stream: Stream, offset: int, snapshot: Snapshot, bytes_max: int) -> Run:
+    def _read_run(
+        self, stream: Stream, offset: int, snapshot: Snapshot, bytes_max: int
+    ) -> TableBatches:
         table_end = snapshot.end(stream.partition) or 0
         batches: list[bytes] = []
         bases: list[int] = []
@@ -121,7 +125,9 @@ class TableReader:
             if batches:
                 break
         is_last = position >= table_end
-        return Run(offset, position, snapshot.version, batches, bases, ends, byte_count, is_last)
+        return TableBatches(
+            offset, position, snapshot.version, batches, bases, ends, byte_count, is_last
+        )
 
     def _suspended(self, stream: Stream, position: int, snapshot: Snapshot) -> _Cursor | None:
         with self._lock:
@@ -136,18 +142,18 @@ class TableReader:
 
     # Records by time
 
-    def first_at_or_after(self, wanted: Wanted, timestamp: int) -> TimedRecord | None:
+    def first_at_or_after(self, wanted: TableRequest, timestamp: int) -> TimedRecord | None:
         """The first record at or after `timestamp` (ms). Raises `NotFound`: not that far."""
         return self._look_at_all(
             wanted, lambda files: first_at_or_after(self._store, wanted, files, timestamp)
         )
 
-    def latest(self, wanted: Wanted) -> TimedRecord | None:
+    def latest(self, wanted: TableRequest) -> TimedRecord | None:
         """The record with the largest timestamp, the first of several. Raises the same."""
         return self._look_at_all(wanted, lambda files: latest(self._store, wanted, files))
 
     def _look_at_all(
-        self, wanted: Wanted, look: Callable[[Sequence[DataFile]], TimedRecord | None]
+        self, wanted: TableRequest, look: Callable[[Sequence[DataFile]], TimedRecord | None]
     ) -> TimedRecord | None:
         partition, start, end = wanted.partition, wanted.start, wanted.end
 
@@ -164,7 +170,7 @@ class TableReader:
 
     # Snapshots
 
-    def _look(self, wanted: Wanted, look: Callable[[Snapshot], T]) -> T | None:
+    def _look(self, wanted: TableRequest, look: Callable[[Snapshot], T]) -> T | None:
         """`look` at a snapshot that reaches `wanted.end`, at another where files are gone.
 
         None: the table does not reach there.
@@ -183,7 +189,7 @@ class TableReader:
                 gone, version = error, snapshot.version + 1
         raise NotFound(f"the topic's table names a file that is gone: {gone}") from gone
 
-    def _snapshot(self, wanted: Wanted) -> Snapshot | None:
+    def _snapshot(self, wanted: TableRequest) -> Snapshot | None:
         """The one that is kept if it will do, else the newest, which may not do either."""
         known = self._kept(wanted)
         if known is not None:
@@ -204,7 +210,7 @@ class TableReader:
                     self._snapshots.popitem(last=False)
             return found
 
-    def _kept(self, wanted: Wanted) -> Snapshot | None:
+    def _kept(self, wanted: TableRequest) -> Snapshot | None:
         with self._lock:
             known = self._snapshots.get(wanted.topic_id)
             if known is None or known.version < wanted.version:

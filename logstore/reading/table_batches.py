@@ -29,7 +29,7 @@ class Stream(NamedTuple):
     compression: Compression
 
 
-class Taken(NamedTuple):
+class TakenBatches(NamedTuple):
     batches: Sequence[bytes]
     byte_count: int
     end_offset: int
@@ -37,7 +37,7 @@ class Taken(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TableBatches:
     """All that a table holds of offsets [start, end), as Kafka batches.
 
     `bases[i]` and `ends[i]` bound the offsets of `batches[i]`. A run without batches says that
@@ -55,7 +55,7 @@ class Run:
     byte_count: int = 0
     is_last: bool = True
 
-    def take(self, offset: int, up_to: int, room: int, *, is_first: bool) -> Taken:
+    def take(self, offset: int, up_to: int, room: int, *, is_first: bool) -> TakenBatches:
         """Whole batches from `offset` on and below `up_to`, at most `room` bytes of them.
 
         With `is_first` the first of them comes whatever its size.
@@ -71,19 +71,19 @@ class Run:
                 break
             taken_bytes += length
             number += 1
-        return Taken(self.batches[begin:number], taken_bytes, end_offset)
+        return TakenBatches(self.batches[begin:number], taken_bytes, end_offset)
 
 
-class RunCache:
+class TableBatchCache:
     """Runs by stream; their bytes are at most `bytes_max`, or those of the last one."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        self._runs: OrderedDict[tuple[Stream, int], Run] = OrderedDict()
+        self._runs: OrderedDict[tuple[Stream, int], TableBatches] = OrderedDict()
         self._starts: dict[Stream, list[int]] = {}
         self.byte_count = 0
 
-    def keep(self, stream: Stream, run: Run) -> None:
+    def keep(self, stream: Stream, run: TableBatches) -> None:
         self._drop(stream, run.start)
         self._runs[stream, run.start] = run
         insort(self._starts.setdefault(stream, []), run.start)
@@ -91,7 +91,7 @@ class RunCache:
         while self.byte_count > self._bytes_max and len(self._runs) > 1:
             self._drop(*next(iter(self._runs)))
 
-    def find(self, stream: Stream, offset: int, version: int) -> Run | None:
+    def find(self, stream: Stream, offset: int, version: int) -> TableBatches | None:
         """The run that tells of `offset`, unless it is of a table older than `version`."""
         starts = self._starts.get(stream, [])
         past = bisect_right(starts, offset)

@@ -32,7 +32,7 @@ class TableRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Grain:
+class WorkUnit:
     """A part of a range that is not split further; `files` are those of the part."""
 
     part: TableRange
@@ -56,7 +56,7 @@ def table_bytes(ranges: Iterable[TableRange]) -> int:
     return sum(grain.size_bytes for grain in grains(ranges))
 
 
-def grains(ranges: Iterable[TableRange]) -> Iterator[Grain]:
+def grains(ranges: Iterable[TableRange]) -> Iterator[WorkUnit]:
     """The same offsets in small parts, in the same order; none for what no file may hold."""
     for one in ranges:
         yield from _grains_of(one)
@@ -76,7 +76,7 @@ def joined(parts: Iterable[TableRange]) -> list[TableRange]:
     return found
 
 
-def _grains_of(one: TableRange) -> Iterator[Grain]:
+def _grains_of(one: TableRange) -> Iterator[WorkUnit]:
     """Cut where another `GRAIN_BYTES` have gathered, sweeping over the bounds of files."""
     if not one.files:
         return
@@ -88,7 +88,7 @@ def _grains_of(one: TableRange) -> Iterator[Grain]:
             active.append(remaining.popleft())
         files = _within(active, start, end)
         if files:
-            yield Grain(replace(one, start=start, end=end, files=files), size_bytes)
+            yield WorkUnit(replace(one, start=start, end=end, files=files), size_bytes)
 
 
 def _cuts(one: TableRange) -> Iterator[tuple[int, int, int]]:

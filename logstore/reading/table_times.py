@@ -26,7 +26,7 @@ ANY_TIME = 2**63 - 1
 """What a file without statistics may hold."""
 
 
-class Range(Protocol):
+class SearchRange(Protocol):
     """Offsets [start, end) of one partition."""
 
     @property
@@ -49,7 +49,7 @@ class TimedRecord(NamedTuple):
 
 
 def first_at_or_after(
-    store: BlockingObjectStore, wanted: Range, files: Sequence[DataFile], timestamp: int
+    store: BlockingObjectStore, wanted: SearchRange, files: Sequence[DataFile], timestamp: int
 ) -> TimedRecord | None:
     """The first record of `files`, which come by smallest offset, at or after `timestamp` (ms).
 
@@ -60,7 +60,7 @@ def first_at_or_after(
 
 
 def first_offset_at_or_after(
-    store: BlockingObjectStore, wanted: Range, files: Sequence[DataFile], timestamp: int
+    store: BlockingObjectStore, wanted: SearchRange, files: Sequence[DataFile], timestamp: int
 ) -> int | None:
     """As `first_at_or_after`, without the GET for its leader epoch."""
     best = _first_at_or_after(store, wanted, files, timestamp)
@@ -68,12 +68,12 @@ def first_offset_at_or_after(
 
 
 def _first_at_or_after(
-    store: BlockingObjectStore, wanted: Range, files: Sequence[DataFile], timestamp: int
-) -> _Found | None:
+    store: BlockingObjectStore, wanted: SearchRange, files: Sequence[DataFile], timestamp: int
+) -> _FoundRow | None:
     import pyarrow.compute as pc
 
     since = _scalar(timestamp)
-    best: _Found | None = None
+    best: _FoundRow | None = None
     for file in files:
         end = wanted.end if best is None else best.offset
         if file.min_offset >= end:
@@ -89,12 +89,12 @@ def _first_at_or_after(
 
 
 def latest(
-    store: BlockingObjectStore, wanted: Range, files: Sequence[DataFile]
+    store: BlockingObjectStore, wanted: SearchRange, files: Sequence[DataFile]
 ) -> TimedRecord | None:
     """The record of `files` with the largest timestamp, the first of several."""
     import pyarrow.compute as pc
 
-    best: _Found | None = None
+    best: _FoundRow | None = None
     for file in sorted(files, key=_latest_possible, reverse=True):
         if best is not None and _latest_possible(file) < best.timestamp:
             break
@@ -109,25 +109,25 @@ def latest(
     return None if best is None else _with_epoch(store, wanted, best)
 
 
-class _Found(NamedTuple):
+class _FoundRow(NamedTuple):
     file: DataFile
     offset: int
     timestamp: int
 
 
 def _rows(
-    store: BlockingObjectStore, wanted: Range, file: DataFile, end: int
+    store: BlockingObjectStore, wanted: SearchRange, file: DataFile, end: int
 ) -> Iterator[pa.RecordBatch]:
     start, end = max(wanted.start, file.min_offset), min(end, file.max_offset + 1)
     return read_rows(store, wanted.topic_id, [file], wanted.partition, start, end, COLUMNS)
 
 
-def _found(file: DataFile, rows: pa.RecordBatch, number: int) -> _Found:
+def _found(file: DataFile, rows: pa.RecordBatch, number: int) -> _FoundRow:
     offset, timestamp = (rows.column(name)[number].as_py() for name in COLUMNS)
-    return _Found(file, offset, timestamp)
+    return _FoundRow(file, offset, timestamp)
 
 
-def _with_epoch(store: BlockingObjectStore, wanted: Range, found: _Found) -> TimedRecord:
+def _with_epoch(store: BlockingObjectStore, wanted: SearchRange, found: _FoundRow) -> TimedRecord:
     file, offset, timestamp = found
     rows = read_rows(store, wanted.topic_id, [file], wanted.partition, offset, offset + 1, [EPOCH])
     epochs = [some.column(EPOCH)[0].as_py() for some in rows]

@@ -24,10 +24,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 
-from logstore.formats.pieces import Cut, Piece
+from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.reading.sequence import seq_ranges
-from logstore.reading.table_ranges import Grain, TableRange, grains, joined, table_bytes
-from logstore.reading.tasks import Places, ReadTask, Run
+from logstore.reading.table_ranges import TableRange, WorkUnit, grains, joined, table_bytes
+from logstore.reading.tasks import Located, ReadTask, SeqRange
 
 MiB = 1024 * 1024
 TASK_BYTES = 256 * MiB
@@ -42,20 +42,20 @@ REQUEST_BYTES = 64 * 1024
 SegmentSizes = Callable[[int, int, int], Sequence[int]]
 """(chain, first seq, last seq) → object size of each of these segments, in bytes."""
 
-OffsetsAt = Callable[[Sequence[Cut]], Sequence[int]]
+OffsetsAt = Callable[[Sequence[SplitPoint]], Sequence[int]]
 """Per cut, the first offset of its piece in segment `seq` or a later one."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Slice:
+class _TaskSlice:
     """One segment, or one grain of history, with the task that it goes to."""
 
-    item: Grain | tuple[int, int]
+    item: WorkUnit | tuple[int, int]
     task: int
 
 
 def plan_tasks(
-    places: Places,
+    places: Located,
     sizes: SegmentSizes,
     offsets_at: OffsetsAt,
     *,
@@ -72,7 +72,7 @@ def plan_tasks(
     the log does; the latter is asked once, for all places where tasks divide a piece.
     """
     by_chain = _by_chain(places.pieces)
-    weights: list[tuple[Grain | tuple[int, int], int]] = [
+    weights: list[tuple[WorkUnit | tuple[int, int], int]] = [
         (grain, grain.size_bytes + 1) for grain in grains(places.history)
     ]
     weights += [
@@ -81,11 +81,11 @@ def plan_tasks(
     ]
     total = sum(weight for _, weight in weights)
     count = task_count(total, len(weights), parallelism, tasks_min, task_bytes, task_bytes_min)
-    shares: list[tuple[list[TableRange], list[Run]]] = []
+    shares: list[tuple[list[TableRange], list[SeqRange]]] = []
     for _, slices in groupby(_share_out(weights, total, count), attrgetter("task")):
         items = [one.item for one in slices]
-        history = joined(item.part for item in items if isinstance(item, Grain))
-        seqs = [item for item in items if not isinstance(item, Grain)]
+        history = joined(item.part for item in items if isinstance(item, WorkUnit))
+        seqs = [item for item in items if not isinstance(item, WorkUnit)]
         shares.append((history, _runs(seqs, by_chain)))
     cuts = [cut for _, runs in shares for run in runs for cut in _cuts_before(run)]
     offsets = dict(zip(cuts, offsets_at(cuts), strict=True)) if cuts else {}
@@ -96,7 +96,7 @@ def plan_tasks(
     ]
 
 
-def object_bytes(places: Places, sizes: SegmentSizes) -> int:
+def object_bytes(places: Located, sizes: SegmentSizes) -> int:
     """Bytes of the segments that hold them, each counted once and whole, and of tables' files."""
     segments = _segments(_by_chain(places.pieces), sizes)
     return sum(size_bytes for _, _, size_bytes in segments) + table_bytes(places.history)
@@ -116,15 +116,15 @@ def task_count(
     return max(1, min(wanted, segment_count))
 
 
-def _by_chain(pieces: Iterable[Piece]) -> dict[int, list[Piece]]:
-    by_chain: dict[int, list[Piece]] = {}
+def _by_chain(pieces: Iterable[SegmentRange]) -> dict[int, list[SegmentRange]]:
+    by_chain: dict[int, list[SegmentRange]] = {}
     for piece in sorted(pieces, key=attrgetter("chain", "first_seq", "topic_id", "partition")):
         by_chain.setdefault(piece.chain, []).append(piece)
     return by_chain
 
 
 def _segments(
-    by_chain: Mapping[int, Sequence[Piece]], sizes: SegmentSizes
+    by_chain: Mapping[int, Sequence[SegmentRange]], sizes: SegmentSizes
 ) -> Iterator[tuple[int, int, int]]:
     """(chain, seq, object size) of every segment needed, by chain and seq."""
     for chain, pieces in by_chain.items():
@@ -136,16 +136,18 @@ def _segments(
 
 
 def _share_out(
-    weights: Sequence[tuple[Grain | tuple[int, int], int]], total: int, count: int
-) -> Iterator[_Slice]:
+    weights: Sequence[tuple[WorkUnit | tuple[int, int], int]], total: int, count: int
+) -> Iterator[_TaskSlice]:
     """Each item goes where its middle lies when the scale is cut into `count` equal parts."""
     before = 0
     for item, weight in weights:
-        yield _Slice(item, (2 * before + weight) * count // (2 * total))
+        yield _TaskSlice(item, (2 * before + weight) * count // (2 * total))
         before += weight
 
 
-def _runs(seqs: Iterable[tuple[int, int]], by_chain: Mapping[int, Sequence[Piece]]) -> list[Run]:
+def _runs(
+    seqs: Iterable[tuple[int, int]], by_chain: Mapping[int, Sequence[SegmentRange]]
+) -> list[SeqRange]:
     ranges: list[tuple[int, int, int]] = []
     for chain, seq in seqs:
         if ranges and ranges[-1][0] == chain and ranges[-1][2] == seq - 1:
@@ -153,25 +155,25 @@ def _runs(seqs: Iterable[tuple[int, int]], by_chain: Mapping[int, Sequence[Piece
         else:
             ranges.append((chain, seq, seq))
     return [
-        Run(chain, first, last, tuple(_within(by_chain[chain], first, last)))
+        SeqRange(chain, first, last, tuple(_within(by_chain[chain], first, last)))
         for chain, first, last in ranges
     ]
 
 
-def _within(pieces: Sequence[Piece], first: int, last: int) -> Iterator[Piece]:
+def _within(pieces: Sequence[SegmentRange], first: int, last: int) -> Iterator[SegmentRange]:
     for piece in pieces:
         if piece.first_seq <= last and piece.last_seq >= first:
             yield piece
 
 
-def _cuts_before(run: Run) -> Iterator[Cut]:
+def _cuts_before(run: SeqRange) -> Iterator[SplitPoint]:
     """Where pieces come in from the run before: neighbours in seqs, of another task."""
     for piece in run.pieces:
         if piece.first_seq < run.first_seq:
-            yield Cut(piece, run.first_seq)
+            yield SplitPoint(piece, run.first_seq)
 
 
-def _own_parts(runs: Iterable[Run], offsets: Mapping[Cut, int]) -> Iterator[Run]:
+def _own_parts(runs: Iterable[SeqRange], offsets: Mapping[SplitPoint, int]) -> Iterator[SeqRange]:
     """The same runs with what of their pieces lies in them, by offsets; none for nothing."""
     for run in runs:
         parts = [part for piece in run.pieces if (part := _part(piece, run, offsets)) is not None]
@@ -179,20 +181,22 @@ def _own_parts(runs: Iterable[Run], offsets: Mapping[Cut, int]) -> Iterator[Run]
             yield replace(run, pieces=tuple(parts))
 
 
-def _part(piece: Piece, run: Run, offsets: Mapping[Cut, int]) -> Piece | None:
+def _part(
+    piece: SegmentRange, run: SeqRange, offsets: Mapping[SplitPoint, int]
+) -> SegmentRange | None:
     first, last, start, end = piece.first_seq, piece.last_seq, piece.start, piece.end
     if first < run.first_seq:
-        first, start = run.first_seq, offsets[Cut(piece, run.first_seq)]
+        first, start = run.first_seq, offsets[SplitPoint(piece, run.first_seq)]
     if last > run.last_seq:
-        last, end = run.last_seq, offsets[Cut(piece, run.last_seq + 1)]
+        last, end = run.last_seq, offsets[SplitPoint(piece, run.last_seq + 1)]
     if start >= end:
         return None
     return replace(piece, first_seq=first, last_seq=last, start=start, end=end)
 
 
-def _tasks_of(history: Sequence[TableRange], runs: Sequence[Run]) -> Iterator[ReadTask]:
+def _tasks_of(history: Sequence[TableRange], runs: Sequence[SeqRange]) -> Iterator[ReadTask]:
     """One task, or more where a partition went from a younger chain to an older one."""
-    mine: list[Run] = []
+    mine: list[SeqRange] = []
     reached: dict[tuple[bytes, int], int] = {}
     before = tuple(history)
     for run in runs:

@@ -17,10 +17,10 @@ from logstore.history.columns import TABLE_COLUMNS as RECORD_COLUMNS
 from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.missing import Missing
 from logstore.reading.range_rows import table_rows
-from logstore.reading.reader import FoundBatch, Piece, read_batches
+from logstore.reading.reader import FoundBatch, SegmentRange, read_batches
 from logstore.reading.run_batches import run_batches
 from logstore.reading.table_ranges import TableRange
-from logstore.reading.tasks import ReadTask, Run, Storage
+from logstore.reading.tasks import ReadTask, SeqRange, Storage
 from logstore.records.arrow import INFLATED_BYTES_MAX, arrow_schema, decode_to_arrow
 from logstore.records.batch import CorruptBatch, Reason, read_header
 from logstore.wiring.open import open_objects
@@ -120,7 +120,7 @@ class _TaskRows:
                 gathered, gathered_bytes = {}, 0
         yield from _decode_all(gathered, self._topics, self._columns)
 
-    def _read(self, run: Run) -> Iterator[FoundBatch]:
+    def _read(self, run: SeqRange) -> Iterator[FoundBatch]:
         try:
             yield from read_batches(self._store, run.chain, run.first_seq, run.last_seq, run.pieces)
         except Corrupt as fault:
@@ -256,7 +256,7 @@ def _where(found: FoundBatch, topic: str) -> str:
     )
 
 
-def _wanted(piece: Piece, topics: Mapping[bytes, str]) -> str:
+def _wanted(piece: SegmentRange, topics: Mapping[bytes, str]) -> str:
     return (
         f"topic={topics[piece.topic_id]} partition={piece.partition} "
         f"offset={piece.start} to {piece.end - 1}"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from logstore.formats.pieces import Piece
+from logstore.formats.segment_ranges import SegmentRange
 from logstore.reading.table_ranges import TableRange
 
 Storage = tuple[tuple[str, str], ...]
@@ -11,7 +11,7 @@ Storage = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SeqRange:
     """Segments [first seq, last seq] of a chain and the pieces to take from them.
 
     All offsets of these pieces lie in these segments, or did when the run was planned.
@@ -20,20 +20,20 @@ class Run:
     chain: int
     first_seq: int
     last_seq: int
-    pieces: tuple[Piece, ...]
+    pieces: tuple[SegmentRange, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class Located:
     """Where wanted offsets lie: `history` in tables, `pieces` in segments."""
 
     history: Sequence[TableRange]
-    pieces: Sequence[Piece]
+    pieces: Sequence[SegmentRange]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
     """What one task reads, in order: first what tables hold."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[SeqRange, ...]
     history: tuple[TableRange, ...] = ()

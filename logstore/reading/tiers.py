@@ -19,13 +19,13 @@ with a higher offset. What neither tier reaches is an error that names it.
 from collections.abc import Awaitable
 
 from logstore.errors import LogstoreError, NotFound, Retryable
-from logstore.protocol.lookup import Trimmed
+from logstore.protocol.lookup import BelowTrimPoint
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.records_deletion import OffsetOutOfRange
 from logstore.reading.history import History
 from logstore.reading.read import Chunk, FoundRecord, Readable, Reader
 from logstore.reading.table_batches import Compression
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 
 BEGINS_KEPT_MAX = 100_000
 LOOKS_MAX = 5
@@ -33,7 +33,7 @@ LOOKS_MAX = 5
 
 
 class Tiers:
-    def __init__(self, performer: Performer, segments: Reader, history: History) -> None:
+    def __init__(self, performer: StepRunner, segments: Reader, history: History) -> None:
         self._performer = performer
         self._segments = segments
         self._history = history
@@ -58,7 +58,7 @@ class Tiers:
         if offset >= max(begin, partition.edited_end):
             try:
                 return await self._segments.read(partition, offset, up_to, bytes_max)
-            except (Trimmed, NotFound) as error:
+            except (BelowTrimPoint, NotFound) as error:
                 gone = error
             await self._look_again(partition, offset)
         chunk = await self._history.read(partition, offset, up_to, bytes_max, compression)

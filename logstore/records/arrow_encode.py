@@ -30,7 +30,7 @@ _LARGE_BYTES = 1 << 30
 _PURE_ROWS = 1024  # turned into objects at a time
 
 
-class Rule(NamedTuple):
+class BatchRule(NamedTuple):
     """What holds for every batch of one call."""
 
     bytes_max: int
@@ -59,7 +59,7 @@ def encode_from_arrow(
     columns = _normal(rows)
     if "offset" in rows.schema.names:
         base_offset = 0
-    rule = Rule(bytes_max, base_offset, leader_epoch, log_append_time)
+    rule = BatchRule(bytes_max, base_offset, leader_epoch, log_append_time)
     encode = _encode_purely if native.codec is None else _encode_natively
     for batch in encode(columns, rule):
         yield batch if compression == "none" else recompressed(batch, compression)
@@ -93,7 +93,7 @@ def _normal(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(types))
 
 
-def _encode_natively(rows: pa.RecordBatch, rule: Rule) -> Iterator[bytes]:
+def _encode_natively(rows: pa.RecordBatch, rule: BatchRule) -> Iterator[bytes]:
     codec = native.codec
     assert codec is not None
     headers = rows.column("headers")
@@ -128,7 +128,7 @@ def _column(array: pa.Array) -> native.Column:
     return array.offset, buffers[0], buffers[1], buffers[2]
 
 
-def _encode_purely(rows: pa.RecordBatch, rule: Rule) -> Iterator[bytes]:
+def _encode_purely(rows: pa.RecordBatch, rule: BatchRule) -> Iterator[bytes]:
     waiting: list[Record] = []
     base_offset = size_bytes = 0
     for offset, record in _records(rows, rule.base_offset):
@@ -176,7 +176,7 @@ def _header(item: dict[str, str | bytes | None] | None) -> tuple[str, bytes | No
     return name, value
 
 
-def _more_bytes(record: Record, waiting: list[Record], rule: Rule) -> int | None:
+def _more_bytes(record: Record, waiting: list[Record], rule: BatchRule) -> int | None:
     """What the batch grows by; None if the record may not be in it."""
     base_timestamp = waiting[0].timestamp
     if rule.log_append_time and record.timestamp != base_timestamp:
@@ -184,7 +184,7 @@ def _more_bytes(record: Record, waiting: list[Record], rule: Rule) -> int | None
     return None if record.offset_delta > _INT32_MAX else encoded_bytes(record, base_timestamp)
 
 
-def _batch(records: list[Record], base_offset: int, rule: Rule) -> bytes:
+def _batch(records: list[Record], base_offset: int, rule: BatchRule) -> bytes:
     return encode_batch(
         records,
         base_offset=base_offset,

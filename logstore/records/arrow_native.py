@@ -35,7 +35,7 @@ def decode_natively(
     """As `decode_to_arrow`, for limits that it has checked."""
     codec = native.codec
     assert codec is not None
-    group = _Group(codec, (start, end, schema, rows_max, bytes_max, payload_bytes_max))
+    group = _BatchGroup(codec, (start, end, schema, rows_max, bytes_max, payload_bytes_max))
     for batch in batches:
         verdict = group.offer(batch)
         if verdict in (codec.TAKEN, codec.SKIPPED):
@@ -53,7 +53,7 @@ def decode_natively(
 _Limits = tuple[int, int, "pa.Schema", int, int, int]
 
 
-class _Group:
+class _BatchGroup:
     """The batches that the decoder holds; their rows come out before it takes more."""
 
     def __init__(self, codec: native.Codec, limits: _Limits) -> None:

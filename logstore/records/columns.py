@@ -21,7 +21,7 @@ from logstore.records.arrow_schema import header_list_type
 from logstore.records.batch import BatchHeader, CorruptBatch
 from logstore.records.crc32c import Buffer
 from logstore.records.decode import decode_payload
-from logstore.records.fields import FieldReader, Odd, as_arrow, require, unzigzag
+from logstore.records.fields import ColumnFieldReader, Odd, as_arrow, require, unzigzag
 from logstore.records.record import Record
 from logstore.records.varint import decode_varint
 
@@ -73,7 +73,7 @@ def _decode_at_once(payloads: Sequence[Payload], with_headers: bool) -> Columns:
     import pyarrow.compute as pc
 
     data = b"".join([*(payload for _, payload in payloads), _PADDING])
-    reader = FieldReader(data)
+    reader = ColumnFieldReader(data)
     starts, stops = _walk(payloads, data)
     stop = as_arrow(stops)
     batches = as_arrow(_batch_of_rows(payloads))
@@ -163,7 +163,7 @@ def _timestamps(payloads: Sequence[Payload], batches: pa.Array, times: pa.Array)
     return timestamps
 
 
-def _headers(reader: FieldReader, counts: pa.Array, at: pa.Array, stop: pa.Array) -> pa.Array:
+def _headers(reader: ColumnFieldReader, counts: pa.Array, at: pa.Array, stop: pa.Array) -> pa.Array:
     """The first header of every record that has one, then the second, until none is left."""
     import pyarrow as pa
     import pyarrow.compute as pc

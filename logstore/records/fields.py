@@ -20,7 +20,7 @@ class Odd(Exception):
     """Not the plain case."""
 
 
-class FieldReader:
+class ColumnFieldReader:
     """Reads the same field of many records at once. Every method returns the positions after it."""
 
     def __init__(self, data: bytes) -> None:

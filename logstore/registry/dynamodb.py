@@ -16,12 +16,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from logstore.errors import Invalid, LogstoreError, OutcomeUnknown, Retryable, Throttled
-from logstore.ports.registry import Row, Term
+from logstore.ports.registry import Condition, Row
 from logstore.registry.dynamodb_client import DynamoClient
-from logstore.registry.dynamodb_groups import Call, Groups
+from logstore.registry.dynamodb_groups import Groups, PendingCall
 from logstore.registry.dynamodb_items import PK, SK, Expressions, decode_item, encode_key
 from logstore.registry.dynamodb_requests import Write, delete, put, update
-from logstore.registry.dynamodb_together import ReadsTogether, WritesTogether
+from logstore.registry.dynamodb_together import GroupedReads, GroupedWrites
 from logstore.registry.verdicts import check_key, check_query
 
 THREADS_MAX = 16
@@ -66,13 +66,15 @@ class BlockingDynamoRows:
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
         return found
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> None:
+    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
         self.write(put(pk, sk, row, terms, write_id))
 
-    def update_if(self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str) -> None:
+    def update_if(
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+    ) -> None:
         self.write(update(pk, sk, sets, terms, write_id))
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
         self.write(delete(pk, sk, terms))
 
     def write(self, write: Write) -> None:
@@ -98,8 +100,8 @@ class DynamoRows:
         self._rows = BlockingDynamoRows(client)
         self._timeout_s = timeout_s
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="registry")
-        self._reads = ReadsTogether(client, self._rows.get, self._submit)
-        self._writes = WritesTogether(client, self._rows.write, self._submit)
+        self._reads = GroupedReads(client, self._rows.get, self._submit)
+        self._writes = GroupedWrites(client, self._rows.write, self._submit)
         self._room = threading.BoundedSemaphore(_WAITING_MAX)
         self._under_way: set[Future[Any]] = set()
         self._closed = False
@@ -110,7 +112,7 @@ class DynamoRows:
 
     async def get(self, pk: str, sk: str) -> Row | None:
         check_key(pk, sk)
-        row: Row | None = await self._together(self._reads.waiting, Call((pk, sk), (pk, sk)))
+        row: Row | None = await self._together(self._reads.waiting, PendingCall((pk, sk), (pk, sk)))
         return row
 
     async def query(
@@ -121,16 +123,16 @@ class DynamoRows:
         return await self._answer(self._pool.submit(call))
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         await self._write(put(pk, sk, row, terms, write_id))
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         await self._write(update(pk, sk, sets, terms, write_id))
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
         await self._write(delete(pk, sk, terms))
 
     async def close(self) -> None:
@@ -146,9 +148,9 @@ class DynamoRows:
         self._rows.close()
 
     async def _write(self, write: Write) -> None:
-        await self._together(self._writes.waiting, Call(write, write.key, write.size_bytes))
+        await self._together(self._writes.waiting, PendingCall(write, write.key, write.size_bytes))
 
-    async def _together(self, waiting: Groups[_Request], call: Call[_Request]) -> Any:
+    async def _together(self, waiting: Groups[_Request], call: PendingCall[_Request]) -> Any:
         self._enter()
         waiting.add(call)
         # Not before everybody else who is to run now has run: they may have calls to go with it.

@@ -21,7 +21,7 @@ _Request = TypeVar("_Request")
 
 
 @dataclass(slots=True, eq=False)
-class Call(Generic[_Request]):
+class PendingCall(Generic[_Request]):
     """One call of one row."""
 
     request: _Request
@@ -30,7 +30,7 @@ class Call(Generic[_Request]):
     future: Future[Any] = field(default_factory=Future)
     is_wanted: bool = True
     """Whether a caller waits for the answer, also once the call has begun."""
-    behind: list["Call[_Request]"] = field(default_factory=list)
+    behind: list["PendingCall[_Request]"] = field(default_factory=list)
     """Later calls of the same row."""
 
     def begin(self) -> bool:
@@ -65,7 +65,7 @@ class Groups(Generic[_Request]):
     def __init__(
         self,
         submit: Callable[[Callable[[], None]], None],
-        send: Callable[[Sequence[Call[_Request]]], None],
+        send: Callable[[Sequence[PendingCall[_Request]]], None],
         *,
         calls_max: int,
         bytes_max: int = 0,
@@ -77,10 +77,10 @@ class Groups(Generic[_Request]):
         self._bytes_max = bytes_max
         self._once_each = once_each
         self._lock = threading.Lock()
-        self._waiting: deque[Call[_Request]] = deque()
+        self._waiting: deque[PendingCall[_Request]] = deque()
         self._turns = 0  # of threads that were asked for and have not come yet
 
-    def add(self, call: Call[_Request]) -> None:
+    def add(self, call: PendingCall[_Request]) -> None:
         """It waits for a `begin` after it."""
         self._waiting.append(call)
 
@@ -100,9 +100,9 @@ class Groups(Generic[_Request]):
         if group:
             self._send(group)
 
-    def _take(self) -> Sequence[Call[_Request]]:
-        group: list[Call[_Request]] = []
-        rows: dict[Key, Call[_Request]] = {}
+    def _take(self) -> Sequence[PendingCall[_Request]]:
+        group: list[PendingCall[_Request]] = []
+        rows: dict[Key, PendingCall[_Request]] = {}
         room_bytes = self._bytes_max
         while self._waiting and len(group) < self._calls_max:
             call = self._waiting[0]

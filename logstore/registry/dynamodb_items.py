@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logstore.errors import Corrupt
-from logstore.ports.registry import WRITE_ID, Row, RowAbsent, RowExists, Term, Value
+from logstore.ports.registry import WRITE_ID, Condition, Row, RowAbsent, RowExists, Value
 from logstore.registry.verdicts import check_row
 
 Item = Mapping[str, Mapping[str, Any]]
@@ -53,7 +53,7 @@ class Expressions:
         self._values.append(_encode(value))
         return f":{len(self._values) - 1}"
 
-    def condition(self, terms: Sequence[Term], *, needs_row: bool) -> str:
+    def condition(self, terms: Sequence[Condition], *, needs_row: bool) -> str:
         """All of `terms`, and that there is a row if `needs_row`; empty if nothing is asked."""
         asked = [self._exists()] if needs_row else []
         return " AND ".join(asked + [self._term(term) for term in terms])
@@ -75,7 +75,7 @@ class Expressions:
             }
         return given
 
-    def _term(self, term: Term) -> str:
+    def _term(self, term: Condition) -> str:
         if isinstance(term, RowAbsent):
             return f"attribute_not_exists({self.name(PK)})"
         if isinstance(term, RowExists):

@@ -14,7 +14,7 @@ from enum import Enum, auto
 from typing import Any, Literal
 
 from logstore.errors import ConditionFailed, Corrupt, LogstoreError
-from logstore.ports.registry import Row, Term
+from logstore.ports.registry import Condition, Row
 from logstore.registry.dynamodb_items import (
     PK,
     SK,
@@ -50,7 +50,7 @@ class Write:
     """All but the table."""
 
 
-def put(pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> Write:
+def put(pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> Write:
     """Raises `Invalid`, as the next two do."""
     check_key(pk, sk)
     check_row(row)
@@ -60,7 +60,7 @@ def put(pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> Wri
     return _write("put_item", (pk, sk), row, expressions, condition, item)
 
 
-def update(pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str) -> Write:
+def update(pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str) -> Write:
     check_key(pk, sk)
     check_row(sets)
     expressions = Expressions()
@@ -70,7 +70,7 @@ def update(pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str) ->
     return _write("update_item", (pk, sk), sets, expressions, condition, change)
 
 
-def delete(pk: str, sk: str, terms: Sequence[Term]) -> Write:
+def delete(pk: str, sk: str, terms: Sequence[Condition]) -> Write:
     check_key(pk, sk)
     expressions = Expressions()
     condition = expressions.condition(terms, needs_row=True)
@@ -87,7 +87,7 @@ def transaction(table: str, writes: Iterable[Write]) -> dict[str, Any]:
     return {"TransactItems": items}
 
 
-class Next(Enum):
+class AfterCancel(Enum):
     """What becomes of a write whose transaction was cancelled for no fault of its own to tell."""
 
     TOGETHER = auto()
@@ -98,13 +98,13 @@ class Next(Enum):
 
 def after_cancellation(
     reasons: Sequence[Mapping[str, Any]], writes: int, facts: str
-) -> Sequence[LogstoreError | Next]:
+) -> Sequence[LogstoreError | AfterCancel]:
     """For each of so many `writes`; `reasons` are the answer's."""
     if len(reasons) != writes:
-        return [Next.ALONE] * writes  # not as the service documents it: trust nothing of it
+        return [AfterCancel.ALONE] * writes  # not as the service documents it: trust nothing of it
     found = [_after(reason, facts) for reason in reasons]
-    if all(one is Next.TOGETHER for one in found):
-        return [Next.ALONE] * writes
+    if all(one is AfterCancel.TOGETHER for one in found):
+        return [AfterCancel.ALONE] * writes
     return found
 
 
@@ -137,10 +137,10 @@ def _write(
     return Write(operation, key, size_bytes, request)
 
 
-def _after(reason: Mapping[str, Any], facts: str) -> LogstoreError | Next:
+def _after(reason: Mapping[str, Any], facts: str) -> LogstoreError | AfterCancel:
     match reason.get("Code"):
         case "None":
-            return Next.TOGETHER
+            return AfterCancel.TOGETHER
         case "ConditionalCheckFailed":
             item = reason.get("Item")
             try:
@@ -149,7 +149,7 @@ def _after(reason: Mapping[str, Any], facts: str) -> LogstoreError | Next:
                 return corrupt
             return ConditionFailed(f"condition does not hold {facts}", row)
         case _:
-            return Next.ALONE
+            return AfterCancel.ALONE
 
 
 def _key(item: Item) -> Key:

@@ -26,11 +26,11 @@ from logstore.errors import Denied, Invalid, LogstoreError
 from logstore.ports.registry import Row
 from logstore.registry.dynamodb_client import DynamoClient
 from logstore.registry.dynamodb_errors import TransactionCancelled
-from logstore.registry.dynamodb_groups import Call, Groups
+from logstore.registry.dynamodb_groups import Groups, PendingCall
 from logstore.registry.dynamodb_items import Item, decode_item
 from logstore.registry.dynamodb_requests import (
+    AfterCancel,
     Key,
-    Next,
     Write,
     after_cancellation,
     answered,
@@ -49,7 +49,7 @@ _Request = TypeVar("_Request")
 Submit = Callable[[Callable[[], None]], None]
 
 
-class WritesTogether:
+class GroupedWrites:
     """`write` does one alone, `submit` has a thread run something."""
 
     def __init__(
@@ -62,7 +62,7 @@ class WritesTogether:
             submit, self._send, calls_max=WRITES_MAX, bytes_max=_WRITES_BYTES_MAX, once_each=True
         )
 
-    def _send(self, group: Sequence[Call[Write]]) -> None:
+    def _send(self, group: Sequence[PendingCall[Write]]) -> None:
         for _ in range(_TRANSACTIONS_MAX):
             if len(group) < WRITES_MIN:
                 break
@@ -70,7 +70,7 @@ class WritesTogether:
             group = self._transact(ready) if ready else ()
         _each(group, self._alone, self._submit)
 
-    def _transact(self, group: Sequence[Call[Write]]) -> Sequence[Call[Write]]:
+    def _transact(self, group: Sequence[PendingCall[Write]]) -> Sequence[PendingCall[Write]]:
         """Answers what should go together once more."""
         table = self._client.url.table
         request = transaction(table, (call.request for call in group))
@@ -90,39 +90,39 @@ class WritesTogether:
         return ()
 
     def _sort(
-        self, group: Sequence[Call[Write]], verdicts: Sequence[LogstoreError | Next]
-    ) -> Sequence[Call[Write]]:
-        again: list[Call[Write]] = []
-        alone: list[Call[Write]] = []
+        self, group: Sequence[PendingCall[Write]], verdicts: Sequence[LogstoreError | AfterCancel]
+    ) -> Sequence[PendingCall[Write]]:
+        again: list[PendingCall[Write]] = []
+        alone: list[PendingCall[Write]] = []
         for call, verdict in zip(group, verdicts, strict=True):
             if isinstance(verdict, LogstoreError):
                 self._end(call, verdict)
             else:
-                (again if verdict is Next.TOGETHER else alone).append(call)
+                (again if verdict is AfterCancel.TOGETHER else alone).append(call)
         for call in alone:
             self._submit(partial(self._alone, call))
         return again
 
-    def _alone(self, call: Call[Write]) -> None:
+    def _alone(self, call: PendingCall[Write]) -> None:
         if not self._may_go(call):
             return
         call.end_with(partial(self._write, call.request))
         self._next_of(call)
 
-    def _may_go(self, call: Call[Write]) -> bool:
+    def _may_go(self, call: PendingCall[Write]) -> bool:
         may_go = call.begin()
         if not may_go:
             self._next_of(call)
         return may_go
 
-    def _end(self, call: Call[Write], error: BaseException | None = None) -> None:
+    def _end(self, call: PendingCall[Write], error: BaseException | None = None) -> None:
         if error is None:
             call.future.set_result(None)
         else:
             call.fail(error)
         self._next_of(call)
 
-    def _next_of(self, call: Call[Write]) -> None:
+    def _next_of(self, call: PendingCall[Write]) -> None:
         """Writes of one row that waited together are done one after the other."""
         if call.behind:
             later = call.behind.pop(0)
@@ -130,7 +130,7 @@ class WritesTogether:
             self._submit(partial(self._alone, later))
 
 
-class ReadsTogether:
+class GroupedReads:
     """`get` reads one row alone, `submit` has a thread run something."""
 
     def __init__(
@@ -142,13 +142,13 @@ class ReadsTogether:
         self._has_batches = True
         self.waiting: Groups[Key] = Groups(submit, self._send, calls_max=READS_MAX)
 
-    def _send(self, group: Sequence[Call[Key]]) -> None:
+    def _send(self, group: Sequence[PendingCall[Key]]) -> None:
         if len(group) == 1 or not self._has_batches:
             _each(group, self._alone, self._submit)
         elif ready := [call for call in group if call.begin()]:
             self._batch(ready)
 
-    def _batch(self, group: Sequence[Call[Key]]) -> None:
+    def _batch(self, group: Sequence[PendingCall[Key]]) -> None:
         """Calls of the same row share its answer."""
         table = self._client.url.table
         request = batch(table, dict.fromkeys(call.key for call in group))
@@ -169,7 +169,7 @@ class ReadsTogether:
             left = [call for call in group if call.key in unprocessed]
             _each(left, self._alone, self._submit)
 
-    def _without_batches(self, group: Sequence[Call[Key]]) -> None:
+    def _without_batches(self, group: Sequence[PendingCall[Key]]) -> None:
         """If rows can be read alone, it is the policy that lacks BatchGetItem: do without it."""
         first, *rest = group
         self._alone(first)
@@ -177,13 +177,15 @@ class ReadsTogether:
             self._has_batches = False
         _each(rest, self._alone, self._submit)
 
-    def _alone(self, call: Call[Key]) -> None:
+    def _alone(self, call: PendingCall[Key]) -> None:
         if call.begin():
             call.end_with(partial(self._get, *call.key))
 
 
 def _each(
-    group: Sequence[Call[_Request]], alone: Callable[[Call[_Request]], None], submit: Submit
+    group: Sequence[PendingCall[_Request]],
+    alone: Callable[[PendingCall[_Request]], None],
+    submit: Submit,
 ) -> None:
     """Every call by itself: the first here, the others by whichever threads are free."""
     for call in group[1:]:

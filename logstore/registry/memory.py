@@ -7,7 +7,7 @@ old one as it was, so rows given out do not change.
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping, Sequence
 
-from logstore.ports.registry import Row, Term
+from logstore.ports.registry import Condition, Row
 from logstore.registry.verdicts import (
     after_put,
     after_update,
@@ -45,7 +45,7 @@ class MemoryRows:
         return page
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         check_key(pk, sk)
         check_row(row)
@@ -55,13 +55,13 @@ class MemoryRows:
             insort(self._order.setdefault(pk, []), sk)
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         check_key(pk, sk)
         check_row(sets)
         self._rows[pk, sk] = after_update(self._rows.get((pk, sk)), sets, terms, write_id)
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
         check_key(pk, sk)
         check_delete(self._rows.get((pk, sk)), terms)
         del self._rows[pk, sk]

@@ -14,7 +14,7 @@ PAGE_ROWS = 1000
 _Answer = TypeVar("_Answer")
 
 
-class PatientReads:
+class RetryingReads:
     """`get` and `query` on `rows`. `monotonic_s` and `sleep_s` are the caller's time."""
 
     def __init__(

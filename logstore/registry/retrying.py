@@ -28,7 +28,7 @@ from logstore.errors import (
     Unavailable,
 )
 from logstore.ports.clock import Clock
-from logstore.ports.registry import WRITE_ID, Row, RowStore, Term
+from logstore.ports.registry import WRITE_ID, Condition, Row, RowStore
 from logstore.retry import RetryDelays
 
 CALL_DELAYS = RetryDelays(deadline_s=15.0)
@@ -68,21 +68,21 @@ class RetryingRegistry:
             if len(page) < _PAGE_ROWS:
                 return found
 
-    async def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None:
+    async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
         write_id = self._ids()
         await self._write(
             lambda: self._rows.put_if(pk, sk, row, terms, write_id),
             lambda current, _: _bears(current, write_id),
         )
 
-    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Term) -> None:
+    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
         write_id = self._ids()
         await self._write(
             lambda: self._rows.update_if(pk, sk, sets, terms, write_id),
             lambda current, _: _bears(current, write_id),
         )
 
-    async def delete_if(self, pk: str, sk: str, *terms: Term) -> None:
+    async def delete_if(self, pk: str, sk: str, *terms: Condition) -> None:
         write_id = self._ids()
         await self._write(
             lambda: self._rows.delete_if(pk, sk, terms, write_id),

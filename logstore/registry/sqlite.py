@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from logstore.errors import LogstoreError, OutcomeUnknown, Retryable
-from logstore.ports.registry import Row, Term
+from logstore.ports.registry import Condition, Row
 from logstore.registry.sqlite_file import Mode
 from logstore.registry.sqlite_owner import SqliteOwner
 
@@ -45,16 +45,16 @@ class SqliteRows:
         return await self._answer(self._owner.query(pk, prefix, after, limit))
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         await self._answer(self._owner.put_if(pk, sk, row, terms, write_id))
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         await self._answer(self._owner.update_if(pk, sk, sets, terms, write_id))
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
         await self._answer(self._owner.delete_if(pk, sk, terms))
 
     async def close(self) -> None:
@@ -84,13 +84,15 @@ class BlockingSqliteRows:
     ) -> Sequence[tuple[str, Row]]:
         return self._answer(self._owner.query(pk, prefix, after, limit))
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> None:
+    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
         self._answer(self._owner.put_if(pk, sk, row, terms, write_id))
 
-    def update_if(self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str) -> None:
+    def update_if(
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+    ) -> None:
         self._answer(self._owner.update_if(pk, sk, sets, terms, write_id))
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
         self._answer(self._owner.delete_if(pk, sk, terms))
 
     def close(self) -> None:

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Literal
 
 from logstore.errors import LogstoreError, OutcomeUnknown, Refused, Retryable
-from logstore.ports.registry import Row, Term, Value
+from logstore.ports.registry import Condition, Row, Value
 from logstore.registry.row_json import decode_row, encode_row
-from logstore.registry.turn import Turn
+from logstore.registry.turn import WriteTurn
 from logstore.registry.verdicts import after_put, after_update, check_delete
 
 Mode = Literal["create", "write", "read"]
@@ -51,7 +51,7 @@ class SqliteFile:
 
     def __init__(self, path: Path, mode: Mode) -> None:
         self._path = path.absolute()
-        self._turn = Turn(self._path)
+        self._turn = WriteTurn(self._path)
         with self._translated("open"):
             self._connection = sqlite3.connect(
                 f"{self._path.as_uri()}?mode={_URI_MODES[mode]}",
@@ -109,13 +109,15 @@ class SqliteFile:
                 page.append((sk, decode_row(text)))
         return page
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> None:
+    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
         self._replace(pk, sk, after_put(self.get(pk, sk), row, terms, write_id))
 
-    def update_if(self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str) -> None:
+    def update_if(
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+    ) -> None:
         self._replace(pk, sk, after_update(self.get(pk, sk), sets, terms, write_id))
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Term]) -> None:
+    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition]) -> None:
         check_delete(self.get(pk, sk), terms)
         self._connection.execute("DELETE FROM rows WHERE pk = ? AND sk = ?", (pk, sk))
 

@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from logstore.errors import ConditionFailed, Corrupt, Invalid, LogstoreError, Refused, Throttled
-from logstore.ports.registry import Row, Term
+from logstore.ports.registry import Condition, Row
 from logstore.registry.sqlite_file import Mode, SqliteFile
 from logstore.registry.verdicts import check_key, check_query, check_row
 
@@ -30,7 +30,7 @@ _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class _Call(Generic[_Answer]):
+class _QueuedCall(Generic[_Answer]):
     run: Callable[[SqliteFile], _Answer]
     writes: bool
     future: Future[_Answer] = field(default_factory=Future)
@@ -65,7 +65,7 @@ class SqliteOwner:
         self._path = path
         self._mode: Mode = mode
         self._process = os.getpid()
-        self._calls: SimpleQueue[_Call[Any] | None] = SimpleQueue()
+        self._calls: SimpleQueue[_QueuedCall[Any] | None] = SimpleQueue()
         self._lock = threading.Lock()  # nothing is queued behind the None that ends the thread
         self._closed: Future[None] | None = None
         self._file: SqliteFile | None = None
@@ -74,35 +74,37 @@ class SqliteOwner:
 
     def get(self, pk: str, sk: str) -> Future[Row | None]:
         check_key(pk, sk)
-        return self._queue(_Call(lambda file: file.get(pk, sk), writes=False))
+        return self._queue(_QueuedCall(lambda file: file.get(pk, sk), writes=False))
 
     def query(
         self, pk: str, prefix: str, after: str | None, limit: int
     ) -> Future[Sequence[tuple[str, Row]]]:
         check_query(pk, prefix, after, limit)
-        return self._queue(_Call(lambda file: file.query(pk, prefix, after, limit), writes=False))
+        return self._queue(
+            _QueuedCall(lambda file: file.query(pk, prefix, after, limit), writes=False)
+        )
 
     def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
     ) -> Future[None]:
         check_key(pk, sk)
         check_row(row)
         return self._queue(
-            _Call(lambda file: file.put_if(pk, sk, row, terms, write_id), writes=True)
+            _QueuedCall(lambda file: file.put_if(pk, sk, row, terms, write_id), writes=True)
         )
 
     def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
     ) -> Future[None]:
         check_key(pk, sk)
         check_row(sets)
         return self._queue(
-            _Call(lambda file: file.update_if(pk, sk, sets, terms, write_id), writes=True)
+            _QueuedCall(lambda file: file.update_if(pk, sk, sets, terms, write_id), writes=True)
         )
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Term]) -> Future[None]:
+    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition]) -> Future[None]:
         check_key(pk, sk)
-        return self._queue(_Call(lambda file: file.delete_if(pk, sk, terms), writes=True))
+        return self._queue(_QueuedCall(lambda file: file.delete_if(pk, sk, terms), writes=True))
 
     def close(self) -> Future[None]:
         """Ends when every call queued before has been answered and the file is closed."""
@@ -113,7 +115,7 @@ class SqliteOwner:
                 self._calls.put(None)
             return self._closed
 
-    def _queue(self, call: _Call[_Answer]) -> Future[_Answer]:
+    def _queue(self, call: _QueuedCall[_Answer]) -> Future[_Answer]:
         self._check_process()
         with self._lock:
             if self._closed is not None:
@@ -146,7 +148,7 @@ class SqliteOwner:
             self._answer_writes(writes)
         return more
 
-    def _answer_reads(self, calls: Sequence[_Call[Any]]) -> None:
+    def _answer_reads(self, calls: Sequence[_QueuedCall[Any]]) -> None:
         try:
             file = self._opened()
             for call in calls:
@@ -155,7 +157,7 @@ class SqliteOwner:
         except LogstoreError as error:
             self._give_up(calls, error)
 
-    def _answer_writes(self, calls: Sequence[_Call[Any]]) -> None:
+    def _answer_writes(self, calls: Sequence[_QueuedCall[Any]]) -> None:
         try:
             file = self._opened()
             with file.transaction():
@@ -167,7 +169,7 @@ class SqliteOwner:
             for tell in tellers:
                 tell()
 
-    def _give_up(self, calls: Sequence[_Call[Any]], error: LogstoreError) -> None:
+    def _give_up(self, calls: Sequence[_QueuedCall[Any]], error: LogstoreError) -> None:
         self._close_file()  # whatever state the error left it in; the next call reopens it
         for call in calls:
             call.fail(error)
@@ -182,9 +184,9 @@ class SqliteOwner:
         if file is not None:
             file.close()
 
-    def _next_batch(self) -> tuple[list[_Call[Any]], bool]:
+    def _next_batch(self) -> tuple[list[_QueuedCall[Any]], bool]:
         """The calls that wait, at least one; False when they are the last."""
-        batch: list[_Call[Any]] = []
+        batch: list[_QueuedCall[Any]] = []
         call = self._calls.get()
         while call is not None:
             batch.append(call)

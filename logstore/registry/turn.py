@@ -40,7 +40,7 @@ _STOPPED = "T"
 logger = logging.getLogger(__name__)
 
 
-class Turn:
+class WriteTurn:
     """The lock on `<path>-turn`, for one thread of this process."""
 
     def __init__(self, path: Path) -> None:
@@ -77,7 +77,7 @@ class Turn:
 
 
 @dataclass(slots=True)
-class Holder:
+class LockHolder:
     """What was seen of the process that holds a lock."""
 
     pid: int
@@ -85,9 +85,9 @@ class Holder:
     stopped_s: float = 0.0
     """For how long it has been seen stopped, without a break."""
 
-    def seen(self, pid: int, state: str, passed_s: float) -> "Holder":
+    def seen(self, pid: int, state: str, passed_s: float) -> "LockHolder":
         is_same = pid == self.pid and state == self.state == _STOPPED
-        return Holder(pid, state, self.stopped_s + passed_s if is_same else 0.0)
+        return LockHolder(pid, state, self.stopped_s + passed_s if is_same else 0.0)
 
     @property
     def is_given_up(self) -> bool:
@@ -113,7 +113,7 @@ def state_in(stat: str) -> str:
 
 
 def _watch(path: Path, is_over: threading.Event) -> None:
-    holder: Holder | None = None
+    holder: LockHolder | None = None
     looks = 0
     # Looks are counted and no clock is asked: while we stand still ourselves, nothing is seen.
     while not is_over.wait(LOOK_S):
@@ -130,7 +130,7 @@ def _watch(path: Path, is_over: threading.Event) -> None:
             )
 
 
-def _looked(path: Path, before: Holder | None, is_over: threading.Event) -> Holder | None:
+def _looked(path: Path, before: LockHolder | None, is_over: threading.Event) -> LockHolder | None:
     pid = _holder_of(path)
     if pid is None:
         return None
@@ -139,7 +139,7 @@ def _looked(path: Path, before: Holder | None, is_over: threading.Event) -> Hold
         if _holder_of(path) != pid:
             return None
         state = state_in(Path(f"/proc/{pid}/stat").read_text())
-        holder = Holder(pid, state) if before is None else before.seen(pid, state, LOOK_S)
+        holder = LockHolder(pid, state) if before is None else before.seen(pid, state, LOOK_S)
         if holder.is_given_up and not is_over.is_set():
             signal.pidfd_send_signal(pinned, signal.SIGKILL)
             logger.warning(

@@ -11,7 +11,15 @@ is Python's order of code points), bytes as unsigned.
 from collections.abc import Mapping, Sequence
 
 from logstore.errors import ConditionFailed, Invalid
-from logstore.ports.registry import WRITE_ID, Condition, Row, RowAbsent, RowExists, Term, Value
+from logstore.ports.registry import (
+    WRITE_ID,
+    Comparison,
+    Condition,
+    Row,
+    RowAbsent,
+    RowExists,
+    Value,
+)
 
 KEY_BYTES_MAX = 1024  # DynamoDB's limit for a sort key
 ROW_BYTES_MAX = 400_000  # names and values; DynamoDB takes 400 KiB with its keys
@@ -21,7 +29,7 @@ _RESERVED = ("pk", "sk")
 
 
 def after_put(
-    current: Row | None, row: Row, terms: Sequence[Term], write_id: str
+    current: Row | None, row: Row, terms: Sequence[Condition], write_id: str
 ) -> dict[str, Value]:
     """The row as `put_if` leaves it. Raises `ConditionFailed`."""
     _check_terms(current, terms)
@@ -29,7 +37,7 @@ def after_put(
 
 
 def after_update(
-    current: Row | None, sets: Row, terms: Sequence[Term], write_id: str
+    current: Row | None, sets: Row, terms: Sequence[Condition], write_id: str
 ) -> dict[str, Value]:
     """The row as `update_if` leaves it. Raises `ConditionFailed`, `Invalid` if it grew too big."""
     if current is None:
@@ -40,20 +48,20 @@ def after_update(
     return updated
 
 
-def check_delete(current: Row | None, terms: Sequence[Term]) -> None:
+def check_delete(current: Row | None, terms: Sequence[Condition]) -> None:
     """Raises `ConditionFailed` unless `delete_if` may remove the row."""
     if current is None:
         raise ConditionFailed("no such row", None)
     _check_terms(current, terms)
 
 
-def holds(row: Row | None, term: Term) -> bool:
+def holds(row: Row | None, term: Condition) -> bool:
     match term:
         case RowAbsent():
             return row is None
         case RowExists():
             return row is not None
-        case Condition():
+        case Comparison():
             return row is not None and _compare(row.get(term.attribute), term)
 
 
@@ -84,13 +92,13 @@ def check_row(row: Mapping[str, object]) -> None:
         raise Invalid(f"row too big size_bytes={size_bytes} max_bytes={ROW_BYTES_MAX}")
 
 
-def _check_terms(current: Row | None, terms: Sequence[Term]) -> None:
+def _check_terms(current: Row | None, terms: Sequence[Condition]) -> None:
     for term in terms:
         if not holds(current, term):
             raise ConditionFailed(f"condition does not hold term={term}", current)
 
 
-def _compare(found: Value | None, condition: Condition) -> bool:
+def _compare(found: Value | None, condition: Comparison) -> bool:
     asked = condition.value
     if isinstance(found, str) and isinstance(asked, str):
         return _ordered((found > asked) - (found < asked), condition)
@@ -101,7 +109,7 @@ def _compare(found: Value | None, condition: Condition) -> bool:
     return False
 
 
-def _ordered(sign: int, condition: Condition) -> bool:
+def _ordered(sign: int, condition: Comparison) -> bool:
     match condition.operator:
         case "=":
             return sign == 0

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from dataclasses import dataclass, field
 
 from logstore.errors import Corrupt, LogstoreError, NotFound
-from logstore.formats.chain_state import ChainState, StretchKey
+from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import Checkpoint
 from logstore.formats.keys import (
     CHAINS,
@@ -16,9 +16,9 @@ from logstore.formats.keys import (
     checkpoint_key,
     segment_key,
 )
-from logstore.formats.pieces import TopicPartition
 from logstore.formats.rows import ChainRow, TableRow
 from logstore.formats.segment import HEADER_BYTES, Header, SegmentKind, decode_header
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.formats.topic_record import (
     RECORD_BYTES_MAX,
     TOPICS,
@@ -29,8 +29,8 @@ from logstore.formats.topic_record import (
 )
 from logstore.history.names import PARTITION_FOLDER, TABLES, table_key, table_topic
 from logstore.history.snapshot import Snapshot
-from logstore.protocol.checks import Extent, extents_of
-from logstore.protocol.steps import Steps, Together
+from logstore.protocol.checks import WrittenRange, extents_of
+from logstore.protocol.steps import Gather, Steps
 from logstore.protocol.walk import (
     Gap,
     Sealed,
@@ -90,8 +90,8 @@ class Evidence:
     is_sealed: bool
     checkpoint: int
     trim: int
-    stretches: Mapping[StretchKey, Extent]
-    gone: Mapping[StretchKey, int]
+    stretches: Mapping[EpochKey, WrittenRange]
+    gone: Mapping[EpochKey, int]
     deleted_below: Mapping[TopicPartition, int] = field(default_factory=dict)
     torn: str = ""
 
@@ -181,7 +181,7 @@ async def missing_files(keys_below: KeysBelow, snapshots: Mapping[bytes, Snapsho
 def read_records(listed: Mapping[bytes, Sequence[str]]) -> Steps[dict[bytes, list[TopicRecord]]]:
     """Raises `Corrupt`, or `Refused` for a record of another format."""
     keys = [key for some in listed.values() for key in some]
-    read: Sequence[TopicRecord | LogstoreError] = yield Together([_read(key) for key in keys])
+    read: Sequence[TopicRecord | LogstoreError] = yield Gather([_read(key) for key in keys])
     found: dict[bytes, list[TopicRecord]] = {}
     for record in read:
         if isinstance(record, LogstoreError):
@@ -255,7 +255,7 @@ def evidence_of(listed: Listed, read: ReadChain) -> Steps[Evidence]:
     """What of the chain is there. Raises `Corrupt` when a piece in its midst is not."""
     state = read.state
     trim, torn = _trim_point(state, listed)
-    gone: dict[StretchKey, int] = {}
+    gone: dict[EpochKey, int] = {}
     if trim:
         front: Checkpoint = yield from read_checkpoint(state.epoch, trim)
         gone = {key: summary.end for key, summary in front.stretches.items()}

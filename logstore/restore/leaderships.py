@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from logstore.errors import Corrupt
-from logstore.protocol.checks import Extent
+from logstore.protocol.checks import WrittenRange
 from logstore.restore.missing import MissingObjects, prefixes_of_chain
 
 NOTHING: Mapping[int, int] = {}
@@ -31,7 +31,7 @@ class Lead(NamedTuple):
 
     leader_epoch: int
     chain: int
-    extent: Extent
+    extent: WrittenRange
     gone: int
 
     @property
@@ -79,7 +79,7 @@ def settle(
     ordered = sorted(leads)
     if holes_deleted:
         deleted_below = max(deleted_below, *(lead.extent.start for lead in ordered))
-    known = _Known(max(deleted_below, *noted.values(), 0), table_end)
+    known = _LostBelow(max(deleted_below, *noted.values(), 0), table_end)
     try:
         return _settle(name, ordered, [], known)
     except Contradiction:
@@ -87,18 +87,18 @@ def settle(
         if not chosen or len(chosen) == len(ordered):
             raise
     believed = [offset for chain, offset in noted.items() if chain not in chains_left_out]
-    known = _Known(max(deleted_below, *believed, 0), table_end)
+    known = _LostBelow(max(deleted_below, *believed, 0), table_end)
     return _settle(name, [lead for lead in ordered if lead not in chosen], chosen, known)
 
 
-class _Known(NamedTuple):
+class _LostBelow(NamedTuple):
     """Below which offsets records were deleted, or are in the table."""
 
     deleted_below: int
     table_end: int
 
 
-def _settle(name: str, leads: Sequence[Lead], chosen: Sequence[Lead], known: _Known) -> Settled:
+def _settle(name: str, leads: Sequence[Lead], chosen: Sequence[Lead], known: _LostBelow) -> Settled:
     with_records = [lead for lead in leads if lead.has_records]
     for earlier, later in pairwise(with_records):
         if _contradict(earlier, later):

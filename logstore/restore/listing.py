@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 from logstore.errors import Unavailable
 from logstore.protocol.walk import ATTEMPTS_MAX
 from logstore.retry import pause_s
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 
 
-class PatientKeys:
+class RetryingKeys:
     """The keys below a prefix, in order, without keeping them.
 
     After an error that may pass the list is read again from its beginning, as a store has no other
@@ -16,7 +16,7 @@ class PatientKeys:
     does when `ATTEMPTS_MAX` attempts in a row brought no further key.
     """
 
-    def __init__(self, performer: Performer) -> None:
+    def __init__(self, performer: StepRunner) -> None:
         self._performer = performer
 
     async def below(self, prefix: str) -> AsyncIterator[str]:

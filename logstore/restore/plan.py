@@ -18,9 +18,9 @@ from logstore.formats.rows import (
     ChainRow,
     ChainStatus,
     ClusterRow,
+    EpochEntry,
     PartitionRow,
     StartReason,
-    StretchRef,
     TableRow,
     TopicRow,
     TopicStatus,
@@ -37,7 +37,7 @@ from logstore.protocol.disposal import (
 from logstore.restore.evidence import Evidence, torn_chain
 from logstore.restore.leaderships import Lead, Settled, settle
 from logstore.restore.missing import MissingChains, prefixes_of_chain
-from logstore.restore.topics import Led, Records, plan_topics
+from logstore.restore.topics import ChainTopic, Records, plan_topics
 
 TopicPartition = tuple[bytes, int]
 
@@ -54,7 +54,7 @@ class LeftOut(NamedTuple):
 
 
 @dataclass(slots=True)
-class Rows:
+class RegistryRows:
     """The rows that restore reads and writes. Topics by name, all others by their key."""
 
     cluster: ClusterRow | None = None
@@ -75,14 +75,14 @@ Snapshots = Mapping[bytes, Snapshot]
 def plan_rows(
     cluster_id: bytes,
     chains: Sequence[Evidence],
-    old: Rows,
+    old: RegistryRows,
     snapshots: Snapshots,
     names: Mapping[bytes, str] | None = None,
     records: Records | None = None,
     *,
     chains_left_out: Collection[int] = (),
     holes_deleted: bool = False,
-) -> Rows:
+) -> RegistryRows:
     """The rows to write. Raises `Refused` or `Corrupt` if they cannot be determined.
 
     `names` are of topics whose rows are lost, by id, as given by a person; `records` of all topics
@@ -114,7 +114,7 @@ def plan_rows(
         for partition, one in settled.items()
     }
     topics = plan_topics(old.topics, _led(all_leads, starts), records or {}, names or {})
-    planned = Rows(
+    planned = RegistryRows(
         cluster=_cluster(cluster_id, chains, old.cluster),
         chains={chain.epoch: _chain(chain, old.chains.get(chain.epoch)) for chain in chains},
         topics=topics.rows,
@@ -138,7 +138,7 @@ def _left_out(partition: TopicPartition, settled: Settled) -> list[LeftOut]:
     return [LeftOut(*partition, *lead[:2], *lead.extent[:2]) for lead in settled.left_out]
 
 
-def _edited_end(partition: TopicPartition, old: Rows, snapshots: Snapshots) -> int:
+def _edited_end(partition: TopicPartition, old: RegistryRows, snapshots: Snapshots) -> int:
     """Below it the table is read. Where the old rows do not tell of its newest version, its owner
     may have changed rows since: then that is all that the table holds.
     """
@@ -151,13 +151,13 @@ def _edited_end(partition: TopicPartition, old: Rows, snapshots: Snapshots) -> i
     return max(known, snapshot.end(number) or 0)
 
 
-def _check_same_moment(chains: Sequence[Evidence], old: Rows) -> None:
+def _check_same_moment(chains: Sequence[Evidence], old: RegistryRows) -> None:
     check_known_chains([chain.epoch for chain in chains], old)
     for chain in chains:
         check_end(chain.epoch, chain.end, old)
 
 
-def check_known_chains(there: Collection[int], old: Rows) -> None:
+def check_known_chains(there: Collection[int], old: RegistryRows) -> None:
     """Raises `MissingChains`."""
     lost = sorted(set(old.chains) - set(there))
     if lost:
@@ -168,7 +168,7 @@ def check_known_chains(there: Collection[int], old: Rows) -> None:
         )
 
 
-def check_end(epoch: int, end: int, old: Rows) -> None:
+def check_end(epoch: int, end: int, old: RegistryRows) -> None:
     """To be asked before a seal takes the place of a missing segment. Raises `MissingChains`."""
     row = old.chains.get(epoch)
     if row is not None and max(row.seal, row.checkpoint) > end:
@@ -181,7 +181,7 @@ def check_end(epoch: int, end: int, old: Rows) -> None:
 
 def _check_torn(
     chain: Evidence,
-    old: Rows,
+    old: RegistryRows,
     snapshots: Snapshots,
     wanted: Collection[bytes],
     noted: Mapping[TopicPartition, Mapping[int, int]],
@@ -226,7 +226,7 @@ def _chain(chain: Evidence, old: ChainRow | None) -> ChainRow:
     )
 
 
-def _confirmed_start(partition: TopicPartition, old: Rows) -> int:
+def _confirmed_start(partition: TopicPartition, old: RegistryRows) -> int:
     row = old.partitions.get(partition)
     return 0 if row is None else confirmed_start(row)
 
@@ -255,7 +255,9 @@ def _noted(chains: Sequence[Evidence]) -> dict[TopicPartition, dict[int, int]]:
     return found
 
 
-def _deleted(partitions: Collection[TopicPartition], old: Rows, records: Records) -> set[bytes]:
+def _deleted(
+    partitions: Collection[TopicPartition], old: RegistryRows, records: Records
+) -> set[bytes]:
     """Deleted topics, whose data is not needed, whatever their chains hold."""
     ends = {TopicStatus.DELETING, TopicStatus.DELETED}
     by_rows = {topic.topic_id for topic in old.topics.values() if topic.status in ends}
@@ -271,14 +273,14 @@ def _partition(
     partition: TopicPartition,
     settled: Settled,
     log_start: int,
-    rows: Rows,
+    rows: RegistryRows,
     brokers: Mapping[int, int],
 ) -> PartitionRow:
     old = rows.partitions.get(partition)
     leads, left_out = settled.kept, settled.left_out
     end = leads[-1].extent.end
     taken = {lead.leader_epoch: lead for lead in leads}
-    refs = {lead.leader_epoch: StretchRef(*lead[:2], lead.extent.start) for lead in leads}
+    refs = {lead.leader_epoch: EpochEntry(*lead[:2], lead.extent.start) for lead in leads}
     newest = leads[-1].leader_epoch
     others = {lead[:2] for lead in left_out}
     for ref in () if old is None else old.stretches:
@@ -290,7 +292,7 @@ def _partition(
     highest = max((lead.leader_epoch for lead in left_out), default=-1)
     if highest >= max(refs):
         # The next leadership must not have the number of one that is left out.
-        refs[highest + 1] = StretchRef(highest + 1, max(brokers), end)
+        refs[highest + 1] = EpochEntry(highest + 1, max(brokers), end)
     kept = [
         refs[number]
         for number in sorted(refs)
@@ -301,7 +303,7 @@ def _partition(
 
 
 def _log_start(
-    partition: TopicPartition, settled: Settled, old: Rows, snapshot: Snapshot | None
+    partition: TopicPartition, settled: Settled, old: RegistryRows, snapshot: Snapshot | None
 ) -> int:
     leads = settled.kept
     end = leads[-1].extent.end
@@ -357,18 +359,18 @@ def _tables(
 
 def _led(
     all_leads: Mapping[TopicPartition, Sequence[Lead]], starts: Mapping[TopicPartition, int]
-) -> dict[bytes, Led]:
+) -> dict[bytes, ChainTopic]:
     """By topic id."""
-    found: dict[bytes, Led] = {}
+    found: dict[bytes, ChainTopic] = {}
     for (topic_id, number), leads in all_leads.items():
-        known = found.get(topic_id, Led(0, is_empty=True))
+        known = found.get(topic_id, ChainTopic(0, is_empty=True))
         is_empty = known.is_empty and leads[-1].extent.end <= starts[topic_id, number]
-        found[topic_id] = Led(max(known.partitions, number + 1), is_empty)
+        found[topic_id] = ChainTopic(max(known.partitions, number + 1), is_empty)
     return found
 
 
 def _row(
-    stretches: tuple[StretchRef, ...],
+    stretches: tuple[EpochEntry, ...],
     log_start: int,
     old: PartitionRow | None,
     brokers: Mapping[int, int],
@@ -408,7 +410,7 @@ def _of_topics(
     }
 
 
-def _fill_up(planned: Rows, brokers: Mapping[int, int]) -> None:
+def _fill_up(planned: RegistryRows, brokers: Mapping[int, int]) -> None:
     """A partition of a live topic that no chain has led: its creation died; it is empty."""
     if not brokers:
         return

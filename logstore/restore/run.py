@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from logstore.epoch.asked_tables import AskedTables
+from logstore.epoch.table_queries import TableQueries
 from logstore.errors import ConditionFailed, Corrupt, LogstoreError, NotFound, Refused
 from logstore.formats.chain_state import ChainState
 from logstore.formats.checkpoint import encode_checkpoint
@@ -42,7 +42,7 @@ from logstore.formats.segment import SegmentKind
 from logstore.formats.topic_record import TopicRecord, deletion_in
 from logstore.history.names import log_prefix
 from logstore.history.snapshot import Snapshot
-from logstore.ports.registry import Condition, Row, RowAbsent
+from logstore.ports.registry import Comparison, Row, RowAbsent
 from logstore.protocol.metadata import read_table_rows
 from logstore.protocol.put import create_settled
 from logstore.protocol.seal import seal_at_end
@@ -64,17 +64,17 @@ from logstore.restore.evidence import (
     read_records,
     tables_missing,
 )
-from logstore.restore.listing import PatientKeys
+from logstore.restore.listing import RetryingKeys
 from logstore.restore.missing import (
     MissingChains,
     MissingObjects,
     prefixes_of,
     prefixes_of_chain,
 )
-from logstore.restore.plan import LeftOut, Rows, check_end, check_known_chains, plan_rows
-from logstore.restore.taking_back import AskedTrash
+from logstore.restore.plan import LeftOut, RegistryRows, check_end, check_known_chains, plan_rows
+from logstore.restore.taking_back import TrashQueries
 from logstore.restore.topics import RESTORED, Records
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 
 WATCH_S = 6.0
 """Twice the term of a broker's lease."""
@@ -112,14 +112,14 @@ class _Ends:
 
 
 async def restore(
-    performer: Performer,
+    performer: StepRunner,
     cluster_id: bytes,
-    tables: AskedTables,
+    tables: TableQueries,
     *,
     dry_run: bool,
     advance: Advance,
     names: Mapping[bytes, str] | None = None,
-    trash: AskedTrash | None = None,
+    trash: TrashQueries | None = None,
     chains_left_out: Collection[int] = (),
     holes_deleted: bool = False,
 ) -> Restored:
@@ -157,7 +157,7 @@ async def restore(
 
 
 async def _take_back(
-    trash: AskedTrash, prefixes: Sequence[str], error: LogstoreError, *, dry_run: bool
+    trash: TrashQueries, prefixes: Sequence[str], error: LogstoreError, *, dry_run: bool
 ) -> Sequence[str]:
     """Keys of objects that are there again; none: there is nothing to take back."""
     if not dry_run:
@@ -172,10 +172,10 @@ async def _take_back(
 
 
 async def _restore(
-    performer: Performer,
+    performer: StepRunner,
     cluster_id: bytes,
-    tables: AskedTables,
-    trash: AskedTrash | None,
+    tables: TableQueries,
+    trash: TrashQueries | None,
     *,
     dry_run: bool,
     advance: Advance,
@@ -183,7 +183,7 @@ async def _restore(
     chains_left_out: Collection[int],
     holes_deleted: bool,
 ) -> Restored:
-    keys_below = PatientKeys(performer).below
+    keys_below = RetryingKeys(performer).below
     listed = await list_chains(keys_below)
     _check_openings(listed)
     old = await performer.run(_read_rows(cluster_id))
@@ -242,9 +242,9 @@ def _check_openings(listed: Collection[int]) -> None:
         )
 
 
-def _read_rows(cluster_id: bytes) -> Steps[Rows]:
+def _read_rows(cluster_id: bytes) -> Steps[RegistryRows]:
     """The registry as it is: empty, or an old copy."""
-    rows = Rows()
+    rows = RegistryRows()
     cluster = yield GetRow(CLUSTER, CLUSTER)
     if cluster is not None:
         rows.cluster = ClusterRow.of(cluster)
@@ -263,7 +263,7 @@ def _read_rows(cluster_id: bytes) -> Steps[Rows]:
 
 
 async def _read_tables(
-    tables: AskedTables, topic_ids: Collection[bytes], records: Records
+    tables: TableQueries, topic_ids: Collection[bytes], records: Records
 ) -> dict[bytes, Snapshot]:
     """Those of topics that are not deleted."""
     found = {}
@@ -325,7 +325,13 @@ def _heartbeats() -> Steps[dict[str, tuple[int, int]]]:
 
 
 def _settle(
-    cluster_id: bytes, epoch: int, listed: Listed, old: Rows, done: Restored, *, dry_run: bool
+    cluster_id: bytes,
+    epoch: int,
+    listed: Listed,
+    old: RegistryRows,
+    done: Restored,
+    *,
+    dry_run: bool,
 ) -> Steps[Evidence]:
     read = yield from read_chain(cluster_id, epoch, listed)
     yield from evidence_of(listed, read)  # missing objects are reported before any change
@@ -370,7 +376,9 @@ class _Change(NamedTuple):
     held: str
 
 
-def _write_rows(planned: Rows, old: Rows, done: Restored, *, dry_run: bool) -> Steps[None]:
+def _write_rows(
+    planned: RegistryRows, old: RegistryRows, done: Restored, *, dry_run: bool
+) -> Steps[None]:
     for key in sorted(old.partitions.keys() - planned.partitions.keys()):
         place = partition_pk(*key), partition_sk(*key)
         done.removed.append("/".join(place))
@@ -383,7 +391,7 @@ def _write_rows(planned: Rows, old: Rows, done: Restored, *, dry_run: bool) -> S
                 yield from _write(change)
 
 
-def _changes(planned: Rows, old: Rows) -> list[_Change]:
+def _changes(planned: RegistryRows, old: RegistryRows) -> list[_Change]:
     """The cluster row last."""
     assert planned.cluster is not None
     changes = []
@@ -411,7 +419,7 @@ def _row(
 
 def _remove(place: tuple[str, str], before: PartitionRow) -> Steps[None]:
     try:
-        yield DeleteRow(*place, [Condition("leader_epoch", "=", before.leader_epoch)])
+        yield DeleteRow(*place, [Comparison("leader_epoch", "=", before.leader_epoch)])
     except ConditionFailed as failed:
         if failed.current is not None:
             raise Refused(f"row {'/'.join(place)} is being changed; {STOP_FIRST}") from failed
@@ -423,6 +431,6 @@ def _write(change: _Change) -> Steps[None]:
         if before is None:
             yield PutRow(*place, change.row, [RowAbsent()])
         else:
-            yield UpdateRow(*place, change.row, [Condition(change.held, "=", before[change.held])])
+            yield UpdateRow(*place, change.row, [Comparison(change.held, "=", before[change.held])])
     except ConditionFailed as failed:
         raise Refused(f"row {'/'.join(place)} is being changed; {STOP_FIRST}") from failed

@@ -15,7 +15,7 @@ from logstore.errors import NotFound
 from logstore.ports.trash import Trash
 
 
-class AskedTrash(Protocol):
+class TrashQueries(Protocol):
     """A store's trash as restore asks it."""
 
     async def count(self, prefixes: Sequence[str]) -> int:
@@ -27,7 +27,7 @@ class AskedTrash(Protocol):
         ...
 
 
-class TrashInThreads:
+class ThreadedTrash:
     """Beside an event loop."""
 
     def __init__(self, trash: Trash) -> None:
@@ -41,12 +41,12 @@ class TrashInThreads:
 
 
 def deleted_below(trash: Trash, prefixes: Sequence[str]) -> int:
-    """As `AskedTrash.count`, blocking."""
+    """As `TrashQueries.count`, blocking."""
     return len({one.key for prefix in prefixes for one in trash.deleted(prefix)})
 
 
 def take_back(trash: Trash, prefixes: Sequence[str]) -> list[str]:
-    """As `AskedTrash.take_back`, blocking. Raises what stores raise."""
+    """As `TrashQueries.take_back`, blocking. Raises what stores raise."""
     taken: list[str] = []
     for prefix in prefixes:
         for one in trash.deleted(prefix):

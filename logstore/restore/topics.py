@@ -27,7 +27,7 @@ Records = Mapping[bytes, Sequence[TopicRecord]]
 """Those of each topic, by its id."""
 
 
-class Led(NamedTuple):
+class ChainTopic(NamedTuple):
     """A topic as chains hold it: how many partitions were led, and whether a record is left."""
 
     partitions: int
@@ -44,7 +44,7 @@ class Topics:
 
 def plan_topics(
     old: Mapping[str, TopicRow],
-    led: Mapping[bytes, Led],
+    led: Mapping[bytes, ChainTopic],
     records: Records,
     given: Mapping[bytes, str],
 ) -> Topics:
@@ -77,7 +77,7 @@ def _kept(row: TopicRow, records: Sequence[TopicRecord]) -> TopicRow:
 
 
 def _lost(
-    topic_id: bytes, records: Sequence[TopicRecord], led: Led | None, given: str | None
+    topic_id: bytes, records: Sequence[TopicRecord], led: ChainTopic | None, given: str | None
 ) -> TopicRecord | None:
     """A topic without a row, if there is one. Without a record it may be one that was deleted."""
     if led is None:
@@ -92,7 +92,7 @@ def _lost(
     return TopicRecord(name, TopicRow(topic_id, TopicStatus.LIVE, led.partitions, {}))
 
 
-def _as_led(topic: TopicRow, led: Mapping[bytes, Led]) -> TopicRow:
+def _as_led(topic: TopicRow, led: Mapping[bytes, ChainTopic]) -> TopicRow:
     """With as many partitions as were led at least."""
     found = led.get(topic.topic_id)
     count = topic.partitions if found is None else max(topic.partitions, found.partitions)

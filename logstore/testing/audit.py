@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from logstore.errors import LogstoreError, NotFound
-from logstore.formats.chain_state import ChainState, Stretch, StretchKey
+from logstore.formats.chain_state import ChainState, EpochKey, EpochRange
 from logstore.formats.checkpoint import decode_checkpoint
 from logstore.formats.index_rows import row_at, row_count
 from logstore.formats.keys import CHECKPOINTS, checkpoint_key, segment_key
@@ -46,7 +46,7 @@ from logstore.protocol.walk import Front, read_chain_at, read_checkpoint, read_f
 from logstore.records.batch import split_batches
 from logstore.records.decode import decode_records
 from logstore.registry.memory import MemoryRows
-from logstore.runners.perform import BlockingPerformer
+from logstore.runners.step_runner import BlockingStepRunner
 from logstore.testing.audit_topics import deleted_topics, topic_violations
 from logstore.testing.history import SEQUENCE_MAX, Partition, StoredRecord
 from logstore.testing.simulated_rows import at_once
@@ -117,7 +117,7 @@ class _Auditor:
         self._held = held
         self._objects = objects
         self._rows = _ReadableRows(rows)
-        self._performer = BlockingPerformer(objects, self._rows, random.Random(0))
+        self._performer = BlockingStepRunner(objects, self._rows, random.Random(0))
         self._found = Audit()
 
     def run(self) -> Audit:
@@ -300,7 +300,7 @@ class _Auditor:
             if self._rows.get(CHAIN, chain_sk(ref.chain)) is None:
                 self._wrong(f"row names a chain without a row {partition} {ref}")
             chain = self._found.chains[ref.chain].state
-            stretch = chain.stretches.get(StretchKey(*partition, ref.leader_epoch))
+            stretch = chain.stretches.get(EpochKey(*partition, ref.leader_epoch))
             end = ref.start if stretch is None else stretch.end
             if stretch is not None:
                 records += self._records(ref.chain, stretch)
@@ -344,7 +344,7 @@ class _Auditor:
             if led[earlier][2] and led[earlier][0] == led[later][0] and later == earlier + 1:
                 seen["taken back after a release"] += 1
 
-    def _records(self, epoch: int, stretch: Stretch) -> list[StoredRecord]:
+    def _records(self, epoch: int, stretch: EpochRange) -> list[StoredRecord]:
         records = []
         for number in range(row_count(stretch.rows)):
             row = row_at(stretch.rows, number)

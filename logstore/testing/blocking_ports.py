@@ -4,7 +4,7 @@ from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 from logstore.ports.objects import Buffer, ObjectInfo, ObjectStore
-from logstore.ports.registry import Row, RowStore, Term
+from logstore.ports.registry import Condition, Row, RowStore
 from logstore.testing.blocking import wait_for
 
 T = TypeVar("T")
@@ -52,13 +52,15 @@ class BlockingRows:
     ) -> Sequence[tuple[str, Row]]:
         return wait_for(_of(self._rows.query(pk, prefix, after=after, limit=limit)))
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> None:
+    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
         wait_for(_of(self._rows.put_if(pk, sk, row, terms, write_id)))
 
-    def update_if(self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str) -> None:
+    def update_if(
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+    ) -> None:
         wait_for(_of(self._rows.update_if(pk, sk, sets, terms, write_id)))
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
         wait_for(_of(self._rows.delete_if(pk, sk, terms, write_id)))
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from logstore.testing.fault_plan import Asked, Fate
+from logstore.testing.fault_plan import ProxiedRequest, RequestFate
 from logstore.testing.http_stream import BrokenMessage, Head, pass_body, read_body, read_head, reset
 
 HANG_S = 120.0
@@ -23,7 +23,7 @@ _CODES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class StreamPair:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
@@ -33,11 +33,11 @@ class Proxy(Protocol):
 
     counts: Counter[str]
 
-    def fate(self, asked: Asked) -> Fate: ...
+    def fate(self, asked: ProxiedRequest) -> RequestFate: ...
 
-    def latency_s(self, asked: Asked, size_bytes: int, fate: Fate) -> float: ...
+    def latency_s(self, asked: ProxiedRequest, size_bytes: int, fate: RequestFate) -> float: ...
 
-    async def connect(self) -> Connection:
+    async def connect(self) -> StreamPair:
         """A new connection to the server behind."""
         ...
 
@@ -49,10 +49,10 @@ class Proxy(Protocol):
 class Exchanges:
     """Requests of one client connection, and the upstream connection that goes with it."""
 
-    def __init__(self, proxy: Proxy, client: Connection) -> None:
+    def __init__(self, proxy: Proxy, client: StreamPair) -> None:
         self._proxy = proxy
         self._client = client
-        self._upstream: Connection | None = None
+        self._upstream: StreamPair | None = None
 
     def end(self) -> None:
         if self._upstream is not None:
@@ -62,7 +62,7 @@ class Exchanges:
     async def play(self, head: Head) -> bool:
         """One request, to its end. False: the client's connection is over."""
         method, target = head.first[0], head.first[1]
-        asked = Asked(method, target, head.get("x-amz-target"))
+        asked = ProxiedRequest(method, target, head.get("x-amz-target"))
         fate = self._proxy.fate(asked)
         fault = fate.rule.fault if fate.rule else None
         if fault is not None:
@@ -96,7 +96,7 @@ class Exchanges:
             self._proxy.counts[f"{method} {answer.status}"] += 1
         return await self._answer(method, answer, upstream, cut=fault == "cut")
 
-    async def _forward(self, head: Head) -> tuple[Head, Connection]:
+    async def _forward(self, head: Head) -> tuple[Head, StreamPair]:
         upstream = self._upstream
         if upstream is None or upstream.reader.at_eof() or upstream.writer.is_closing():
             self.end()
@@ -111,7 +111,7 @@ class Exchanges:
             raise BrokenMessage("the upstream server closed without an answer")
         return answer, upstream
 
-    async def _answer(self, method: str, answer: Head, upstream: Connection, *, cut: bool) -> bool:
+    async def _answer(self, method: str, answer: Head, upstream: StreamPair, *, cut: bool) -> bool:
         body = answer.body(is_answer_to=method)
         writer = self._client.writer
         writer.write(answer.encode())

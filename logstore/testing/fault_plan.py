@@ -46,7 +46,7 @@ _P99 = 2.3263  # standard deviations above the median
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FaultRule:
     """One fault: how often, to what, when. No `methods` means all; `most` 0 means no limit."""
 
     fault: Fault
@@ -66,7 +66,7 @@ class Rule:
             raise Invalid(f"out of range: rate={self.rate} most={self.most} seconds={self.seconds}")
 
     @classmethod
-    def of(cls, text: str) -> "Rule":
+    def of(cls, text: str) -> "FaultRule":
         """From the form above. Raises `Invalid`."""
         fault, *settings = text.split() or [""]
         values: dict[str, Any] = {"fault": fault}
@@ -76,7 +76,7 @@ class Rule:
         return cls.of_fields(values)
 
     @classmethod
-    def of_fields(cls, values: Mapping[str, Any]) -> "Rule":
+    def of_fields(cls, values: Mapping[str, Any]) -> "FaultRule":
         """From names and values, JSON's or texts. Raises `Invalid`."""
         known = {one.name for one in fields(cls)}
         if unknown := sorted(set(values) - known):
@@ -126,7 +126,7 @@ ROW_SPREAD = Spread(4, 15, 40, 90)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ProxiedRequest:
     """A request as the plan sees it."""
 
     method: str
@@ -136,10 +136,10 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class RequestFate:
     """What becomes of one request."""
 
-    rule: Rule | None
+    rule: FaultRule | None
     deviations: float
 
 
@@ -148,12 +148,12 @@ class FaultPlan:
     """Decides one request after the other. `latency_scale` 0 adds no latency."""
 
     seed: int
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[FaultRule, ...] = ()
     latency_scale: float = 0.0
-    _seen: Counter[Asked] = field(default_factory=Counter)
-    _used: Counter[Rule] = field(default_factory=Counter)
+    _seen: Counter[ProxiedRequest] = field(default_factory=Counter)
+    _used: Counter[FaultRule] = field(default_factory=Counter)
 
-    def fate(self, asked: Asked, at_s: float) -> Fate:
+    def fate(self, asked: ProxiedRequest, at_s: float) -> RequestFate:
         """`at_s` is the time since the rules were set."""
         if len(self._seen) >= SEEN_MAX:
             self._seen.clear()
@@ -166,24 +166,24 @@ class FaultPlan:
             point = chance.random()  # for each rule, so that none shifts the draws of the next
             if _applies(rule, asked, at_s) and point < rule.rate and self._may(rule):
                 self._used[rule] += 1
-                return Fate(rule, deviations)
-        return Fate(None, deviations)
+                return RequestFate(rule, deviations)
+        return RequestFate(None, deviations)
 
-    def latency_s(self, asked: Asked, size_bytes: int, fate: Fate) -> float:
+    def latency_s(self, asked: ProxiedRequest, size_bytes: int, fate: RequestFate) -> float:
         """How long the whole exchange takes; `size_bytes` of its larger body."""
         if not self.latency_scale:
             return 0.0
         spread = ROW_SPREAD if asked.operation else _SPREADS.get(asked.method, OTHER_SPREAD)
         return self.latency_scale * spread.seconds(size_bytes, fate.deviations)
 
-    def _may(self, rule: Rule) -> bool:
+    def _may(self, rule: FaultRule) -> bool:
         return not rule.most or self._used[rule] < rule.most
 
 
 _SPREADS = {"PUT": PUT_SPREAD, "GET": GET_SPREAD}
 
 
-def _applies(rule: Rule, asked: Asked, at_s: float) -> bool:
+def _applies(rule: FaultRule, asked: ProxiedRequest, at_s: float) -> bool:
     return (
         (not rule.methods or asked.method in rule.methods)
         and (rule.path in asked.target or rule.path in asked.operation)

@@ -24,8 +24,8 @@ from contextlib import suppress
 from typing import Any
 
 from logstore.errors import Invalid
-from logstore.testing.fault_exchange import Connection, Exchanges, encode_message
-from logstore.testing.fault_plan import Asked, Fate, FaultPlan, Rule
+from logstore.testing.fault_exchange import Exchanges, StreamPair, encode_message
+from logstore.testing.fault_plan import FaultPlan, FaultRule, ProxiedRequest, RequestFate
 from logstore.testing.http_stream import HEAD_BYTES_MAX, Head, pass_body, read_body, read_head
 
 CONTROL_PATH = "/__faults"
@@ -65,14 +65,14 @@ class FaultProxy:
         task = asyncio.current_task()
         assert task is not None
         self._keep(task)
-        exchange = Exchanges(self, Connection(reader, writer))
+        exchange = Exchanges(self, StreamPair(reader, writer))
         try:
             while (head := await read_head(reader)) is not None:
                 if head.get("expect").lower() == "100-continue":
                     writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                     head = head.without("expect")
                 if head.first[1] == CONTROL_PATH:
-                    await self._control(head, Connection(reader, writer))
+                    await self._control(head, StreamPair(reader, writer))
                 elif not await exchange.play(head):
                     return
         except (ConnectionError, asyncio.IncompleteReadError):
@@ -83,14 +83,14 @@ class FaultProxy:
             exchange.end()
             writer.close()
 
-    def fate(self, asked: Asked) -> Fate:
+    def fate(self, asked: ProxiedRequest) -> RequestFate:
         return self._plan.fate(asked, time.monotonic() - self._began_s)
 
-    def latency_s(self, asked: Asked, size_bytes: int, fate: Fate) -> float:
+    def latency_s(self, asked: ProxiedRequest, size_bytes: int, fate: RequestFate) -> float:
         return self._plan.latency_s(asked, size_bytes, fate)
 
-    async def connect(self) -> Connection:
-        return Connection(*await asyncio.open_connection(*self._upstream, limit=HEAD_BYTES_MAX))
+    async def connect(self) -> StreamPair:
+        return StreamPair(*await asyncio.open_connection(*self._upstream, limit=HEAD_BYTES_MAX))
 
     def send_later(self, method: str, message: bytes, seconds: float) -> None:
         """Have `message` sent after `seconds`, also if its sender is gone."""
@@ -113,7 +113,7 @@ class FaultProxy:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _control(self, head: Head, client: Connection) -> None:
+    async def _control(self, head: Head, client: StreamPair) -> None:
         body = await read_body(head.body(), client.reader, HEAD_BYTES_MAX)
         status = "200 OK"
         answer: dict[str, Any]
@@ -136,13 +136,13 @@ def _changed(plan: FaultPlan, fields: dict[str, Any]) -> FaultPlan:
         raise Invalid(f"unknown: {unknown[0]}; there are rules and latency")
     rules = plan.rules
     if "rules" in fields:
-        rules = tuple(Rule.of_fields(rule) for rule in fields["rules"])
+        rules = tuple(FaultRule.of_fields(rule) for rule in fields["rules"])
     return FaultPlan(plan.seed, rules, float(fields.get("latency", plan.latency_scale)))
 
 
 async def _run(options: argparse.Namespace) -> None:
     host, _, port = options.upstream.rpartition(":")
-    rules = tuple(Rule.of(text) for text in options.rule)
+    rules = tuple(FaultRule.of(text) for text in options.rule)
     proxy = FaultProxy((host, int(port)), FaultPlan(options.seed, rules, options.latency))
     listen_host, _, listen_port = options.listen.rpartition(":")
     where = await proxy.start(listen_host, int(listen_port))

@@ -29,15 +29,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from logstore.testing.seen import Asked, Expiry, Partition, Seen, Sent, StoredRecord
+from logstore.testing.seen import Expiry, KnownBefore, Partition, Seen, Sent, StoredRecord
 
-__all__ = ["SEQUENCE_MAX", "Asked", "History", "Partition", "Sent", "StoredRecord"]
+__all__ = ["SEQUENCE_MAX", "ClientHistory", "KnownBefore", "Partition", "Sent", "StoredRecord"]
 
 SEQUENCE_MAX = 2**31 - 1
 """Sequences wrap to 0 after it."""
 
 
-class History:
+class ClientHistory:
     """One run. Call as things happen; `check_end` with the log that is left."""
 
     def __init__(self, tell: Callable[[str], None] = lambda text: None) -> None:
@@ -156,10 +156,10 @@ class History:
         if watermark < acked_end:
             self._violated("H14", partition, f"stale: {by}={watermark} acked={acked_end}")
 
-    def ask(self, partition: Partition) -> Asked:
+    def ask(self, partition: Partition) -> KnownBefore:
         """A client sends a request: answers on several connections may overtake each other."""
         seen = self._of(partition)
-        return Asked(
+        return KnownBefore(
             partition,
             seen.acked_max + 1,
             dict(seen.watermarks),
@@ -167,13 +167,13 @@ class History:
             dict(seen.starts),
         )
 
-    def ask_in_doubt(self, asked: Asked) -> Asked:
+    def ask_in_doubt(self, asked: KnownBefore) -> KnownBefore:
         """Two brokers may believe that they lead: one may lack what the other acknowledged."""
         return replace(asked, acked_end=0)
 
     def answer(
         self,
-        asked: Asked,
+        asked: KnownBefore,
         *,
         broker_epoch: int,
         leader_epoch: int | None,
@@ -199,7 +199,9 @@ class History:
             self._violated("H14", partition, f"broker_epoch={broker_epoch} {text}")
         seen.starts[broker_epoch] = max(log_start, seen.starts.get(broker_epoch, 0))
 
-    def _answer_as_leader(self, asked: Asked, leader_epoch: int, watermark: int, by: str) -> None:
+    def _answer_as_leader(
+        self, asked: KnownBefore, leader_epoch: int, watermark: int, by: str
+    ) -> None:
         partition, seen = asked.partition, self._of(asked.partition)
         # Of earlier and later leaderships all is over or settled, whenever it was answered.
         earlier = [w for e, w in seen.watermarks.items() if e < leader_epoch]

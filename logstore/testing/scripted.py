@@ -15,7 +15,7 @@ from logstore.protocol.steps import (
     StoreMs,
     Wait,
 )
-from logstore.runners.perform import Performer, outcome_of
+from logstore.runners.step_runner import StepRunner, outcome_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -70,7 +70,7 @@ def resume(steps: Steps[T], request: Request) -> Steps[T]:
             return result
 
 
-async def stop_before(performer: Performer, steps: Steps[T], kind: type[R]) -> R:
+async def stop_before(performer: StepRunner, steps: Steps[T], kind: type[R]) -> R:
     """Perform what comes before the first request of this kind, which is given back.
 
     Raises what ends `steps` earlier; `AssertionError` when they end well.

@@ -38,7 +38,7 @@ class StoredRecord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class KnownBefore:
     """What a client knew when it sent a request: no answer may fall behind that."""
 
     partition: Partition

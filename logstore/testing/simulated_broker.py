@@ -15,8 +15,8 @@ from logstore.errors import LogstoreError
 from logstore.formats.rows import BrokerStatus
 from logstore.objects.metered import StoreCounts
 from logstore.protocol.identity import Identity
-from logstore.protocol.start import Self
-from logstore.runners.perform import Performer
+from logstore.protocol.start import BrokerInfo
+from logstore.runners.step_runner import StepRunner
 from logstore.stores.location import DirectoryLocation
 from logstore.testing.process_loop import Process
 from logstore.wiring.open import OpenLog
@@ -34,7 +34,7 @@ CLOSE_S = 30.0
 DRAIN_S = 10.0
 
 
-class _Ended(Exception):
+class _BrokerEnded(Exception):
     """Unwinds the tasks of a broker that is done."""
 
 
@@ -44,7 +44,7 @@ class SimulatedBroker:
     def __init__(
         self,
         name: str,
-        performer: Performer,
+        performer: StepRunner,
         identity: Identity,
         *,
         broker: int,
@@ -70,7 +70,7 @@ class SimulatedBroker:
             StoreCounts(),
             tables=tables,
         )
-        self._me = Self(broker, "localhost", 9092, "", lock)
+        self._me = BrokerInfo(broker, "localhost", 9092, "", lock)
         self._settings = settings
         self._lingers_s = lingers_s
         self._attach = attach
@@ -113,8 +113,8 @@ class SimulatedBroker:
                 if self._attach is not None:
                     self._attach(log, tasks)
                 await self._until_told(log)
-                raise _Ended
-        except* _Ended:
+                raise _BrokerEnded
+        except* _BrokerEnded:
             pass
         except* (LogstoreError, AssertionError, LookupError, TypeError, ValueError) as group:
             self.error = _first(group)

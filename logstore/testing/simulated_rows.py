@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Throttled
-from logstore.ports.registry import Row, Term
+from logstore.ports.registry import Condition, Row
 from logstore.registry.memory import MemoryRows
 from logstore.testing.process_loop import PROCESS
 from logstore.testing.simulated_store import ask, later
@@ -71,20 +71,20 @@ class SimulatedRows:
         return await self._read(lambda: self._rows.query(pk, prefix, after=after, limit=limit))
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         await self._write(
             f"put row {pk} {sk}", lambda: self._rows.put_if(pk, sk, row, terms, write_id)
         )
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         await self._write(
             f"update row {pk} {sk}", lambda: self._rows.update_if(pk, sk, sets, terms, write_id)
         )
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
         await self._write(
             f"delete row {pk} {sk}", lambda: self._rows.delete_if(pk, sk, terms, write_id)
         )

@@ -25,9 +25,9 @@ from logstore.probe import Report, probe
 from logstore.probe.objects import PROBE
 from logstore.protocol.identity import Identity, ensure_identity
 from logstore.registry.dynamodb_url import is_table_url, parse_table_url, same_place
-from logstore.registry.reads import PatientReads
+from logstore.registry.reads import RetryingReads
 from logstore.registry.retrying import RetryingRegistry
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.stores.backends import EMBEDDED_REGISTRY, Backends
 from logstore.stores.location import DirectoryLocation, parse_location
 from logstore.wiring.open import identity_in
@@ -37,7 +37,7 @@ PROBE_ROW = ("probe", "result")
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class InitPorts:
     """Time, chance, and the version that a probe's result is recorded with."""
 
     clock: Clock
@@ -76,7 +76,7 @@ def check_arguments(url: str, registry: str | None, storage: Mapping[str, str]) 
 
 
 def initialise(
-    url: str, registry: str | None, storage: Mapping[str, str], around: Surroundings
+    url: str, registry: str | None, storage: Mapping[str, str], around: InitPorts
 ) -> Initialised:
     """Leaves a log that brokers may serve.
 
@@ -114,7 +114,7 @@ def initialise(
     )
 
 
-def probe_log(url: str, storage: Mapping[str, str], around: Surroundings) -> Probed:
+def probe_log(url: str, storage: Mapping[str, str], around: InitPorts) -> Probed:
     """Probes a log's store and registry, or a store that has no log yet."""
     location = parse_location(url)
     if isinstance(location, DirectoryLocation) and not location.directory.is_dir():
@@ -147,7 +147,7 @@ def refusal(report: Report) -> str:
 
 
 def _ensure_registry(
-    backends: Backends, given: str | None, known: Identity | None, around: Surroundings
+    backends: Backends, given: str | None, known: Identity | None, around: InitPorts
 ) -> tuple[str, bool]:
     """The registry's whole URL, and whether its table was made now."""
     in_directory = isinstance(backends.location, DirectoryLocation)
@@ -179,10 +179,10 @@ def _check_whose(
     store: BlockingObjectStore,
     known: Identity | None,
     registry: str,
-    around: Surroundings,
+    around: InitPorts,
 ) -> None:
     """Raises `Refused` when the registry holds another cluster's rows."""
-    row = PatientReads(rows, around.chance).get(CLUSTER, CLUSTER)
+    row = RetryingReads(rows, around.chance).get(CLUSTER, CLUSTER)
     if row is None:
         return
     theirs = ClusterRow.of(row).cluster_id
@@ -199,7 +199,7 @@ def _probe(
     backends: Backends,
     store: BlockingObjectStore,
     rows: BlockingRowStore | None,
-    around: Surroundings,
+    around: InitPorts,
 ) -> Report:
     name = secrets.token_hex(8)
     report = probe(store, rows, name=name, chance=around.chance, sleep_s=around.sleep_s)
@@ -212,11 +212,11 @@ def _probe(
 
 
 async def _ensure_identity(
-    store: BlockingObjectStore, rows: RowStore, registry: str, around: Surroundings
+    store: BlockingObjectStore, rows: RowStore, registry: str, around: InitPorts
 ) -> Identity:
     threaded = ThreadedStore(store, threads=IDENTITY_THREADS)
     retrying = RetryingRegistry(rows, lambda: secrets.token_hex(8), around.clock, around.chance)
-    performer = Performer(
+    performer = StepRunner(
         threaded, retrying, around.clock, around.chance, lambda: secrets.token_bytes(16)
     )
     try:
@@ -225,7 +225,7 @@ async def _ensure_identity(
         await threaded.close()
 
 
-def _record(rows: BlockingRowStore, report: Report, around: Surroundings) -> None:
+def _record(rows: BlockingRowStore, report: Report, around: InitPorts) -> None:
     """Store when this store last passed the probe, and its results, for later diagnosis."""
     pk, sk = PROBE_ROW
     row: Row = {

@@ -25,9 +25,9 @@ from logstore.ports.registry import BlockingRowStore, Registry, RowStore
 from logstore.protocol.believed_time import BelievedTime
 from logstore.protocol.identity import Identity, ensure_identity, read_identity
 from logstore.registry.memory import MemoryRows
-from logstore.registry.reads import PatientReads
+from logstore.registry.reads import RetryingReads
 from logstore.registry.retrying import RetryingRegistry
-from logstore.runners.perform import BlockingPerformer, Performer
+from logstore.runners.step_runner import BlockingStepRunner, StepRunner
 from logstore.stores.backends import EMBEDDED_REGISTRY, Backends, state_directory
 from logstore.stores.location import (
     DirectoryLocation,
@@ -48,7 +48,7 @@ class OpenLog:
     """Ports of one log, for a broker. `counts` tells what its store was asked."""
 
     location: Location
-    performer: Performer
+    performer: StepRunner
     identity: Identity
     counts: StoreCounts
     state_directory: Path | None = None
@@ -77,7 +77,7 @@ class ReadableLog:
     """Ports of one log, for a reader without a broker: blocking, changes nothing."""
 
     location: Location
-    performer: BlockingPerformer
+    performer: BlockingStepRunner
     identity: Identity
     counts: StoreCounts
     rows: BlockingRowStore
@@ -160,11 +160,11 @@ async def open_existing(
 
 def _performer(
     location: Location, store: ObjectStore, registry: Registry, clock: Clock, chance: random.Random
-) -> Performer:
+) -> StepRunner:
     # The files of a directory bear the time of this host, so they are no second witness of it.
     boot = boot_id() if isinstance(location, DirectoryLocation) else None
     believed = BelievedTime(boot)
-    return Performer(store, registry, clock, chance, lambda: secrets.token_bytes(16), believed)
+    return StepRunner(store, registry, clock, chance, lambda: secrets.token_bytes(16), believed)
 
 
 def _identity_of(backends: Backends) -> Identity | None:
@@ -194,7 +194,7 @@ def open_readable(
     rows = backends.rows(identity.registry, "read").blocking()
     threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="logstore-read")
     chance = random.Random()
-    performer = BlockingPerformer(store, PatientReads(rows, chance), chance, threads)
+    performer = BlockingStepRunner(store, RetryingReads(rows, chance), chance, threads)
     return ReadableLog(location, performer, identity, counts, rows)
 
 
@@ -214,7 +214,7 @@ def open_objects(url: str, storage: Mapping[str, str] | None = None) -> Blocking
 
 def identity_in(store: BlockingObjectStore) -> Identity | None:
     """What cluster.json says; None where there is none."""
-    return BlockingPerformer(store, None, random.Random()).run(read_identity())
+    return BlockingStepRunner(store, None, random.Random()).run(read_identity())
 
 
 def _registry_of(backends: Backends) -> str:

@@ -6,15 +6,15 @@ segments are fetched by several. Pure.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from logstore.reading.extents import Range
+from logstore.reading.extents import OffsetRange
 
 
-def cut_ranges(ranges: Iterable[Range], records_max: int) -> list[list[Range]]:
+def cut_ranges(ranges: Iterable[OffsetRange], records_max: int) -> list[list[OffsetRange]]:
     """The same offsets in groups of at most `records_max`, in order, each range cut evenly.
 
     No group holds a partition twice.
     """
-    groups: list[list[Range]] = []
+    groups: list[list[OffsetRange]] = []
     left = 0
     for one in ranges:
         for part in _parts(one, records_max):
@@ -28,7 +28,7 @@ def cut_ranges(ranges: Iterable[Range], records_max: int) -> list[list[Range]]:
 
 
 def records_per_task(
-    ranges: Sequence[Range], task_count: int, tasks_min: int | None, records_max: int | None
+    ranges: Sequence[OffsetRange], task_count: int, tasks_min: int | None, records_max: int | None
 ) -> int | None:
     """Records at most in a task, if `task_count` tasks cut by segments are not what was asked for.
 
@@ -41,7 +41,7 @@ def records_per_task(
     return min(limits) if limits else None
 
 
-def _parts(one: Range, records_max: int) -> Iterator[Range]:
+def _parts(one: OffsetRange, records_max: int) -> Iterator[OffsetRange]:
     size = one.end - one.start
     count = -(-size // records_max)
     for number in range(count):
@@ -50,5 +50,5 @@ def _parts(one: Range, records_max: int) -> Iterator[Range]:
         yield one._replace(start=start, end=end)
 
 
-def _is_of(first: Range, second: Range) -> bool:
+def _is_of(first: OffsetRange, second: OffsetRange) -> bool:
     return (first.topic_id, first.partition) == (second.topic_id, second.partition)

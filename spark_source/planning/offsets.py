@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from logstore.errors import Invalid, Refused
-from logstore.reading.extents import Extent, Extents, Range, TopicExtent
+from logstore.reading.extents import Extent, Extents, OffsetRange, TopicExtent
 from spark_source.planning.choices import EARLIEST, LATEST, OffsetChoice
 
 VERSION = 1
@@ -308,7 +308,7 @@ def farther(first: Position, second: Position) -> Position:
     }
 
 
-def ranges_between(start: Position, end: Position) -> list[Range]:
+def ranges_between(start: Position, end: Position) -> list[OffsetRange]:
     """Ranges between two positions; none for a partition whose start is not below its end."""
     found = []
     for name, topic in sorted(end.items()):
@@ -317,5 +317,5 @@ def ranges_between(start: Position, end: Position) -> list[Range]:
         for number, until in sorted(topic.next.items()):
             since = read.get(number, 0)
             if since < until:
-                found.append(Range(name, topic.topic_id, number, since, until))
+                found.append(OffsetRange(name, topic.topic_id, number, since, until))
     return found

@@ -7,7 +7,7 @@ from spark_source.planning.offsets import Position, TopicPosition, ranges_betwee
 
 
 @dataclass(slots=True)
-class Pace:
+class TriggerPace:
     """`minOffsetsPerTrigger` with `maxTriggerDelay`, which is the longest that it makes one wait.
 
     The first batch of a run waits for nothing, as with Spark's Kafka source. Times are of a

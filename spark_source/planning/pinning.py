@@ -4,7 +4,7 @@ The order in which the two are looked at is what leaves no hole and makes no dou
 of a compaction run: first the table, at one version that is kept, with the ends that it states
 itself; then the log. The table's ends at that version never change again, and the log's end, which
 is seen later, is never below them. Records that a run moves in between are in both, and only the
-tail is read for them. Pure but for its calls of `Moments`.
+tail is read for them. Pure but for its calls of `TopicMetadata`.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from logstore.reading.extents import Extents, TopicExtent
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class PinnedSnapshot:
     """Offsets [start, bound) of each partition are history, [bound, end) the tail.
 
     `version` is the table's that holds the history; None: there is none, and no history.
@@ -39,15 +39,15 @@ class Pinned:
         return self.bounds != self.ends
 
 
-class Moments(Protocol):
-    """What is asked of a `Survey` of one topic; each answer is of the moment it is given."""
+class TopicMetadata(Protocol):
+    """What is asked of a `LogMetadata` of one topic; each answer is of the moment it is given."""
 
     def look(self) -> Extents: ...
 
     def newest_table(self, topic_id: bytes) -> Snapshot | None: ...
 
 
-def pin(log: Moments, topic: str) -> Pinned:
+def pin(log: TopicMetadata, topic: str) -> PinnedSnapshot:
     """Raises `Invalid` for a topic that does not exist."""
     before = _extent_of(log.look(), topic)
     snapshot = log.newest_table(before.topic_id)
@@ -57,7 +57,7 @@ def pin(log: Moments, topic: str) -> Pinned:
     return pinned(topic, extent, snapshot)
 
 
-def pinned(topic: str, extent: TopicExtent, snapshot: Snapshot | None) -> Pinned:
+def pinned(topic: str, extent: TopicExtent, snapshot: Snapshot | None) -> PinnedSnapshot:
     """`extent` must be younger than `snapshot`. Raises `Corrupt` where the log ends below it."""
     starts = {number: one.start for number, one in extent.partitions.items()}
     ends = {number: one.end for number, one in extent.partitions.items()}
@@ -71,7 +71,7 @@ def pinned(topic: str, extent: TopicExtent, snapshot: Snapshot | None) -> Pinned
         if number in bounds:
             bounds[number] = max(bounds[number], table_end)
     version = None if snapshot is None else snapshot.version
-    return Pinned(topic, extent.topic_id, version, starts, bounds, ends)
+    return PinnedSnapshot(topic, extent.topic_id, version, starts, bounds, ends)
 
 
 def _extent_of(extents: Extents, topic: str) -> TopicExtent:

@@ -21,19 +21,19 @@ from broker.network.authorizer import AllowAll, Authorizer
 from broker.network.listeners import Listener, bind, parse_address
 from broker.process.server import Server
 from logstore.config.broker import BrokerSettings
-from logstore.epoch.log import FlushSettings, Log, LogSettings, Self, Topic
+from logstore.epoch.log import BrokerInfo, FlushSettings, Log, LogSettings, Topic
 from logstore.formats.rows import Address
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
 from logstore.ports.clock import SystemClock
 from logstore.ports.objects import Buffer
-from logstore.ports.registry import Row, Term
+from logstore.ports.registry import Condition, Row
 from logstore.protocol.identity import ensure_identity
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.stores.location import DirectoryLocation
 from logstore.wire.framing.client import Connection
 from logstore.wire.messages.fetch import (
@@ -109,18 +109,18 @@ class LockedRows(MemoryRows):
             return await super().query(pk, prefix, after=after, limit=limit)
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         with self._lock:
             await super().put_if(pk, sk, row, terms, write_id)
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         with self._lock:
             await super().update_if(pk, sk, sets, terms, write_id)
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
         with self._lock:
             await super().delete_if(pk, sk, terms, write_id)
 
@@ -178,7 +178,7 @@ class Running:
         registry = RetryingRegistry(
             self.shared.rows, lambda: f"{chance.getrandbits(64)}", clock, chance
         )
-        performer = Performer(self.store, registry, clock, chance, lambda: chance.randbytes(16))
+        performer = StepRunner(self.store, registry, clock, chance, lambda: chance.randbytes(16))
         identity = await performer.run(ensure_identity("memory:"))
         place = DirectoryLocation(Path("/memory"))
         opened = OpenLog(
@@ -199,7 +199,7 @@ class Running:
                 host, port = self.listener.public_address
                 lock = f"the lock of broker {self.node_id}"
                 known = {self.listener.name: Address(host, port)}
-                me = Self(self.node_id, host, port, self._rack, lock, known)
+                me = BrokerInfo(self.node_id, host, port, self._rack, lock, known)
                 self.log = await Log.start(opened, me, log_settings, tasks)
                 await self._accept(tasks)
                 raise _Ended

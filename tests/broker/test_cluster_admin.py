@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from broker.network.authorizer import AllowAll, Operation
-from logstore.formats.rows import Change, PartitionRow
+from logstore.formats.rows import FeedChange, PartitionRow
 from logstore.protocol.topics import create_topic
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
@@ -403,7 +403,7 @@ def test_a_target_that_came_before_the_claim_is_followed(
     chain = brokers[2].log.epoch
     row = replace(PartitionRow.new(2, chain, (1, 2)), target=1)
     brokers[1].wait_for(brokers[1].log.performer.run(create_topic("early", [row], {}, replicas=2)))
-    brokers[1].wait_for(brokers[1].log.publish([Change("early", bytes(16))]))
+    brokers[1].wait_for(brokers[1].log.publish([FeedChange("early", bytes(16))]))
     first = brokers[1].log
     brokers[1].wait_until(lambda: "early" in first.topics and 0 in first.topics["early"].leaders)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from broker.network.authorizer import Kind, Operation, Resource
+from broker.network.authorizer import Operation, Resource, ResourceKind
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
 from logstore.wire.messages.delete_groups import DeleteGroupsRequest
@@ -45,7 +45,7 @@ NAME = "rights"
 class Without:
     """All rights but these on resources of one kind."""
 
-    def __init__(self, kind: Kind, *operations: Operation) -> None:
+    def __init__(self, kind: ResourceKind, *operations: Operation) -> None:
         self._kind = kind
         self._operations = operations
 
@@ -107,16 +107,16 @@ def test_a_request_needs_its_right_on_the_group(
     running: Running, client: Connection, request_name: str
 ) -> None:
     operation, ask = REQUESTS[request_name]
-    running.authorizer.rule = Without(Kind.GROUP, operation)
+    running.authorizer.rule = Without(ResourceKind.GROUP, operation)
     assert ask(client) == DENIED
     others = {Operation.READ, Operation.DESCRIBE, Operation.DELETE} - {operation}
-    running.authorizer.rule = Without(Kind.GROUP, *others)
+    running.authorizer.rule = Without(ResourceKind.GROUP, *others)
     assert ask(client) != DENIED
 
 
 def test_offsets_of_topics_need_a_right_on_the_topic(running: Running, client: Connection) -> None:
     commit(client, "topics", 5)
-    running.authorizer.rule = Without(Kind.TOPIC, Operation.READ, Operation.DESCRIBE)
+    running.authorizer.rule = Without(ResourceKind.TOPIC, Operation.READ, Operation.DESCRIBE)
 
     assert commit(client, "topics", 6) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     found = fetch_offsets(client, "topics", {"t": [0]})["t", 0]
@@ -133,7 +133,7 @@ def test_groups_that_a_client_may_not_see_are_not_listed(
         response = client.call(LIST_GROUPS, ListGroupsRequest([], []), 5)
         return {group.group_id for group in response.groups}
 
-    running.authorizer.rule = Without(Kind.GROUP, Operation.DESCRIBE)
+    running.authorizer.rule = Without(ResourceKind.GROUP, Operation.DESCRIBE)
     assert "listed" in listed(), "who may describe the cluster sees all"
 
     class Neither:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from logstore.protocol.takeover import Heir, take_over
+from logstore.protocol.takeover import Successor, take_over
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
 from tests.broker.group_calls import (
@@ -39,7 +39,7 @@ def both() -> Iterator[tuple[Asked, Running]]:
             member_id = member_of(client, group)
             assert commit(client, group, 7, member_id=member_id, generation=1) == 0
         work = two.log.performer.run(
-            take_over(two.log.cluster_id, one.log.epoch, 2, lambda *_: Heir(2, two.log.epoch))
+            take_over(two.log.cluster_id, one.log.epoch, 2, lambda *_: Successor(2, two.log.epoch))
         )
         taken = two.wait_for(work)
         two.do(lambda: two.log.inherit(taken))

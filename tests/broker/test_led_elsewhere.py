@@ -9,7 +9,7 @@ import pytest
 from logstore.epoch.log import Topic
 from logstore.formats.index_rows import row_at
 from logstore.formats.keys import segment_key
-from logstore.formats.rows import Change, partition_pk, partition_sk
+from logstore.formats.rows import FeedChange, partition_pk, partition_sk
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import FetchResponse, PartitionData
 from logstore.wire.messages.list_offsets import (
@@ -261,4 +261,4 @@ def test_a_partition_that_moves_is_served_by_both_throughout(brokers: Brokers) -
 async def ask_to_move(running: Running, topic: Topic) -> None:
     place = partition_pk(topic.topic_id, 0), partition_sk(topic.topic_id, 0)
     await running.log.performer.registry.update_if(*place, {"target": 2})
-    await running.log.publish([Change(topic.name, topic.topic_id)])
+    await running.log.publish([FeedChange(topic.name, topic.topic_id)])

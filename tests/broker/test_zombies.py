@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from logstore.protocol.takeover import Heir, take_over
+from logstore.protocol.takeover import Successor, take_over
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
 from logstore.wire.messages.delete_records import (
@@ -48,7 +48,7 @@ def zombie() -> Iterator[Running]:
             batch = batch_of(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=0)
             assert produce(client, "orders", batch).error_code == 0
         work = two.log.performer.run(
-            take_over(two.log.cluster_id, one.log.epoch, 2, lambda *_: Heir(2, two.log.epoch))
+            take_over(two.log.cluster_id, one.log.epoch, 2, lambda *_: Successor(2, two.log.epoch))
         )
         asyncio.run_coroutine_threadsafe(work, two._loop).result(DEADLINE_S)
         yield one

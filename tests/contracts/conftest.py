@@ -29,7 +29,7 @@ from logstore.objects.s3_options import S3Options
 from logstore.objects.threaded import ThreadedStore
 from logstore.ports.clock import SystemClock
 from logstore.ports.objects import BlockingObjectStore, Buffer, ObjectInfo, ObjectStore
-from logstore.ports.registry import BlockingRowStore, Registry, Row, RowStore, Term
+from logstore.ports.registry import BlockingRowStore, Condition, Registry, Row, RowStore
 from logstore.registry.dynamodb import BlockingDynamoRows, DynamoRows
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
@@ -117,13 +117,13 @@ class RowsRegistry:
     def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
         return self._rows.query(pk, prefix)
 
-    def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None:
+    def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
         self._rows.put_if(pk, sk, row, terms, f"write-{next(self._ids)}")
 
-    def update_if(self, pk: str, sk: str, sets: Row, *terms: Term) -> None:
+    def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
         self._rows.update_if(pk, sk, sets, terms, f"write-{next(self._ids)}")
 
-    def delete_if(self, pk: str, sk: str, *terms: Term) -> None:
+    def delete_if(self, pk: str, sk: str, *terms: Condition) -> None:
         self._rows.delete_if(pk, sk, terms, f"write-{next(self._ids)}")
 
 
@@ -142,13 +142,15 @@ class BlockingRows:
     ) -> Sequence[tuple[str, Row]]:
         return self._loop.run(self._rows.query(pk, prefix, after=after, limit=limit))
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> None:
+    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
         self._loop.run(self._rows.put_if(pk, sk, row, terms, write_id))
 
-    def update_if(self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str) -> None:
+    def update_if(
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+    ) -> None:
         self._loop.run(self._rows.update_if(pk, sk, sets, terms, write_id))
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
         self._loop.run(self._rows.delete_if(pk, sk, terms, write_id))
 
     def close(self) -> None:
@@ -168,13 +170,13 @@ class BlockingRegistry:
     def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
         return self._loop.run(self._registry.query(pk, prefix))
 
-    def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None:
+    def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
         self._loop.run(self._registry.put_if(pk, sk, row, *terms))
 
-    def update_if(self, pk: str, sk: str, sets: Row, *terms: Term) -> None:
+    def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
         self._loop.run(self._registry.update_if(pk, sk, sets, *terms))
 
-    def delete_if(self, pk: str, sk: str, *terms: Term) -> None:
+    def delete_if(self, pk: str, sk: str, *terms: Condition) -> None:
         self._loop.run(self._registry.delete_if(pk, sk, *terms))
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from logstore.errors import ConditionFailed, Invalid, LogstoreError
-from logstore.ports.registry import WRITE_ID, Condition, RowAbsent, RowStore
+from logstore.ports.registry import WRITE_ID, Comparison, RowAbsent, RowStore
 
 MANY = 300
 
@@ -48,14 +48,14 @@ def test_three_hundred_writes_and_reads_at_once_are_all_done(asynchronous_rows: 
         await together(
             [rows.put_if("pk", sk, {"n": 1}, [RowAbsent()], f"p{sk}") for sk in names(MANY)]
         )
-        terms = [Condition("n", "=", 1)]
+        terms = [Comparison("n", "=", 1)]
         await together(
             [rows.update_if("pk", sk, {"n": 2, "of": sk}, terms, f"u{sk}") for sk in names(MANY)]
         )
         found = await together([rows.get("pk", sk) for sk in names(MANY)])
         assert found == [{"n": 2, "of": sk, WRITE_ID: f"u{sk}"} for sk in names(MANY)]
         await together(
-            [rows.delete_if("pk", sk, [Condition("n", "=", 2)], "d") for sk in names(MANY)]
+            [rows.delete_if("pk", sk, [Comparison("n", "=", 2)], "d") for sk in names(MANY)]
         )
         assert await together([rows.get("pk", sk) for sk in names(MANY)]) == [None] * MANY
         await rows.close()
@@ -76,7 +76,7 @@ def test_a_condition_that_fails_fails_alone(asynchronous_rows: RowStore, failing
                 for sk in names(30)
             ]
         )
-        terms = [Condition("n", "=", 1)]
+        terms = [Comparison("n", "=", 1)]
         ended = await together(
             [verdict(rows.update_if("pk", sk, {"n": 2}, terms, f"u{sk}")) for sk in names(30)]
         )
@@ -100,7 +100,7 @@ def test_calls_of_every_kind_keep_their_own_verdicts(asynchronous_rows: RowStore
         for sk in ("there", "kept", "goes", "grows"):
             await rows.put_if("pk", sk, {"n": 1, "data": b"\x00\xff"}, [], "first")
         await rows.update_if("pk", "grows", {"big": "x" * 300_000}, [], "first")
-        one, other = Condition("n", "=", 1), Condition("n", "=", 2)
+        one, other = Comparison("n", "=", 1), Comparison("n", "=", 2)
         ended = await together(
             [
                 verdict(rows.put_if("pk", "new", {"n": 1}, [RowAbsent()], "w0")),
@@ -153,7 +153,7 @@ def test_of_calls_of_one_row_each_is_decided_on_the_row_as_it_stands(
             value = row["n"]
             assert isinstance(value, int)
             change = rows.update_if(
-                "pk", sk, {"n": value + 1}, [Condition("n", "=", value)], write_id
+                "pk", sk, {"n": value + 1}, [Comparison("n", "=", value)], write_id
             )
             if await verdict(change) is None:
                 return value
@@ -179,7 +179,7 @@ def test_writes_of_one_row_beside_others_are_done_in_their_order(
         await together([rows.put_if("pk", sk, {"n": 0}, [], "w") for sk in names(10)])
         steps = [
             verdict(
-                rows.update_if("pk", sk, {"n": step + 1}, [Condition("n", "=", step)], f"w{step}")
+                rows.update_if("pk", sk, {"n": step + 1}, [Comparison("n", "=", step)], f"w{step}")
             )
             for step in range(3)
             for sk in (names(10) if step == 0 else names(2))

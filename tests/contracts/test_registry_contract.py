@@ -11,11 +11,11 @@ from logstore.errors import ConditionFailed, Invalid
 from logstore.ports.registry import (
     WRITE_ID,
     BlockingRowStore,
+    Comparison,
     Condition,
     Row,
     RowAbsent,
     RowExists,
-    Term,
     Value,
 )
 
@@ -37,11 +37,11 @@ class CalledLikeRegistry(Protocol):
 
     def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]: ...
 
-    def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None: ...
+    def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None: ...
 
-    def update_if(self, pk: str, sk: str, sets: Row, *terms: Term) -> None: ...
+    def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None: ...
 
-    def delete_if(self, pk: str, sk: str, *terms: Term) -> None: ...
+    def delete_if(self, pk: str, sk: str, *terms: Condition) -> None: ...
 
 
 def content(row: Row | None) -> dict[str, Value] | None:
@@ -132,7 +132,7 @@ def test_an_update_keeps_the_other_attributes(registry: CalledLikeRegistry) -> N
 
 @pytest.mark.parametrize("terms", [(), (RowAbsent(),), (RowExists(),)])
 def test_an_update_or_delete_of_no_row_fails_its_condition(
-    registry: CalledLikeRegistry, terms: tuple[Term, ...]
+    registry: CalledLikeRegistry, terms: tuple[Condition, ...]
 ) -> None:
     with pytest.raises(ConditionFailed) as updated:
         registry.update_if("pk", "sk", {"a": 1}, *terms)
@@ -145,7 +145,7 @@ def test_an_update_or_delete_of_no_row_fails_its_condition(
 def test_a_deleted_row_is_gone(registry: CalledLikeRegistry) -> None:
     registry.put_if("pk", "sk", A_ROW)
     registry.put_if("pk", "sk2", A_ROW)
-    registry.delete_if("pk", "sk", Condition("number", "=", 5))
+    registry.delete_if("pk", "sk", Comparison("number", "=", 5))
     assert registry.get("pk", "sk") is None
     assert [sk for sk, _ in registry.query("pk")] == ["sk2"]
     registry.put_if("pk", "sk", A_ROW, RowAbsent())
@@ -176,7 +176,7 @@ def test_each_operator_compares_values_of_one_type(
     }
     for operator, answers in expected.items():
         for value, answer in zip((less, same, more), answers, strict=True):
-            term = Condition(attribute, operator, value)  # type: ignore[arg-type]
+            term = Comparison(attribute, operator, value)  # type: ignore[arg-type]
             assert accepts(registry, term) == answer, term
 
 
@@ -195,11 +195,11 @@ def test_a_missing_attribute_or_another_type_makes_every_term_false(
         ("data", "\x80"),
         ("data", 128),
     ]:
-        term = Condition(attribute, operator, value)  # type: ignore[arg-type]
+        term = Comparison(attribute, operator, value)  # type: ignore[arg-type]
         assert not accepts(registry, term), term
 
 
-def accepts(registry: CalledLikeRegistry, term: Term) -> bool:
+def accepts(registry: CalledLikeRegistry, term: Condition) -> bool:
     try:
         registry.update_if("pk", "sk", {"touched": 1}, term)
     except ConditionFailed:
@@ -209,11 +209,11 @@ def accepts(registry: CalledLikeRegistry, term: Term) -> bool:
 
 def test_all_terms_must_hold(registry: CalledLikeRegistry) -> None:
     registry.put_if("pk", "sk", A_ROW)
-    true, false = Condition("number", "=", 5), Condition("text", "=", "n")
+    true, false = Comparison("number", "=", 5), Comparison("text", "=", "n")
     for terms in ((true, false), (false, true), (RowExists(), false), (RowAbsent(), true)):
         with pytest.raises(ConditionFailed):
             registry.put_if("pk", "sk", {"changed": 1}, *terms)
-    registry.put_if("pk", "sk", {"changed": 1}, RowExists(), true, Condition("text", "=", "m"))
+    registry.put_if("pk", "sk", {"changed": 1}, RowExists(), true, Comparison("text", "=", "m"))
     assert content(registry.get("pk", "sk")) == {"changed": 1}
 
 
@@ -221,7 +221,7 @@ def test_absence_and_existence_are_terms(registry: CalledLikeRegistry) -> None:
     with pytest.raises(ConditionFailed):
         registry.put_if("pk", "sk", A_ROW, RowExists())
     with pytest.raises(ConditionFailed):
-        registry.put_if("pk", "sk", A_ROW, Condition("a", "!=", 1))
+        registry.put_if("pk", "sk", A_ROW, Comparison("a", "!=", 1))
     registry.put_if("pk", "sk", A_ROW, RowAbsent())
     with pytest.raises(ConditionFailed):
         registry.put_if("pk", "sk", {"a": 2}, RowAbsent())
@@ -232,7 +232,7 @@ def test_absence_and_existence_are_terms(registry: CalledLikeRegistry) -> None:
 
 def test_a_failed_condition_shows_the_row_as_it_stands(registry: CalledLikeRegistry) -> None:
     registry.put_if("pk", "sk", A_ROW)
-    never = Condition("number", "=", 6)
+    never = Comparison("number", "=", 6)
     with pytest.raises(ConditionFailed) as put:
         registry.put_if("pk", "sk", {"a": 1}, never)
     with pytest.raises(ConditionFailed) as updated:
@@ -299,7 +299,7 @@ def test_every_write_leaves_its_id_in_the_row(rows: BlockingRowStore) -> None:
         rows.put_if("pk", "sk", {"a": 2}, (RowAbsent(),), "third")
     assert failed.value.current == {"a": 1, "b": 1, WRITE_ID: "second"}
     # A row that was read may be put back as it is: the new write's id counts.
-    rows.put_if("pk", "sk", failed.value.current, (Condition(WRITE_ID, "=", "second"),), "fourth")
+    rows.put_if("pk", "sk", failed.value.current, (Comparison(WRITE_ID, "=", "second"),), "fourth")
     assert (rows.get("pk", "sk") or {})[WRITE_ID] == "fourth"
 
 
@@ -337,7 +337,7 @@ def test_a_counter_raised_by_racers_misses_nothing(
             assert isinstance(value, int)
             try:
                 registry.update_if(
-                    "pk", "counter", {"value": value + 1}, Condition("value", "=", value)
+                    "pk", "counter", {"value": value + 1}, Comparison("value", "=", value)
                 )
             except ConditionFailed:
                 continue

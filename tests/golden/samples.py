@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from logstore.epoch.writer import NO_STRETCH
-from logstore.formats.chain_state import ChainState, StretchKey
+from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.partition_state import AbortedTransaction, PartitionState, encode_state
 from logstore.formats.rows import TopicRow, TopicStatus
@@ -20,7 +20,7 @@ from logstore.formats.segment_builder import (
     bare_header,
     freeze_bare,
 )
-from logstore.formats.take import Piece, encode_inline, encode_pieces
+from logstore.formats.take import StateChunk, encode_inline, encode_pieces
 from logstore.formats.topic_record import TopicRecord, encode_record
 from logstore.records.batch import read_header, stamp
 from logstore.records.encode import encode_batch, records_of
@@ -106,7 +106,7 @@ def deleted_below() -> FrozenSegment:
     return _without_body((EntryKind.DELETED_BELOW, deleted, 43))
 
 
-def _without_body(*places: tuple[EntryKind, StretchKey, int]) -> FrozenSegment:
+def _without_body(*places: tuple[EntryKind, EpochKey, int]) -> FrozenSegment:
     builder = SegmentBuilder(Arena(4096), CREATED_MS + 20)
     for kind, (topic_id, partition, leader_epoch), offset in places:
         builder.add_state_entry(
@@ -146,8 +146,8 @@ def chain_with_deleted() -> ChainState:
     return found
 
 
-def pieces() -> list[Piece]:
-    return [Piece(3, 208, 1_048_576, 0x01020304), Piece(4, 208, 17, 0x05060708)]
+def pieces() -> list[StateChunk]:
+    return [StateChunk(3, 208, 1_048_576, 0x01020304), StateChunk(4, 208, 17, 0x05060708)]
 
 
 def topic_record() -> TopicRecord:
@@ -184,8 +184,8 @@ SAMPLES: dict[str, Callable[[], bytes]] = {
 }
 
 
-def key() -> StretchKey:
-    return StretchKey(TOPIC_ID, 1, LEADER_EPOCH)
+def key() -> EpochKey:
+    return EpochKey(TOPIC_ID, 1, LEADER_EPOCH)
 
 
 def golden(name: str) -> bytes:

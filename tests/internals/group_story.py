@@ -10,7 +10,7 @@ from broker.groups.decisions.batches import decode_changes
 from broker.groups.decisions.formats import CommittedOffset, GroupValue, OffsetKey
 from broker.groups.decisions.join import JoinAsk
 from broker.groups.decisions.newer import NewerRecord
-from broker.groups.decisions.offsets import Wanted
+from broker.groups.decisions.offsets import OffsetCommit
 from broker.groups.decisions.outcome import Answer, Change, Joined
 from broker.groups.decisions.placement import OFFSETS_TOPIC
 from broker.groups.decisions.sync import SyncAsk
@@ -18,7 +18,7 @@ from broker.groups.log_port import LedPartition
 from broker.network.timers import Timers
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Log
-from logstore.formats.rows import Change as ChangedRow
+from logstore.formats.rows import FeedChange as ChangedRow
 from logstore.protocol.replica_changes import Placement, change_placement
 from logstore.testing.virtual_loop import VirtualClock
 from logstore.wire.errors import ErrorCode
@@ -102,7 +102,7 @@ class _Story:
     async def commits(self) -> None:
         self._transcript.say("the first member commits an offset")
         codes: list[ErrorCode] = []
-        self._coordinator.commit(GROUP, [Wanted(("orders", 0), TOPIC_ID, 42, -1, "")], -1)
+        self._coordinator.commit(GROUP, [OffsetCommit(("orders", 0), TOPIC_ID, 42, -1, "")], -1)
         self._coordinator.when_safe(codes.append)
         await until(lambda: bool(codes))
         self._transcript.lines.append(f"answer  anna  OffsetCommit  {codes[0].name}")

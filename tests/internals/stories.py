@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine
 
-from logstore.formats.rows import Change, partition_pk, partition_sk
+from logstore.formats.rows import FeedChange, partition_pk, partition_sk
 from logstore.protocol.identity import ensure_identity
 from logstore.protocol.replica_changes import Placement, change_placement
 from logstore.protocol.trimming import Trimmer
@@ -50,7 +50,7 @@ async def handover(transcript: Transcript, written: WrittenLog) -> None:
         await performer.run(
             change_placement(topic.topic_id, 0, lambda row: Placement((1, 2), (), target=2))
         )
-        await one.publish([Change(topic.name, topic.topic_id)])
+        await one.publish([FeedChange(topic.name, topic.topic_id)])
         there = two.topics["orders"]
         await until(lambda: 0 in there.leaders)
         transcript.say("broker 2 commits a batch")

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from logstore.epoch.asked_tables import InTables
 from logstore.epoch.leader import Appended, Leader
 from logstore.epoch.log import Log, LogSettings
+from logstore.epoch.table_queries import VerifiedEnds
 from logstore.epoch.writer import ChainLimits
 from logstore.errors import LogstoreError
 from logstore.history.snapshot import Snapshot
@@ -18,15 +18,15 @@ from logstore.objects.metered import StoreCounts
 from logstore.ports.registry import Row
 from logstore.protocol.flush import FlushSettings
 from logstore.protocol.identity import Identity, ensure_identity
-from logstore.protocol.start import Self
-from logstore.reading.reader import LogReader, Piece, TopicPartition, read_batches
+from logstore.protocol.start import BrokerInfo
+from logstore.reading.reader import LogReader, SegmentRange, TopicPartition, read_batches
 from logstore.records.batch import check_batch
 from logstore.records.decode import decode_records
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.runners.perform import BlockingPerformer, Performer
+from logstore.runners.step_runner import BlockingStepRunner, StepRunner
 from logstore.stores.location import DirectoryLocation
 from logstore.testing.virtual_loop import VirtualClock
 from logstore.wiring.open import OpenLog, ReadableLog
@@ -53,7 +53,7 @@ class WrittenLog:
         """What opens its topics' tables, if it may have any."""
         chance = random.Random(seed)
         clock = VirtualClock()
-        self.performer = Performer(
+        self.performer = StepRunner(
             MemoryStore(self.objects),
             RetryingRegistry(self.rows, lambda: f"{chance.getrandbits(64)}", clock, chance),
             clock,
@@ -67,7 +67,7 @@ class WrittenLog:
 
     @asynccontextmanager
     async def life(
-        self, *, clean: bool = True, broker: int = 1, performer: Performer | None = None
+        self, *, clean: bool = True, broker: int = 1, performer: StepRunner | None = None
     ) -> AsyncIterator[Log]:
         """One life of a broker, which ends by a clean stop or by dropping dead."""
         identity = await self._identity()
@@ -78,7 +78,7 @@ class WrittenLog:
             StoreCounts(),
             tables=self.tables,
         )
-        me = Self(broker, "localhost", 9091 + broker, "", f"the lock of {broker}")
+        me = BrokerInfo(broker, "localhost", 9091 + broker, "", f"the lock of {broker}")
         try:
             async with asyncio.TaskGroup() as tasks:
                 log = await Log.start(opened, me, self._settings, tasks)
@@ -119,7 +119,7 @@ class WrittenLog:
         return leader.append(data, check_batch(data, 0, len(data)))
 
     async def reader(self) -> LogReader:
-        performer = BlockingPerformer(self.objects, self.reads, random.Random(0))
+        performer = BlockingStepRunner(self.objects, self.reads, random.Random(0))
         identity = await self._identity()
         rows: Any = None  # a reader of memory has no file to close
         return LogReader(
@@ -142,7 +142,9 @@ async def committed(log: Log, seq: int) -> None:
     await future
 
 
-def read_pieces(written: WrittenLog, pieces: Sequence[Piece]) -> list[tuple[int, int, bytes]]:
+def read_pieces(
+    written: WrittenLog, pieces: Sequence[SegmentRange]
+) -> list[tuple[int, int, bytes]]:
     """(offset, timestamp, value) of everything in `pieces`, in the order it is read."""
     found = []
     for piece in pieces:
@@ -189,5 +191,5 @@ class NoTables:
     async def snapshot(self, topic_id: bytes) -> Snapshot | None:
         raise AssertionError("there is no table to look at")
 
-    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> InTables:
+    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> VerifiedEnds:
         raise AssertionError("there is no table to look at")

@@ -20,10 +20,10 @@ from logstore.objects.s3 import S3BlockingStore, S3Store
 from logstore.objects.s3_options import S3Options
 from logstore.ports.clock import SystemClock
 from logstore.ports.objects import ObjectStore
-from logstore.protocol.put import Stored, Taken, put_once
+from logstore.protocol.put import KeyTaken, Stored, put_once
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from tests.servers.buckets import new_location
 from tests.servers.locked_moto import aws_environment, locked_moto
 from tests.servers.proxied import Proxied, proxied
@@ -64,7 +64,7 @@ class Storm:
         options = S3Options(endpoint=self.proxy.endpoint, timeout_ms=TIMEOUT_MS)
         store = wrap(S3Store(self.location, options, clock))
         registry = RetryingRegistry(MemoryRows(), lambda: "id", clock, chance)
-        performer = Performer(store, registry, clock, chance, lambda: bytes(16))
+        performer = StepRunner(store, registry, clock, chance, lambda: bytes(16))
         try:
             puts = (performer.run(put_once(EPOCH, segment)) for segment in segments)
             return await asyncio.gather(*puts)
@@ -137,7 +137,7 @@ def test_a_seal_fences_whatever_the_writer_is_told(storm: Storm, fault: str) -> 
     storm.direct.create(segment_key(EPOCH, 1), seal.parts)
     storm.proxy.play(f"{fault} methods=PUT most=2")
     [outcome] = storm.put([segment(1)])
-    assert isinstance(outcome, Taken)
+    assert isinstance(outcome, KeyTaken)
     assert outcome.header is not None
     assert outcome.header.kind is SegmentKind.SEAL
     storm.check_stored([seal])
@@ -173,5 +173,5 @@ def test_a_storm_of_faults_loses_doubles_and_fences_nothing(storm: Storm, seed: 
     outcomes = storm.put([*segments, *sealed])
 
     assert outcomes[:30] == [Stored()] * 30
-    assert all(isinstance(outcome, Taken) for outcome in outcomes[30:])
+    assert all(isinstance(outcome, KeyTaken) for outcome in outcomes[30:])
     storm.check_stored([*segments, *seals])

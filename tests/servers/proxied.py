@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from logstore.ports.clock import SystemClock
-from logstore.testing.fault_plan import FaultPlan, Rule
+from logstore.testing.fault_plan import FaultPlan, FaultRule
 from logstore.testing.fault_proxy import FaultProxy
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Proxied:
 
     def play(self, *rules: str, seed: int = 1, latency: float = 0.0) -> None:
         """These rules from now on, and no others; counts begin anew."""
-        plan = FaultPlan(seed, tuple(Rule.of(rule) for rule in rules), latency)
+        plan = FaultPlan(seed, tuple(FaultRule.of(rule) for rule in rules), latency)
 
         async def change() -> None:
             self._proxy.set_plan(plan)

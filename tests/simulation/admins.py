@@ -8,8 +8,8 @@ from broker.answers.log_starts import NewStart, raise_led
 from broker.answers.replica_requests import cancel, reassign
 from logstore.epoch.log import Log, Topic
 from logstore.errors import LogstoreError, Retryable
-from logstore.formats.rows import Change, PartitionRow, partition_pk, partition_sk
-from logstore.ports.registry import Condition
+from logstore.formats.rows import FeedChange, PartitionRow, partition_pk, partition_sk
+from logstore.ports.registry import Comparison
 from logstore.protocol.records_deletion import new_log_start
 from logstore.protocol.replica_changes import Placement, change_placement
 from logstore.protocol.topics import UnknownTopic
@@ -176,7 +176,7 @@ class Mover(Client):
                 return reassign(row, partition.number, wanted, known=log.brokers, live=live)
 
             await log.performer.run(change_placement(*partition, decide))
-            await log.publish([Change(name, *partition)])
+            await log.publish([FeedChange(name, *partition)])
 
         await self.call(handler, 10.0)
         self.world.seen["replicas changed"] += 1
@@ -189,9 +189,9 @@ async def move(log: Log, name: str, partition: Partition, target: int) -> None:
         partition_pk(*partition),
         partition_sk(*partition),
         {"target": target},
-        Condition("leader_epoch", "=", row.leader_epoch),
+        Comparison("leader_epoch", "=", row.leader_epoch),
     )
-    await log.publish([Change(name, *partition)])
+    await log.publish([FeedChange(name, *partition)])
 
 
 class Deleter(Client):

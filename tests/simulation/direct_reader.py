@@ -9,10 +9,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from logstore.errors import Corrupt, LogstoreError, NotFound
-from logstore.formats.pieces import Piece, TopicPartition
 from logstore.formats.rows import PartitionRow
+from logstore.formats.segment_ranges import SegmentRange, TopicPartition
 from logstore.reading.reader import LogReader, PartitionView, SegmentGone, read_batches
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.testing.audit import records_of_batches
 from logstore.testing.history import Partition
 from logstore.wiring.open import ReadableLog
@@ -27,7 +27,7 @@ PAUSES_S_MAX = (0.5, 2.0, 20.0)
 class _Reader(LogReader):
     """`LogReader` whose steps somebody else performs."""
 
-    def __init__(self, world: World, performer: Performer) -> None:
+    def __init__(self, world: World, performer: StepRunner) -> None:
         # Only what it does at once, in a thread that may wait, asks its log for a performer.
         log = cast(ReadableLog, SimpleNamespace(identity=world.identity))
         super().__init__(log, row_age_s_max=world.plan.settings.delete_grace_s / 2)
@@ -41,7 +41,7 @@ class _Reader(LogReader):
 
     async def pieces_of(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
-    ) -> list[Piece]:
+    ) -> list[SegmentRange]:
         return await self._performer.run(self._pieces(key, row, start, end))
 
 
@@ -87,7 +87,7 @@ class DirectReader(Client):
         world.seen["read without a broker"] += 1
         return True
 
-    def _records(self, pieces: list[Piece], start: int, end: int) -> list[tuple[int, bytes]]:
+    def _records(self, pieces: list[SegmentRange], start: int, end: int) -> list[tuple[int, bytes]]:
         found: list[tuple[int, bytes]] = []
         for piece in pieces:
             try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from logstore.errors import LogstoreError, Retryable
 from logstore.testing.audit import records_of_batches
-from logstore.testing.history import Asked, Partition
+from logstore.testing.history import KnownBefore, Partition
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from logstore.wire.messages.list_offsets import (
@@ -162,7 +162,7 @@ class Reader(Client):
         else:
             self.world.seen[f"trimmed under a read: {ErrorCode(code).name}"] += 1
 
-    def _judge_offsets(self, asked: Asked, got: _Fetched) -> None:
+    def _judge_offsets(self, asked: KnownBefore, got: _Fetched) -> None:
         """What the answer says of the log."""
         one, partition = got.data, asked.partition
         place = self._places.get(partition)

@@ -14,15 +14,15 @@ from typing import TypeVar, cast
 from broker.network.listeners import Listener
 from broker.process.life import FAILED, Host, Serving, live_until_stopped
 from logstore.config.broker import BrokerSettings
-from logstore.epoch.asked_tables import AskedTables, InTables
 from logstore.epoch.log import Log, LogSettings
+from logstore.epoch.table_queries import TableQueries, VerifiedEnds
 from logstore.errors import LogstoreError
 from logstore.history.delta import Tables
 from logstore.history.snapshot import Snapshot
 from logstore.objects.metered import StoreCounts
 from logstore.ports.objects import BlockingObjectStore
 from logstore.protocol.identity import Identity
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.stores.location import DirectoryLocation
 from logstore.testing.process_loop import Process
 from logstore.testing.simulated_network import Name, SimulatedNetwork
@@ -34,13 +34,13 @@ PORT = 9092
 
 
 class NoTables:
-    """`AskedTables` of a world in which no topic has a table."""
+    """`TableQueries` of a world in which no topic has a table."""
 
     async def snapshot(self, topic_id: bytes) -> Snapshot | None:
         return None
 
-    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> InTables:
-        return InTables({}, (), {})
+    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> VerifiedEnds:
+        return VerifiedEnds({}, (), {})
 
 
 OnServing = Callable[["ServedBroker", Serving], None]
@@ -52,7 +52,7 @@ class ServedBroker:
     def __init__(
         self,
         name: str,
-        performer: Performer,
+        performer: StepRunner,
         identity: Identity,
         network: SimulatedNetwork,
         address: Name,
@@ -63,7 +63,7 @@ class ServedBroker:
         settings: BrokerSettings,
         log_settings: LogSettings,
         open_tables: Callable[[BlockingObjectStore], Tables] | None,
-        asked_tables: AskedTables,
+        asked_tables: TableQueries,
         trim_period_s: float,
         dies_at_step: int | None = None,
         on_serving: OnServing,

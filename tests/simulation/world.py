@@ -13,10 +13,10 @@ from functools import partial
 from hashlib import blake2b
 
 from broker.cluster.controller import Controller
-from broker.network.connection import Connection
+from broker.network.connection import ClientConnection
 from broker.process.life import Serving
-from logstore.epoch.asked_tables import AskedTables
 from logstore.epoch.log import Log
+from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
 from logstore.formats.keys import segment_key
 from logstore.formats.rows import (
@@ -36,10 +36,10 @@ from logstore.ports.objects import BlockingObjectStore
 from logstore.protocol.identity import Identity, ensure_identity
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.testing.audit import Audit, audit
 from logstore.testing.cpu import Cpu
-from logstore.testing.history import History, Partition
+from logstore.testing.history import ClientHistory, Partition
 from logstore.testing.simulated_network import NetworkFaults, SimulatedNetwork
 from logstore.testing.simulated_rows import RowFaults, SimulatedRows, at_once
 from logstore.testing.simulated_store import SimulatedStore, StoreFaults
@@ -67,7 +67,7 @@ class World:
         self.plan = plan or draw_plan(self.chance)
         self.clock = VirtualClock()
         self.seen: Counter[str] = Counter()
-        self.history = History(self.trace)
+        self.history = ClientHistory(self.trace)
         self.violations: list[str] = []
         self.objects = MemoryObjects(self.clock)
         self.rows = self._rows()
@@ -143,7 +143,7 @@ class World:
         if not self.plan.flips_bits:
             self.violate(f"false alarm: {text}")
 
-    def performer(self, broker: int = BROKER_ID) -> Performer:
+    def performer(self, broker: int = BROKER_ID) -> StepRunner:
         """For one life of a broker, or for somebody who reads by the same ways."""
         clock = self._new_clock()
         registry = RetryingRegistry(
@@ -152,7 +152,7 @@ class World:
             clock,
             self.chance,
         )
-        return Performer(
+        return StepRunner(
             self.stores[broker],
             registry,
             clock,
@@ -255,7 +255,7 @@ class World:
     def _stands(self, life: ServedBroker, step: str, seconds: float) -> None:
         self.violate(f"the loop of {life.process.name} stood for {seconds:.2f} s: {step}")
 
-    def asked_tables(self, performer: Performer) -> AskedTables:
+    def asked_tables(self, performer: StepRunner) -> TableQueries:
         """What retention and trimming of one broker ask of tables."""
         return NoTables()
 
@@ -273,7 +273,7 @@ class World:
 
     def epoch_behind(self, protocol: object) -> int:
         """The broker epoch that accepted a connection; 0 for none."""
-        clients = protocol.clients if isinstance(protocol, Connection) else None
+        clients = protocol.clients if isinstance(protocol, ClientConnection) else None
         return self._epochs.get(clients, 0)
 
     def judge_end(self, life: ServedBroker) -> None:

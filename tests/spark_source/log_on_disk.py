@@ -14,7 +14,7 @@ from logstore.errors import LogstoreError
 from logstore.ports.clock import SystemClock
 from logstore.protocol.flush import FlushSettings
 from logstore.protocol.metadata import read_partition_row
-from logstore.protocol.start import Self
+from logstore.protocol.start import BrokerInfo
 from logstore.records.arrow import decode_to_arrow
 from logstore.records.batch import check_batch, read_header
 from logstore.wiring.open import open_log
@@ -146,7 +146,7 @@ class LogOnDisk:
         )
         try:
             async with asyncio.TaskGroup() as tasks:
-                me = Self(1, "localhost", 9092, "", "the lock")
+                me = BrokerInfo(1, "localhost", 9092, "", "the lock")
                 self._performer = opened.performer
                 self._log = await Log.start(opened, me, self._settings, tasks)
                 self._ready.set()

@@ -6,11 +6,11 @@ from typing import Any
 
 from logstore.errors import LogstoreError
 from logstore.ports.registry import Row
-from logstore.reading.survey import Survey
+from logstore.reading.log_metadata import LogMetadata
 from logstore.reading.task_rows import read_rows
 from logstore.records.encode import encode_batch, records_of
 from logstore.records.record import Record
-from logstore.runners.perform import RegistryReads
+from logstore.runners.step_runner import RegistryReads
 from logstore.wiring.open import ReadableLog, open_objects, open_readable
 from spark_source.options import Mode, parse_options
 from spark_source.planning.offsets import Json
@@ -38,7 +38,7 @@ def progress_of(
         registry = FaultyReads(opened.performer.registry, faults or [])
         return replace(opened, performer=replace(opened.performer, registry=registry))
 
-    survey = Survey(
+    survey = LogMetadata(
         parsed.url, parsed.topics, clock=time, sleep_s=time.pass_s, open_log=open_faulty
     )
     return Progress(parsed, survey, 2)

@@ -3,10 +3,10 @@
 import pytest
 
 from logstore.errors import Denied
-from logstore.formats.pieces import Piece
-from logstore.reading.survey import Survey
+from logstore.formats.segment_ranges import SegmentRange
+from logstore.reading.log_metadata import LogMetadata
 from logstore.reading.task_rows import read_rows
-from logstore.reading.tasks import ReadTask, Run
+from logstore.reading.tasks import ReadTask, SeqRange
 from logstore.wiring.open import open_objects
 from spark_source.options import Mode, parse_options
 from spark_source.progress import Progress
@@ -21,7 +21,7 @@ URL = "s3://bucket/log"
 def initial(endpoint: str, time: SteppedTime) -> None:
     given = {"path": URL, "subscribe": "orders", "storage.endpoint": endpoint}
     options = parse_options(given, Mode.STREAM)
-    survey = Survey(
+    survey = LogMetadata(
         options.url, options.topics, dict(options.storage), clock=time, sleep_s=time.pass_s
     )
     Progress(options, survey, 2).initial()
@@ -39,8 +39,8 @@ def test_credentials_that_do_not_do_are_told_at_once(code: str) -> None:
 
 
 def test_a_task_tells_at_once_that_its_credentials_have_expired() -> None:
-    piece = Piece(TOPIC, 0, 0, 1, 1, 1, 0, 5)
-    task = ReadTask((Run(1, 1, 1, (piece,)),))
+    piece = SegmentRange(TOPIC, 0, 0, 1, 1, 1, 0, 5)
+    task = ReadTask((SeqRange(1, 1, 1, (piece,)),))
     with aws_environment(), saying_server() as server:
         server.say(400, "ExpiredToken", "the token has expired")
         store = open_objects(URL, {"storage.endpoint": server.endpoint})

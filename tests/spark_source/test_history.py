@@ -17,7 +17,7 @@ from logstore.reading.table_ranges import (
     table_range,
 )
 from logstore.reading.task_plan import TASK_BYTES, plan_tasks
-from logstore.reading.tasks import Places
+from logstore.reading.tasks import Located
 
 TOPIC = bytes(16)
 MiB = 1 << 20
@@ -118,7 +118,7 @@ def test_a_file_without_statistics_weighs_what_it_is_in_the_range_that_wants_it(
 def test_a_large_table_is_shared_out_by_bytes_and_read_once_in_order() -> None:
     files = [data_file(1000 * n, 1000 * n + 999, 100 * MiB) for n in range(10)]
 
-    tasks = plan_tasks(Places([whole(*files)], ()), lambda *_: (), lambda _: (), parallelism=2)
+    tasks = plan_tasks(Located([whole(*files)], ()), lambda *_: (), lambda _: (), parallelism=2)
 
     assert len(tasks) == 10 * 100 * MiB // TASK_BYTES + 1
     reached = 0
@@ -138,7 +138,7 @@ def test_a_hundred_thousand_small_files_are_planned_in_a_moment() -> None:
     part = table_range(snapshot, 0, 5, 999_999)
     assert part is not None
 
-    tasks = plan_tasks(Places([part], ()), lambda *_: (), lambda _: (), parallelism=2)
+    tasks = plan_tasks(Located([part], ()), lambda *_: (), lambda _: (), parallelism=2)
 
     assert sum(len(one.files) for task in tasks for one in task.history) >= 100_000
     assert sum(one.end - one.start for task in tasks for one in task.history) == 999_994

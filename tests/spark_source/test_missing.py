@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from logstore.errors import Corrupt, Refused
+from logstore.reading.log_metadata import LogMetadata
 from logstore.reading.missing import Resolver
 from logstore.reading.reader import SegmentGone
-from logstore.reading.survey import Survey
 from logstore.reading.task_rows import read_rows
 from logstore.reading.tasks import ReadTask
 from logstore.records.encode import encode_batch, records_of
@@ -30,7 +30,9 @@ class Planned:
             for _ in range(COUNT):
                 log.append("orders", 0, encode_batch(records_of([(None, b"v")], timestamp=1)))
             options = parse_options({"path": str(directory), "subscribe": "orders"}, Mode.BATCH)
-            tasks, self.topics = Progress(options, Survey(options.url, options.topics), 1).batch()
+            tasks, self.topics = Progress(
+                options, LogMetadata(options.url, options.topics), 1
+            ).batch()
         (self.task,) = tasks
 
     def remove(self, count: int) -> None:

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logstore.reading.log_metadata import LogMetadata
 from logstore.reading.missing import Resolver
-from logstore.reading.survey import Survey
 from logstore.reading.task_rows import read_rows
 from logstore.records.encode import encode_batch, records_of
 from logstore.wiring.open import open_objects
@@ -88,7 +88,7 @@ def planned(directory: Path, task_count: int) -> Plan:
     given = {"path": str(directory), "subscribe": "orders", "minPartitions": str(task_count)}
     options = parse_options(given, Mode.BATCH)
     time = SteppedTime()
-    survey = Survey(options.url, options.topics, clock=time, sleep_s=time.pass_s)
+    survey = LogMetadata(options.url, options.topics, clock=time, sleep_s=time.pass_s)
     return Progress(options, survey, 1).batch()
 
 

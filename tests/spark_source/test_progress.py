@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from logstore.errors import Invalid, LogstoreError, OutcomeUnknown, Refused, Throttled
-from logstore.reading.survey import PATIENCE_S, REGISTRY_INTERVAL_S, Survey
+from logstore.reading.log_metadata import PATIENCE_S, REGISTRY_INTERVAL_S, LogMetadata
 from logstore.records.encode import encode_batch, records_of
 from spark_source.options import Mode, parse_options
 from spark_source.planning.offsets import Json
@@ -248,7 +248,7 @@ def test_a_directory_without_a_log_is_refused(tmp_path: Path) -> None:
     options = parse_options({"path": str(tmp_path), "subscribe": "orders"}, Mode.STREAM)
 
     with pytest.raises(Refused, match=r"no log here: url=.* has no cluster\.json"):
-        Progress(options, Survey(options.url, options.topics), 2).initial()
+        Progress(options, LogMetadata(options.url, options.topics), 2).initial()
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "created again"])

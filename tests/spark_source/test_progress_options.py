@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from logstore.errors import Invalid, Refused
-from logstore.reading.survey import REGISTRY_INTERVAL_S
+from logstore.reading.log_metadata import REGISTRY_INTERVAL_S
 from spark_source.options import Mode
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.places import raise_log_start

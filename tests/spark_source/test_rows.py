@@ -10,7 +10,7 @@ import pytest
 
 from logstore.errors import Corrupt, Refused
 from logstore.formats.keys import segment_key
-from logstore.reading.survey import Survey
+from logstore.reading.log_metadata import LogMetadata
 from logstore.reading.task_rows import BYTES_MAX, ROWS_MAX, read_rows
 from logstore.reading.tasks import ReadTask
 from logstore.records.arrow import INFLATED_BYTES_MAX
@@ -38,7 +38,7 @@ def log(tmp_path: Path) -> Iterator[LogOnDisk]:
 def planned(directory: Path | str, **options: str) -> tuple[list[ReadTask], dict[bytes, str]]:
     given = {"path": str(directory), "subscribe": "orders", **options}
     parsed = parse_options(given, Mode.BATCH)
-    tasks, topics = Progress(parsed, Survey(parsed.url, parsed.topics), 2).batch()
+    tasks, topics = Progress(parsed, LogMetadata(parsed.url, parsed.topics), 2).batch()
     return tasks, dict(topics)
 
 

@@ -24,7 +24,7 @@ from logstore.ports.clock import SystemClock, blocking_sleep_s
 from logstore.records.batch import CODECS
 from logstore.records.encode import encode_batch, records_of
 from logstore.records.record import Record
-from logstore.wiring.initialise import Surroundings, initialise
+from logstore.wiring.initialise import InitPorts, initialise
 from spark_source import read_topic, table
 from tests.servers.buckets import new_location
 from tests.servers.locked_moto import aws_environment, locked_moto
@@ -224,7 +224,7 @@ def test_a_log_in_a_bucket_is_read_alike(spark: SparkSession) -> None:
     endpoint = locked_moto()
     url, registry = new_location(endpoint).url, new_table_url(endpoint)
     storage = {"storage.endpoint": endpoint}
-    around = Surroundings(SystemClock(), random.Random(1), blocking_sleep_s, "test")
+    around = InitPorts(SystemClock(), random.Random(1), blocking_sleep_s, "test")
     with aws_environment():
         initialise(url, str(registry), storage, around)
         with LogOnDisk(url, storage) as log:

@@ -4,7 +4,7 @@ import pytest
 
 from logstore.errors import Corrupt
 from logstore.history.snapshot import Snapshot
-from logstore.reading.snapshots import Snapshots
+from logstore.reading.snapshots import SnapshotCache
 
 TOPIC = b"t" * 16
 
@@ -25,7 +25,7 @@ class Versions:
 
 def test_a_table_is_looked_at_again_only_when_its_copy_row_has_gone_up() -> None:
     versions = Versions(5)
-    snapshots = Snapshots(lambda: versions)
+    snapshots = SnapshotCache(lambda: versions)
 
     assert snapshots.known(TOPIC) is None
     assert snapshots.at_least(TOPIC, 3).version == 5
@@ -39,11 +39,11 @@ def test_a_table_is_looked_at_again_only_when_its_copy_row_has_gone_up() -> None
 @pytest.mark.parametrize(("there", "says"), [(-1, "there=nothing"), (2, "there=version 2")])
 def test_a_table_that_is_gone_or_went_back_is_damage(there: int, says: str) -> None:
     with pytest.raises(Corrupt, match=says):
-        Snapshots(lambda: Versions(there)).at_least(TOPIC, 3)
+        SnapshotCache(lambda: Versions(there)).at_least(TOPIC, 3)
 
 
 def test_without_a_table_nothing_is_remembered() -> None:
-    snapshots = Snapshots(lambda: Versions(-1))
+    snapshots = SnapshotCache(lambda: Versions(-1))
 
     assert snapshots.newest(TOPIC) is None
     assert snapshots.known(TOPIC) is None

@@ -11,8 +11,8 @@ import pytest
 
 from logstore.errors import Corrupt, NotFound, Refused
 from logstore.history.names import table_key
+from logstore.reading.log_metadata import LogMetadata
 from logstore.reading.missing import Resolver
-from logstore.reading.survey import Survey
 from logstore.reading.task_rows import read_rows
 from logstore.reading.tasks import ReadTask
 from logstore.records.crc32c import crc32c
@@ -54,7 +54,7 @@ class Topic:
         given = {"path": str(self.directory), "subscribe": "orders", **options}
         parsed = parse_options(given, mode)
         time = SteppedTime()
-        survey = Survey(parsed.url, parsed.topics, clock=time, sleep_s=time.pass_s)
+        survey = LogMetadata(parsed.url, parsed.topics, clock=time, sleep_s=time.pass_s)
         return Progress(parsed, survey, 2)
 
     def rows(

@@ -11,10 +11,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from broker.cluster.decisions.controller_state import ControllerState
 from broker.cluster.decisions.members import Members
-from broker.cluster.decisions.memory import Memory
 from broker.cluster.decisions.placement import next_on_ring
-from broker.cluster.decisions.view import Action, Place, Reassign, View
+from broker.cluster.decisions.view import Action, ClusterView, PlacedPartition, Reassign
 
 MOVES_MAX = 20
 """Partitions that are under way to another leader at any time."""
@@ -27,7 +27,9 @@ class BalanceRules:
     """Imbalance of one broker that is left alone."""
 
 
-def balance(view: View, members: Members, memory: Memory, rules: BalanceRules) -> list[Action]:
+def balance(
+    view: ClusterView, members: Members, memory: ControllerState, rules: BalanceRules
+) -> list[Action]:
     """A few moves, those under way counted; none when all is in balance."""
     if not rules.is_enabled:
         return []
@@ -42,10 +44,10 @@ def balance(view: View, members: Members, memory: Memory, rules: BalanceRules) -
 
 
 def _give_back(
-    movable: list[Place], members: Members, memory: Memory, rules: BalanceRules
+    movable: list[PlacedPartition], members: Members, memory: ControllerState, rules: BalanceRules
 ) -> list[Reassign]:
     preferred: Counter[int] = Counter()
-    astray: defaultdict[int, list[Place]] = defaultdict(list)
+    astray: defaultdict[int, list[PlacedPartition]] = defaultdict(list)
     for place in movable:
         head = place.row.replicas[0]
         preferred[head] += 1
@@ -63,10 +65,14 @@ def _give_back(
 
 
 def _level(
-    view: View, movable: list[Place], members: Members, memory: Memory, rules: BalanceRules
+    view: ClusterView,
+    movable: list[PlacedPartition],
+    members: Members,
+    memory: ControllerState,
+    rules: BalanceRules,
 ) -> Iterator[Action]:
     heads = Counter(dict.fromkeys(members.settled, 0))
-    at: defaultdict[int, dict[str, list[Place]]] = defaultdict(dict)
+    at: defaultdict[int, dict[str, list[PlacedPartition]]] = defaultdict(dict)
     for place in movable:
         head = place.row.replicas[0]
         if head in members.settled:
@@ -90,7 +96,11 @@ def _level(
         yield _with_head(place, least, racks)
 
 
-def _pick(at_most: dict[str, list[Place]], at_least: dict[str, list[Place]], least: int) -> Place:
+def _pick(
+    at_most: dict[str, list[PlacedPartition]],
+    at_least: dict[str, list[PlacedPartition]],
+    least: int,
+) -> PlacedPartition:
     """From the topic that is spread least evenly; rather where `least` is a replica already."""
 
     def skew(topic: str) -> int:
@@ -104,7 +114,7 @@ def _pick(at_most: dict[str, list[Place]], at_least: dict[str, list[Place]], lea
     return place
 
 
-def _with_head(place: Place, head: int, racks: dict[int, str]) -> Reassign:
+def _with_head(place: PlacedPartition, head: int, racks: dict[int, str]) -> Reassign:
     row, reason = place.row, "preferred leaders are to be spread evenly"
     if head in row.replicas:
         replicas = (head, *(broker for broker in row.replicas if broker != head))

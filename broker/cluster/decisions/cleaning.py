@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from broker.cluster.decisions.memory import Sightings
+from broker.cluster.decisions.controller_state import FirstSeen
 from broker.cluster.decisions.view import Action, DeleteTopic, RemoveOrphan
 from logstore.formats.rows import PartitionRow, TopicRow, TopicStatus
 
@@ -27,7 +27,7 @@ class Inventory:
     rows: Mapping[tuple[bytes, int], PartitionRow]
 
 
-def clean(inventory: Inventory, sightings: Sightings, now_s: float) -> list[Action]:
+def clean(inventory: Inventory, sightings: FirstSeen, now_s: float) -> list[Action]:
     there: defaultdict[bytes, int] = defaultdict(int)
     for topic_id, _ in inventory.rows:
         there[topic_id] += 1

@@ -7,12 +7,12 @@ the conditions of the row that was seen. Pure but for `memory`, which it keeps.
 from dataclasses import dataclass
 
 from broker.cluster.decisions.balance import BalanceRules, balance
+from broker.cluster.decisions.controller_state import ControllerState
 from broker.cluster.decisions.fencing import FencingRules, find_chains_to_take
 from broker.cluster.decisions.members import find_members
-from broker.cluster.decisions.memory import Memory
 from broker.cluster.decisions.moves import unstick_moves
 from broker.cluster.decisions.replicas import complete_replicas
-from broker.cluster.decisions.view import Action, View
+from broker.cluster.decisions.view import Action, ClusterView
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Rules:
     gone_after_s: float
 
 
-def decide(view: View, memory: Memory, rules: Rules) -> list[Action]:
+def decide(view: ClusterView, memory: ControllerState, rules: Rules) -> list[Action]:
     """Most urgent first. While there is something to fence, nothing is moved for balance."""
     members = find_members(view, memory.sightings, rules.gone_after_s)
     actions = find_chains_to_take(view, memory, rules.fencing)

@@ -7,8 +7,8 @@ it answers others. Any of this may be wrong: it costs a healthy broker a new sta
 
 from dataclasses import dataclass
 
-from broker.cluster.decisions.memory import Memory
-from broker.cluster.decisions.view import Action, StepDown, TakeOver, View
+from broker.cluster.decisions.controller_state import ControllerState
+from broker.cluster.decisions.view import Action, ClusterView, StepDown, TakeOver
 from logstore.formats.rows import BrokerStatus, ChainStatus
 
 RESTART_GRACE_S = 6.0
@@ -24,7 +24,9 @@ class FencingRules:
     put_age_ms_max: int
 
 
-def find_chains_to_take(view: View, memory: Memory, rules: FencingRules) -> list[Action]:
+def find_chains_to_take(
+    view: ClusterView, memory: ControllerState, rules: FencingRules
+) -> list[Action]:
     memory.advances.observe(view.brokers, view.now_s)
     owners = {
         **{row.epoch: broker for broker, row in view.brokers.items()},
@@ -45,7 +47,7 @@ def find_chains_to_take(view: View, memory: Memory, rules: FencingRules) -> list
     return found
 
 
-def _why(view: View, memory: Memory, chain: int, broker: int) -> str | None:
+def _why(view: ClusterView, memory: ControllerState, chain: int, broker: int) -> str | None:
     """Why to take over `chain` of `broker`; None: leave it alone."""
     if not _needs_taking(view, chain):
         return None
@@ -66,17 +68,19 @@ def _why(view: View, memory: Memory, chain: int, broker: int) -> str | None:
     return None
 
 
-def _needs_taking(view: View, chain: int) -> bool:
+def _needs_taking(view: ClusterView, chain: int) -> bool:
     row = view.chains.get(chain)
     return chain in view.places.named or row is None or row.status is not ChainStatus.SEALED
 
 
-def _after(memory: Memory, view: View, chain: int, grace_s: float, reason: str) -> str | None:
+def _after(
+    memory: ControllerState, view: ClusterView, chain: int, grace_s: float, reason: str
+) -> str | None:
     age_s = memory.sightings.age_s((reason, chain), view.now_s)
     return reason if age_s >= grace_s else None
 
 
-def _stuck(view: View, memory: Memory, rules: FencingRules) -> list[Action]:
+def _stuck(view: ClusterView, memory: ControllerState, rules: FencingRules) -> list[Action]:
     """A broker whose puts stay unanswered while another's are answered; one at a time."""
     bound_s = rules.put_age_ms_max / 1000
     stuck = {

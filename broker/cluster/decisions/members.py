@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from broker.cluster.decisions.memory import Sightings
-from broker.cluster.decisions.view import View
+from broker.cluster.decisions.controller_state import FirstSeen
+from broker.cluster.decisions.view import ClusterView
 
 SETTLED_S = 10.0
 """A broker that serves for less may be about to die again; successors need not be settled."""
@@ -16,7 +16,7 @@ class Members:
     """Unfit to lead for so long that their replicas are placed on other brokers."""
 
 
-def find_members(view: View, sightings: Sightings, gone_after_s: float) -> Members:
+def find_members(view: ClusterView, sightings: FirstSeen, gone_after_s: float) -> Members:
     settled = {
         broker
         for broker in view.eligible

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from broker.cluster.decisions.controller_state import ControllerState
 from broker.cluster.decisions.members import Members
-from broker.cluster.decisions.memory import Memory
-from broker.cluster.decisions.view import Action, Place, Reassign, Remind, View
+from broker.cluster.decisions.view import Action, ClusterView, PlacedPartition, Reassign, Remind
 from logstore.formats.rows import NOBODY
 
 REMIND_AFTER_S = 10.0
@@ -12,12 +12,14 @@ TARGET_GRACE_S = 3.0
 """A target that is not fit to lead: the leader finds that out by itself, most of the time."""
 
 
-def unstick_moves(view: View, members: Members, memory: Memory) -> list[Action]:
+def unstick_moves(view: ClusterView, members: Members, memory: ControllerState) -> list[Action]:
     found = [_unstick(view, members, memory, place) for place in view.places.moving]
     return [action for action in found if action is not None]
 
 
-def _unstick(view: View, members: Members, memory: Memory, place: Place) -> Action | None:
+def _unstick(
+    view: ClusterView, members: Members, memory: ControllerState, place: PlacedPartition
+) -> Action | None:
     row = place.row
     if row.reassigning and members.gone.issuperset(row.reassigning):
         wanted = replace(row, reassigning=(), target=NOBODY)
@@ -42,7 +44,7 @@ def _unstick(view: View, members: Members, memory: Memory, place: Place) -> Acti
     return Remind(place) if is_late else None
 
 
-def _head_for_replicas(view: View, place: Place) -> Action | None:
+def _head_for_replicas(view: ClusterView, place: PlacedPartition) -> Action | None:
     """On towards the new replicas; None: there are none, or none of them can lead now."""
     row = place.row
     if not row.reassigning:

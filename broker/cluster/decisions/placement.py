@@ -20,15 +20,15 @@ Racks = Mapping[int, str]
 
 
 @dataclass(slots=True)
-class Load:
+class BrokerLoad:
     """How many partitions each broker is to lead, and holds a replica of."""
 
     heads: Counter[int] = field(default_factory=Counter)
     replicas: Counter[int] = field(default_factory=Counter)
 
     @staticmethod
-    def of(rows: Iterable[PartitionRow]) -> "Load":
-        load = Load()
+    def of(rows: Iterable[PartitionRow]) -> "BrokerLoad":
+        load = BrokerLoad()
         for row in rows:
             replicas = row.reassigning or row.replicas
             load.heads[replicas[0]] += 1
@@ -37,7 +37,7 @@ class Load:
 
 
 def place(
-    count: int, replicas: int, brokers: Racks, load: Load | None = None
+    count: int, replicas: int, brokers: Racks, load: BrokerLoad | None = None
 ) -> list[tuple[int, ...]]:
     """Brokers of each of `count` new partitions, the leader first.
 
@@ -48,7 +48,7 @@ def place(
     ring = alternate_racks(brokers)
     per_partition = min(replicas, len(ring))
     rows = [_on_ring(ring, at, per_partition, brokers) for at in range(len(ring))]
-    first = _best_start(count % len(ring), rows, per_partition, load or Load())
+    first = _best_start(count % len(ring), rows, per_partition, load or BrokerLoad())
     return [rows[at] for at in _positions(count, len(ring), per_partition, first)]
 
 
@@ -96,7 +96,9 @@ def _positions(count: int, size: int, replicas: int, first: int) -> list[int]:
     ]
 
 
-def _best_start(extra: int, rows: Sequence[tuple[int, ...]], replicas: int, load: Load) -> int:
+def _best_start(
+    extra: int, rows: Sequence[tuple[int, ...]], replicas: int, load: BrokerLoad
+) -> int:
     """Where to begin so that the `extra` partitions beyond full rounds meet the least load."""
 
     def weight(first: int) -> tuple[int, int, int]:
@@ -107,7 +109,7 @@ def _best_start(extra: int, rows: Sequence[tuple[int, ...]], replicas: int, load
     return min(range(len(rows)), key=weight)
 
 
-class Heirs:
+class Successors:
     """The next leader: a live replica if there is one; of several, the one that leads fewest."""
 
     def __init__(self, eligible: Iterable[int], led: Mapping[int, int]) -> None:

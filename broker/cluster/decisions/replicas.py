@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from broker.cluster.decisions.members import Members
 from broker.cluster.decisions.placement import next_on_ring
-from broker.cluster.decisions.view import Action, Place, Reassign, View
+from broker.cluster.decisions.view import Action, ClusterView, PlacedPartition, Reassign
 
 CHANGES_MAX = 100
 """In one look; the next look sees to the rest."""
 
 
-def complete_replicas(view: View, members: Members) -> list[Action]:
+def complete_replicas(view: ClusterView, members: Members) -> list[Action]:
     found: list[Action] = []
     racks = {broker: view.brokers[broker].rack for broker in members.settled}
     for place in view.places.all:
@@ -26,7 +26,7 @@ def complete_replicas(view: View, members: Members) -> list[Action]:
     return found
 
 
-def _complete(place: Place, members: Members, racks: dict[int, str]) -> tuple[int, ...]:
+def _complete(place: PlacedPartition, members: Members, racks: dict[int, str]) -> tuple[int, ...]:
     kept = [broker for broker in place.row.replicas if broker not in members.gone]
     if len(kept) == len(place.row.replicas) and len(kept) >= place.asked:
         return place.row.replicas

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from broker.cluster.decisions.cleaning import Inventory
-from broker.cluster.decisions.view import Place, RemoveOrphan
+from broker.cluster.decisions.view import PlacedPartition, RemoveOrphan
 from logstore.errors import ConditionFailed
 from logstore.formats.rows import (
     BROKER,
@@ -15,7 +15,7 @@ from logstore.formats.rows import (
     partition_pk,
     partition_sk,
 )
-from logstore.ports.registry import Condition, Row, Term
+from logstore.ports.registry import Comparison, Condition, Row
 from logstore.protocol.metadata import read_partition_rows, read_topics
 from logstore.protocol.steps import DeleteRow, GetRow, QueryRows, Steps, UpdateRow
 
@@ -39,11 +39,11 @@ def read_inventory() -> Steps[Inventory]:
     return Inventory(topics, dict(rows))
 
 
-def reassign(place: Place, wanted: PartitionRow) -> Steps[bool]:
+def reassign(place: PlacedPartition, wanted: PartitionRow) -> Steps[bool]:
     """Change replicas, reassigning and target; False: the row has changed since it was read."""
     was, now = place.row.row(), wanted.row()
     sets: Row = {name: now[name] for name in CHANGED if now[name] != was[name]}
-    terms = [*_same_leadership(place.row), *(Condition(name, "=", was[name]) for name in CHANGED)]
+    terms = [*_same_leadership(place.row), *(Comparison(name, "=", was[name]) for name in CHANGED)]
     pk, sk = (
         partition_pk(place.topic_id, place.partition),
         partition_sk(place.topic_id, place.partition),
@@ -62,10 +62,10 @@ def remove_orphan(orphan: RemoveOrphan) -> Steps[None]:
         yield DeleteRow(pk, sk, _same_leadership(orphan.row))
 
 
-def _same_leadership(row: PartitionRow) -> list[Term]:
+def _same_leadership(row: PartitionRow) -> list[Condition]:
     return [
-        Condition("leader_epoch", "=", row.leader_epoch),
-        Condition("chain", "=", row.chain),
+        Comparison("leader_epoch", "=", row.leader_epoch),
+        Comparison("chain", "=", row.chain),
     ]
 
 
@@ -75,9 +75,9 @@ def fence_broker(broker: int, epoch: int, heartbeat: int | None) -> Steps[bool]:
     `heartbeat` is the one it fell silent with; None: whatever it is, since its process is gone.
     Before this its chain must not be sealed: it would go on answering on the strength of renewals.
     """
-    terms = [Condition("epoch", "=", epoch)]
+    terms = [Comparison("epoch", "=", epoch)]
     if heartbeat is not None:
-        terms.append(Condition("heartbeat", "=", heartbeat))
+        terms.append(Comparison("heartbeat", "=", heartbeat))
     try:
         yield UpdateRow(BROKER, str(broker), {"status": BrokerStatus.FENCED.value}, terms)
     except ConditionFailed as failed:

@@ -15,7 +15,7 @@ from logstore.formats.rows import (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PlacedPartition:
     """One partition and where it is; `asked` is how many replicas its topic asks for."""
 
     topic: str
@@ -33,10 +33,10 @@ class Place:
         return self.row.target != NOBODY or bool(self.row.reassigning)
 
 
-class Places:
+class PlacedPartitions:
     """All partitions, and what every look asks of them, counted once."""
 
-    def __init__(self, places: Iterable[Place] = ()) -> None:
+    def __init__(self, places: Iterable[PlacedPartition] = ()) -> None:
         self.all = tuple(places)
         self.named: dict[int, int] = {}
         """Owner by chain, of the chains that partitions are led through."""
@@ -50,7 +50,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class ClusterView:
     """`alive` as our liveness has it, ourselves included. `chains` may be a minute old."""
 
     me: int
@@ -58,7 +58,7 @@ class View:
     brokers: Mapping[int, BrokerRow]
     alive: frozenset[int]
     chains: Mapping[int, ChainRow]
-    places: Places
+    places: PlacedPartitions
 
     def is_open(self, chain: int) -> bool:
         """A chain that is newer than our list of chains is open."""
@@ -95,7 +95,7 @@ class TakeOver:
 class Reassign:
     """Change replicas, reassigning or target of a partition to those of `wanted`."""
 
-    place: Place
+    place: PlacedPartition
     wanted: PartitionRow
     reason: str
 
@@ -104,7 +104,7 @@ class Reassign:
 class Remind:
     """Tell watchers again that this partition is to move."""
 
-    place: Place
+    place: PlacedPartition
 
 
 @dataclass(frozen=True, slots=True)

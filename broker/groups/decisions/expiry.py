@@ -1,16 +1,16 @@
 """Time-outs: sessions of members, and the joining and syncing of a rebalance. Pure."""
 
-from broker.groups.decisions.group import NO_DEADLINE, Group, Moment, Phase
+from broker.groups.decisions.group import NO_DEADLINE, Group, GroupTime, Phase
 from broker.groups.decisions.limits import GroupLimits
 from broker.groups.decisions.membership import remove
-from broker.groups.decisions.outcome import Outcome
+from broker.groups.decisions.outcome import Decision
 from broker.groups.decisions.rebalance import join_is_due, prepare, settle
 from logstore.wire.errors import ErrorCode
 
 
-def expire(group: Group, limits: GroupLimits, now: Moment) -> Outcome:
+def expire(group: Group, limits: GroupLimits, now: GroupTime) -> Decision:
     """Do all that is due, and note in `wake_ms` when to look again."""
-    outcome = Outcome()
+    outcome = Decision()
     if group.sync_due_ms <= now.steady_ms:
         _sync_is_due(group, limits, now, outcome)
     if _drop_silent(group, now, outcome):
@@ -37,7 +37,7 @@ def forgive(group: Group, late_ms: int) -> None:
         group.sync_due_ms += late_ms
 
 
-def _drop_silent(group: Group, now: Moment, outcome: Outcome) -> bool:
+def _drop_silent(group: Group, now: GroupTime, outcome: Decision) -> bool:
     """Forget members not heard of in time; whether there were any."""
     late = [member_id for member_id, due_ms in group.pending.items() if due_ms <= now.steady_ms]
     for member_id in late:
@@ -48,7 +48,7 @@ def _drop_silent(group: Group, now: Moment, outcome: Outcome) -> bool:
     return bool(silent) or (bool(late) and group.phase is Phase.PREPARING)
 
 
-def _sync_is_due(group: Group, limits: GroupLimits, now: Moment, outcome: Outcome) -> None:
+def _sync_is_due(group: Group, limits: GroupLimits, now: GroupTime, outcome: Decision) -> None:
     """Members that joined and never synced are removed; if the leader is one, none is assigned."""
     group.sync_due_ms = NO_DEADLINE
     late = [m for m in group.members.values() if m.member_id in group.pending_sync]

@@ -33,7 +33,7 @@ class Phase(Enum):
     STABLE = "Stable"
 
 
-class Moment(NamedTuple):
+class GroupTime(NamedTuple):
     steady_ms: int
     wall_ms: int
 
@@ -139,7 +139,7 @@ class Group:
 
     # Deadlines
 
-    def touch(self, member: Member, now: Moment) -> None:
+    def touch(self, member: Member, now: GroupTime) -> None:
         """The member was heard from: its session time-out begins again."""
         member.session_due_ms = now.steady_ms + member.session_timeout_ms
         self.wake_at(member.session_due_ms)

@@ -1,12 +1,12 @@
 """Heartbeat: a member says that it is alive, and learns whether it has to join again. Pure."""
 
-from broker.groups.decisions.group import Group, Moment, Phase
+from broker.groups.decisions.group import Group, GroupTime, Phase
 from broker.groups.decisions.membership import check_member
 from logstore.wire.errors import ErrorCode
 
 
 def heartbeat(
-    group: Group, member_id: str, instance_id: str | None, generation: int, now: Moment
+    group: Group, member_id: str, instance_id: str | None, generation: int, now: GroupTime
 ) -> ErrorCode:
     code = check_member(group, member_id, instance_id)
     if code:

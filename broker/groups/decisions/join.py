@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from broker.groups.decisions.election import common, elect_protocol, supports
 from broker.groups.decisions.formats import GroupKey, GroupValue
-from broker.groups.decisions.group import Group, Member, Moment, Phase, Protocols, member_value
+from broker.groups.decisions.group import Group, GroupTime, Member, Phase, Protocols, member_value
 from broker.groups.decisions.limits import NEW_MEMBER_JOIN_MS, PENDING_MAX, GroupLimits
 from broker.groups.decisions.membership import check_member, dismiss, remove, wait_for_join
-from broker.groups.decisions.outcome import Joined, JoinedMember, Outcome
+from broker.groups.decisions.outcome import Decision, Joined, JoinedMember
 from broker.groups.decisions.rebalance import prepare, settle
 from logstore.wire.errors import ErrorCode
 
@@ -37,8 +37,8 @@ class JoinAsk:
     can_skip_assignment: bool = True
 
 
-def join(group: Group, ask: JoinAsk, limits: GroupLimits, now: Moment) -> Outcome:
-    outcome = Outcome()
+def join(group: Group, ask: JoinAsk, limits: GroupLimits, now: GroupTime) -> Decision:
+    outcome = Decision()
     if not limits.session_min_ms <= ask.session_timeout_ms <= limits.session_max_ms:
         _refuse(ask, ErrorCode.INVALID_SESSION_TIMEOUT, outcome)
     elif not _has_room(group, ask, limits):
@@ -58,7 +58,7 @@ def join(group: Group, ask: JoinAsk, limits: GroupLimits, now: Moment) -> Outcom
     return outcome
 
 
-def _refuse(ask: JoinAsk, code: ErrorCode, outcome: Outcome) -> None:
+def _refuse(ask: JoinAsk, code: ErrorCode, outcome: Decision) -> None:
     outcome.answer(ask.token, Joined(code, ask.member_id))
 
 
@@ -80,7 +80,7 @@ def _has_room(group: Group, ask: JoinAsk, limits: GroupLimits) -> bool:
 
 
 def _turn_away(
-    group: Group, ask: JoinAsk, limits: GroupLimits, now: Moment, outcome: Outcome
+    group: Group, ask: JoinAsk, limits: GroupLimits, now: GroupTime, outcome: Decision
 ) -> None:
     """The group is full. A member that was late to join again loses its place."""
     outcome.answer(ask.token, Joined(ErrorCode.GROUP_MAX_SIZE_REACHED))
@@ -93,7 +93,7 @@ def _turn_away(
 
 
 def _join_known(
-    group: Group, ask: JoinAsk, limits: GroupLimits, now: Moment, outcome: Outcome
+    group: Group, ask: JoinAsk, limits: GroupLimits, now: GroupTime, outcome: Decision
 ) -> None:
     if ask.member_id in group.pending and ask.instance_id is None:
         del group.pending[ask.member_id]
@@ -137,7 +137,7 @@ def _told(group: Group) -> list[JoinedMember]:
     ]
 
 
-def _update(member: Member, ask: JoinAsk, outcome: Outcome) -> None:
+def _update(member: Member, ask: JoinAsk, outcome: Decision) -> None:
     member.protocols = tuple(ask.protocols)
     member.protocol_type = ask.protocol_type
     member.rebalance_timeout_ms = ask.rebalance_timeout_ms
@@ -146,7 +146,12 @@ def _update(member: Member, ask: JoinAsk, outcome: Outcome) -> None:
 
 
 def _add(
-    group: Group, ask: JoinAsk, member_id: str, limits: GroupLimits, now: Moment, outcome: Outcome
+    group: Group,
+    ask: JoinAsk,
+    member_id: str,
+    limits: GroupLimits,
+    now: GroupTime,
+    outcome: Decision,
 ) -> None:
     member = group.members[member_id] = _member(ask, member_id)
     member.joining, member.is_new = ask.token, True
@@ -170,7 +175,7 @@ def _member(ask: JoinAsk, member_id: str) -> Member:
 
 
 def _join_static(
-    group: Group, ask: JoinAsk, limits: GroupLimits, now: Moment, outcome: Outcome
+    group: Group, ask: JoinAsk, limits: GroupLimits, now: GroupTime, outcome: Decision
 ) -> None:
     """A static member starts: under a new id it is who it was, and the old id is fenced."""
     assert ask.instance_id is not None

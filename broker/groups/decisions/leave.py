@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from broker.groups.decisions.group import Group, Moment
+from broker.groups.decisions.group import Group, GroupTime
 from broker.groups.decisions.limits import GroupLimits
 from broker.groups.decisions.membership import check_member, remove
-from broker.groups.decisions.outcome import Outcome
+from broker.groups.decisions.outcome import Decision
 from broker.groups.decisions.rebalance import settle
 from logstore.wire.errors import ErrorCode
 
@@ -14,10 +14,10 @@ Who = tuple[str, str | None]
 
 
 def leave(
-    group: Group, asked: Sequence[Who], limits: GroupLimits, now: Moment
-) -> tuple[Outcome, list[ErrorCode]]:
+    group: Group, asked: Sequence[Who], limits: GroupLimits, now: GroupTime
+) -> tuple[Decision, list[ErrorCode]]:
     """What follows, and one code per member asked for."""
-    outcome = Outcome()
+    outcome = Decision()
     codes = [_leave_one(group, *who, outcome) for who in asked]
     if ErrorCode.NONE in codes:
         settle(group, limits, now, outcome)
@@ -25,7 +25,7 @@ def leave(
 
 
 def _leave_one(
-    group: Group, member_id: str, instance_id: str | None, outcome: Outcome
+    group: Group, member_id: str, instance_id: str | None, outcome: Decision
 ) -> ErrorCode:
     if instance_id is None and group.pending.pop(member_id, None) is not None:
         return ErrorCode.NONE

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from broker.groups.decisions.formats import NEVER, CommittedOffset, OffsetKey
-from broker.groups.decisions.group import OFFSET_BYTES, Group, Moment, Phase, offset_bytes
+from broker.groups.decisions.group import OFFSET_BYTES, Group, GroupTime, Phase, offset_bytes
 from broker.groups.decisions.membership import check_member
 from broker.groups.decisions.outcome import Change
 from broker.groups.decisions.subscription import is_consumers, subscribed_topics
@@ -24,7 +24,7 @@ class Committer(NamedTuple):
     generation: int
 
 
-class Wanted(NamedTuple):
+class OffsetCommit(NamedTuple):
     """An offset to be committed; the topic id is that of the topic as it lives now."""
 
     place: Place
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
     metadata: str
 
 
-def check_commit(group: Group | None, who: Committer, now: Moment) -> ErrorCode:
+def check_commit(group: Group | None, who: Committer, now: GroupTime) -> ErrorCode:
     if group is None:
         return ErrorCode.NONE if who.generation < 0 else ErrorCode.ILLEGAL_GENERATION
     if who.generation < 0 and group.phase is Phase.EMPTY:
@@ -54,7 +54,9 @@ def check_commit(group: Group | None, who: Committer, now: Moment) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def commit(group_id: str, wanted: Sequence[Wanted], keep_ms: int, now: Moment) -> list[Change]:
+def commit(
+    group_id: str, wanted: Sequence[OffsetCommit], keep_ms: int, now: GroupTime
+) -> list[Change]:
     """`keep_ms`: how long an old client wants them kept, else -1."""
     expire_ms = NEVER if keep_ms < 0 else now.wall_ms + keep_ms
     return [
@@ -68,7 +70,7 @@ def commit(group_id: str, wanted: Sequence[Wanted], keep_ms: int, now: Moment) -
     ]
 
 
-def growth_bytes(known: Mapping[Place, CommittedOffset], wanted: Sequence[Wanted]) -> int:
+def growth_bytes(known: Mapping[Place, CommittedOffset], wanted: Sequence[OffsetCommit]) -> int:
     """About how much more memory offsets take once `wanted` is committed."""
     growth = 0
     for one in wanted:

@@ -45,7 +45,7 @@ Answer = Joined | Synced
 
 
 @dataclass(slots=True)
-class Outcome:
+class Decision:
     """`answers` are sent when `records`, and all before them, are committed."""
 
     records: list[Change] = field(default_factory=list)

@@ -7,13 +7,13 @@ leader has assigned. Source: `GroupMetadataManager.prepareRebalance`, `completeC
 
 from broker.groups.decisions.election import elect_leader, elect_protocol
 from broker.groups.decisions.formats import NEVER, GroupKey, GroupValue
-from broker.groups.decisions.group import NO_DEADLINE, Group, Member, Moment, Phase, member_value
+from broker.groups.decisions.group import NO_DEADLINE, Group, GroupTime, Member, Phase, member_value
 from broker.groups.decisions.limits import GroupLimits
-from broker.groups.decisions.outcome import Joined, JoinedMember, Outcome, Synced
+from broker.groups.decisions.outcome import Decision, Joined, JoinedMember, Synced
 from logstore.wire.errors import ErrorCode
 
 
-def prepare(group: Group, limits: GroupLimits, now: Moment, outcome: Outcome) -> None:
+def prepare(group: Group, limits: GroupLimits, now: GroupTime, outcome: Decision) -> None:
     """Begin to gather members for the next generation."""
     for member in group.members.values():
         if member.syncing is not None:
@@ -35,7 +35,7 @@ def prepare(group: Group, limits: GroupLimits, now: Moment, outcome: Outcome) ->
         complete(group, now, outcome)
 
 
-def settle(group: Group, limits: GroupLimits, now: Moment, outcome: Outcome) -> None:
+def settle(group: Group, limits: GroupLimits, now: GroupTime, outcome: Decision) -> None:
     """Members came, changed or went: begin a rebalance, or end the one that is on if it can."""
     if group.phase is Phase.PREPARING:
         if group.has_all_joined and not group.is_initial:
@@ -44,7 +44,7 @@ def settle(group: Group, limits: GroupLimits, now: Moment, outcome: Outcome) -> 
         prepare(group, limits, now, outcome)
 
 
-def join_is_due(group: Group, limits: GroupLimits, now: Moment, outcome: Outcome) -> None:
+def join_is_due(group: Group, limits: GroupLimits, now: GroupTime, outcome: Decision) -> None:
     """The time to gather is over; the first may be put off again while members keep arriving."""
     if group.is_initial and group.has_new_member and group.initial_left_ms > 0:
         delay_ms = min(limits.initial_delay_ms, group.initial_left_ms)
@@ -55,7 +55,7 @@ def join_is_due(group: Group, limits: GroupLimits, now: Moment, outcome: Outcome
         complete(group, now, outcome)
 
 
-def complete(group: Group, now: Moment, outcome: Outcome) -> None:
+def complete(group: Group, now: GroupTime, outcome: Decision) -> None:
     """Go on with the members that have joined, and with static members, which may be late."""
     group.members = {
         member_id: member
@@ -85,7 +85,7 @@ def complete(group: Group, now: Moment, outcome: Outcome) -> None:
 
 
 def _answer_all(
-    group: Group, generation: int, protocol: str, leader: Member, now: Moment, outcome: Outcome
+    group: Group, generation: int, protocol: str, leader: Member, now: GroupTime, outcome: Decision
 ) -> None:
     shown = [
         JoinedMember(member.member_id, member.instance_id, member.metadata(protocol))

@@ -17,8 +17,8 @@ from broker.groups.decisions.formats import (
 from broker.groups.decisions.group import (
     NO_DEADLINE,
     Group,
+    GroupTime,
     Member,
-    Moment,
     Phase,
     member_of,
     offset_bytes,
@@ -152,7 +152,7 @@ class GroupStates:
             return None if offset is None else (key, offset)
         return None if group.recorded is None else (key, group.recorded)
 
-    def resume(self, now: Moment) -> None:
+    def resume(self, now: GroupTime) -> None:
         """After a start: every member's session begins now, since heartbeats are not recorded."""
         for group in self.groups.values():
             for member in group.members.values():

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from broker.groups.decisions.formats import GroupKey
-from broker.groups.decisions.group import NO_DEADLINE, Group, Moment, Phase, member_value
+from broker.groups.decisions.group import NO_DEADLINE, Group, GroupTime, Phase, member_value
 from broker.groups.decisions.limits import GroupLimits
 from broker.groups.decisions.membership import check_member, wait_for_sync
-from broker.groups.decisions.outcome import Outcome, Synced
+from broker.groups.decisions.outcome import Decision, Synced
 from logstore.wire.errors import ErrorCode
 
 
@@ -23,8 +23,8 @@ class SyncAsk:
     """By member id; counts only from the leader."""
 
 
-def sync(group: Group, ask: SyncAsk, limits: GroupLimits, now: Moment) -> Outcome:
-    outcome = Outcome()
+def sync(group: Group, ask: SyncAsk, limits: GroupLimits, now: GroupTime) -> Decision:
+    outcome = Decision()
     code = _check(group, ask, limits)
     if code:
         outcome.answer(ask.token, Synced(code))
@@ -63,7 +63,7 @@ def _differs(asked: str | None, known: str | None) -> bool:
     return asked is not None and known is not None and asked != known
 
 
-def _assign(group: Group, parts: Mapping[str, bytes], now: Moment, outcome: Outcome) -> None:
+def _assign(group: Group, parts: Mapping[str, bytes], now: GroupTime, outcome: Decision) -> None:
     """Members that the leader forgot get nothing: empty bytes."""
     members = []
     for member in group.members.values():

@@ -5,12 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.answers.leader_hint import Hint
-from broker.answers.produce_bytes import API, Outcome, TopicOutcome, _response, encode_produce_frame
+from broker.answers.produce_bytes import (
+    API,
+    PartitionOutcome,
+    TopicOutcome,
+    _response,
+    encode_produce_frame,
+)
 from logstore.wire.framing.apis import encode_frame
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 outcomes = st.builds(
-    Outcome,
+    PartitionOutcome,
     st.integers(0, 2**31 - 1),
     st.just(0),
     INT64,
@@ -29,7 +35,7 @@ hints = st.builds(
     st.none() | st.text(max_size=9),
 )
 failures = st.builds(
-    Outcome,
+    PartitionOutcome,
     st.integers(0, 9),
     st.sampled_from([2, 10, 87]),
     st.just(-1),
@@ -63,7 +69,7 @@ def test_bytes_are_those_of_the_generated_codec(version: int, topics: list[Topic
 
 @pytest.mark.parametrize("version", range(API.version_min, API.version_max + 1))
 def test_long_names_and_many_partitions_fit_as_well(version: int) -> None:
-    many = [Outcome(i, 0, i, -1, 0) for i in range(200)]
+    many = [PartitionOutcome(i, 0, i, -1, 0) for i in range(200)]
     topics = [TopicOutcome("n" * 249, bytes(16), many)] * 150
     generated = encode_frame(1, API, version, _response(topics))
 

@@ -5,11 +5,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from broker.cluster.decisions.balance import BalanceRules
+from broker.cluster.decisions.controller_state import ControllerState, Interval
 from broker.cluster.decisions.decide import Rules, decide
 from broker.cluster.decisions.fencing import FencingRules
-from broker.cluster.decisions.memory import Memory, Turn
-from broker.cluster.decisions.placement import Heirs
-from broker.cluster.decisions.view import Action, Place, Places, Reassign, TakeOver, View
+from broker.cluster.decisions.placement import Successors
+from broker.cluster.decisions.view import (
+    Action,
+    ClusterView,
+    PlacedPartition,
+    PlacedPartitions,
+    Reassign,
+    TakeOver,
+)
 from logstore.formats.rows import (
     NOBODY,
     BrokerRow,
@@ -42,19 +49,19 @@ class Model:
     chains: dict[int, ChainRow] = field(default_factory=dict)
     asked: int = 1
     now_s: float = 0.0
-    memory: Memory = field(default_factory=lambda: Memory(balance=Turn(30.0)))
+    memory: ControllerState = field(default_factory=lambda: ControllerState(balance=Interval(30.0)))
 
     @property
     def alive(self) -> frozenset[int]:
         stopped = {b for b, row in self.brokers.items() if row.status is BrokerStatus.STOPPED}
         return frozenset(self.brokers) - self.dead - stopped | {1}
 
-    def view(self) -> View:
-        places = Places(
-            Place(f"topic {number % 3}", TOPIC_ID, number, self.asked, row)
+    def view(self) -> ClusterView:
+        places = PlacedPartitions(
+            PlacedPartition(f"topic {number % 3}", TOPIC_ID, number, self.asked, row)
             for number, row in enumerate(self.rows)
         )
-        return View(
+        return ClusterView(
             me=1,
             now_s=self.now_s,
             brokers=self.brokers,
@@ -70,7 +77,7 @@ class Model:
         """Later: what is decided, done at once, and what leaders do about it."""
         self.now_s += later_s
         view, actions = self.view(), self.decide()
-        heirs = Heirs(view.eligible or view.alive, view.places.led)
+        heirs = Successors(view.eligible or view.alive, view.places.led)
         for action in actions:
             if isinstance(action, TakeOver):
                 self.take_over(action, heirs)
@@ -84,7 +91,7 @@ class Model:
         for _ in range(looks):
             self.look(later_s)
 
-    def take_over(self, action: TakeOver, heirs: Heirs) -> None:
+    def take_over(self, action: TakeOver, heirs: Successors) -> None:
         self.chains[action.chain] = ChainRow(broker=action.broker, status=ChainStatus.SEALED)
         for number, row in enumerate(self.rows):
             if row.chain == action.chain:

@@ -15,7 +15,7 @@ from logstore.epoch.log import Log, LogSettings, Topic
 from logstore.formats.rows import LEASE, LeaseRow
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.objects import Buffer
-from logstore.ports.registry import Row, RowStore, Term
+from logstore.ports.registry import Condition, Row, RowStore
 from logstore.protocol.flush import FlushSettings
 from logstore.protocol.identity import Identity, ensure_identity
 from logstore.records.batch import check_batch
@@ -23,7 +23,7 @@ from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.testing.process_loop import simulate
 from logstore.testing.simulated_broker import SimulatedBroker
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock
@@ -50,18 +50,18 @@ class CountedRows:
         return await self._rows.query(pk, prefix, after=after, limit=limit)
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         self.counts["put", pk] += 1
         await self._rows.put_if(pk, sk, row, terms, write_id)
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         self.counts["update", pk] += 1
         await self._rows.update_if(pk, sk, sets, terms, write_id)
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
         self.counts["delete", pk] += 1
         await self._rows.delete_if(pk, sk, terms, write_id)
 
@@ -119,7 +119,7 @@ class Node:
         self._peers = peers
         self._settings = cluster.settings
         chance, clock = random.Random(broker), VirtualClock()
-        performer = Performer(
+        performer = StepRunner(
             self.store,
             RetryingRegistry(
                 self.rows, lambda: f"{broker} {chance.getrandbits(64)}", clock, chance
@@ -235,7 +235,7 @@ def play(story: Callable[[Cluster], Coroutine[Any, Any, None]]) -> None:
             VirtualClock(),
         )
         registry = RetryingRegistry(rows, lambda: "identity", clock, chance)
-        performer = Performer(
+        performer = StepRunner(
             MemoryStore(objects), registry, clock, chance, lambda: chance.randbytes(16)
         )
         identity = await performer.run(ensure_identity("memory:"))

@@ -17,7 +17,7 @@ from logstore.formats.rows import (
     partition_pk,
     partition_sk,
 )
-from logstore.ports.registry import Condition
+from logstore.ports.registry import Comparison
 from logstore.testing.virtual_loop import VirtualClock
 from tests.broker.cluster.running_cluster import Cluster, ScriptedPeers, play
 
@@ -316,7 +316,7 @@ def test_a_move_that_its_leader_never_heard_of_is_told_again() -> None:
             partition_pk(topic_id, 0),
             partition_sk(topic_id, 0),
             {"target": 2},
-            [Condition("broker", "=", 1)],
+            [Comparison("broker", "=", 1)],
             "w",
         )
         await cluster.until(lambda: len(cluster.nodes[2].led()) == 2)

@@ -6,13 +6,13 @@ from itertools import count
 
 from broker.groups.decisions.batches import decode_changes, encode_changes
 from broker.groups.decisions.expiry import expire
-from broker.groups.decisions.group import Group, Moment
+from broker.groups.decisions.group import Group, GroupTime
 from broker.groups.decisions.heartbeat import heartbeat
 from broker.groups.decisions.join import JoinAsk, join
 from broker.groups.decisions.leave import Who, leave
 from broker.groups.decisions.limits import GroupLimits
 from broker.groups.decisions.newer import NewerRecord
-from broker.groups.decisions.outcome import Answer, Change, Joined, Outcome, Synced
+from broker.groups.decisions.outcome import Answer, Change, Decision, Joined, Synced
 from broker.groups.decisions.state import GroupStates
 from broker.groups.decisions.sync import SyncAsk, sync
 from logstore.wire.errors import ErrorCode
@@ -40,14 +40,14 @@ class Play:
     numbers: "count[int]" = field(default_factory=lambda: count(1))
 
     @property
-    def now(self) -> Moment:
-        return Moment(self.steady_ms, WALL_MS + self.steady_ms)
+    def now(self) -> GroupTime:
+        return GroupTime(self.steady_ms, WALL_MS + self.steady_ms)
 
     @property
     def group(self) -> Group:
         return self.states.get_or_new(GROUP)
 
-    def carry_out(self, outcome: Outcome) -> None:
+    def carry_out(self, outcome: Decision) -> None:
         self.append(outcome.records)
         for token, answer in outcome.answers:
             assert isinstance(token, Token)

@@ -9,7 +9,7 @@ from broker.groups.coordinator import LOAD_AGAIN_S, Coordinator
 from broker.groups.decisions.join import JoinAsk
 from broker.groups.decisions.key_compaction import RECORDS_FLOOR, SEGMENTS_FLOOR, LogShape, is_due
 from broker.groups.decisions.limits import GroupLimits
-from broker.groups.decisions.offsets import Wanted
+from broker.groups.decisions.offsets import OffsetCommit
 from broker.groups.decisions.outcome import Joined, Synced
 from broker.groups.decisions.sync import SyncAsk
 from broker.groups.loading import READ_TIMEOUT_S
@@ -67,7 +67,7 @@ def ask_sync(
 
 
 def put(coordinator: Coordinator, offset: int, partition: int = 0, group: str = "g") -> None:
-    coordinator.commit(group, [Wanted(("t", partition), b"1" * 16, offset, -1, "")], -1)
+    coordinator.commit(group, [OffsetCommit(("t", partition), b"1" * 16, offset, -1, "")], -1)
 
 
 def codes(coordinator: Coordinator) -> list[ErrorCode]:

@@ -17,7 +17,7 @@ from broker.groups.decisions.formats import (
 from broker.groups.decisions.group import offset_bytes
 from broker.groups.decisions.join import JoinAsk
 from broker.groups.decisions.limits import GroupLimits
-from broker.groups.decisions.offsets import Wanted
+from broker.groups.decisions.offsets import OffsetCommit
 from broker.groups.decisions.outcome import Change, Joined
 from broker.groups.decisions.state import GroupStates
 from broker.groups.decisions.sync import SyncAsk
@@ -66,8 +66,8 @@ def sync(coordinator: Coordinator, group: str, member_id: str, size: int) -> Err
     return answer.code
 
 
-def wanted(partition: int, metadata: int = 0) -> Wanted:
-    return Wanted(("t", partition), bytes(16), 5, -1, "x" * metadata)
+def wanted(partition: int, metadata: int = 0) -> OffsetCommit:
+    return OffsetCommit(("t", partition), bytes(16), 5, -1, "x" * metadata)
 
 
 def test_members_that_find_no_room_are_told_and_those_who_are_in_go_on() -> None:

@@ -7,7 +7,7 @@ import pytest
 from broker.answers.shown_configs import is_sensitive
 from broker.network.authorizer import AllowAll, Operation
 from logstore.config.broker import BROKER_SETTINGS
-from logstore.config.kinds import Kind
+from logstore.config.kinds import SettingKind
 from logstore.config.topics import TOPIC_SETTINGS
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
@@ -110,7 +110,7 @@ def test_all_of_this_broker_is_shown_and_cannot_be_changed(configured: Connectio
         ("num.partitions", "2", STATIC),
         ("num.partitions", "1", DEFAULT),
     ]
-    assert partitions.config_type == Kind.INT.value
+    assert partitions.config_type == SettingKind.INT.value
     assert (flush.value, flush.config_source) == (None, DEFAULT)
 
 

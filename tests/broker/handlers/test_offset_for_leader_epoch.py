@@ -7,7 +7,7 @@ import pytest
 from broker.answers.partitions import end_of_epoch
 from broker.network.authorizer import AllowAll, Operation
 from logstore.epoch.followed import Followed
-from logstore.formats.rows import PartitionRow, StretchRef
+from logstore.formats.rows import EpochEntry, PartitionRow
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
 from logstore.wire.messages.offset_for_leader_epoch import (
@@ -102,10 +102,10 @@ class Chain:
     ],
 )
 def test_an_epoch_ends_where_the_next_one_begins(asked: int, expected: tuple[int, int]) -> None:
-    stretches = (StretchRef(2, 7, 0), StretchRef(3, 9, 10), StretchRef(5, 7, 25))
+    stretches = (EpochEntry(2, 7, 0), EpochEntry(3, 9, 10), EpochEntry(5, 7, 25))
     row = PartitionRow(
         broker=1, chain=8, leader_epoch=6, log_start=0,
-        stretches=(*stretches, StretchRef(6, 8, 40)),
+        stretches=(*stretches, EpochEntry(6, 8, 40)),
     )  # fmt: skip
 
     assert end_of_epoch(Followed(bytes(16), 0, row, Chain()), asked) == expected

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from broker.cluster.controller import Controller
 from broker.cluster.peers import NoPeers, TcpPeers
 from broker.cluster.settings import ControllerSettings
-from broker.http.door import Door
+from broker.http.app import HttpApp
 from broker.network.listeners import Listener, bind, parse_address
 from broker.upkeep.trimming import Trimming
 from logstore.config.broker import BrokerSettings
@@ -77,10 +77,10 @@ class Pages:
         self.counts = StoreCounts()
         self.stop = asyncio.Event()
         self.listener: Listener = bind(parse_address("127.0.0.1:0"), None, "--http")
-        self.door: Door = running.wait_for(self._open())
+        self.door: HttpApp = running.wait_for(self._open())
 
-    async def _open(self) -> Door:
-        door = Door(self.settings)
+    async def _open(self) -> HttpApp:
+        door = HttpApp(self.settings)
         await door.open(self.listener)
         return door
 

@@ -8,7 +8,7 @@ import pytest
 from broker.http.health import (
     UNLED_MAX_S,
     Patience,
-    Standing,
+    ServingStatus,
     State,
     why_not_healthy,
     why_not_ready,
@@ -16,7 +16,7 @@ from broker.http.health import (
 from tests.broker.http.pages import Pages, ask, pages_of
 from tests.broker.running import Running, running_broker
 
-WELL = Standing(state=State.SERVING, named=3, led=3, vouches=True, put_age_s=0.1)
+WELL = ServingStatus(state=State.SERVING, named=3, led=3, vouches=True, put_age_s=0.1)
 
 
 @pytest.fixture

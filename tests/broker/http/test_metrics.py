@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.http.catalogue import METRICS, PROCESS, Kind
+from broker.http.catalogue import METRICS, PROCESS, MetricKind
 from broker.http.names import LABEL_CHARACTERS_MAX, OTHER
 from logstore.wire.framing.client import Connection
 from tests.broker.group_calls import SETTINGS, commit, join, prepare
@@ -55,7 +55,7 @@ def test_what_is_exposed_is_what_is_listed(pages: Pages, client: Connection) -> 
 
     assert found.kinds == {name: kind for name, (kind, _, _) in listed().items()}
     for metric in METRICS:
-        sample = f"{metric.name}_count" if metric.kind is Kind.HISTOGRAM else metric.name
+        sample = f"{metric.name}_count" if metric.kind is MetricKind.HISTOGRAM else metric.name
         assert found.samples.get(sample), f"no sample of {metric.name}"
         for labels in found.samples[sample]:
             assert {name for name, _ in labels} == set(metric.labels)

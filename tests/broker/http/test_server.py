@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from broker.http.server import CONNECTIONS_MAX, Answer, HttpServer, Page
+from broker.http.server import CONNECTIONS_MAX, Answer, HttpPage, HttpServer
 from broker.network.listeners import Listener, bind, parse_address
 from tests.broker.http.pages import ask
 from tests.broker.running import DEADLINE_S, Running
@@ -21,7 +21,7 @@ def breaks(answer: Answer) -> None:
 @pytest.fixture
 def server(running: Running) -> Iterator[HttpServer]:
     routes = {
-        "/page": lambda answer: answer(Page(200, b"text\n")),
+        "/page": lambda answer: answer(HttpPage(200, b"text\n")),
         "/later": LATER.append,
         "/breaks": breaks,
     }
@@ -114,7 +114,7 @@ def test_a_late_answer_to_who_has_left_is_dropped(
         running.wait_until(lambda: len(LATER) == 1)
     running.do(next(iter(server.connections)).abort)
     running.wait_until(lambda: not server.connections)
-    running.do(lambda: LATER[0](Page(200, b"late")))
+    running.do(lambda: LATER[0](HttpPage(200, b"late")))
     assert ask(listener.port, "/page").status == 200
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.network.authorizer import ANONYMOUS, AllowAll, Kind, Operation, Resource
+from broker.network.authorizer import ANONYMOUS, AllowAll, Operation, Resource, ResourceKind
 from logstore.errors import OutcomeUnknown
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
@@ -46,7 +46,7 @@ class Denying:
         return not self._is_denied(operation, resource)
 
 
-def deny(running: Running, *operations: Operation, kind: Kind | None = None) -> Denying:
+def deny(running: Running, *operations: Operation, kind: ResourceKind | None = None) -> Denying:
     def is_denied(operation: Operation, resource: Resource) -> bool:
         return operation in operations and kind in (None, resource.kind)
 
@@ -63,7 +63,7 @@ def name(running: Running, request: pytest.FixtureRequest) -> str:
 
 
 def test_everybody_may_do_everything_by_default() -> None:
-    assert AllowAll().authorize(ANONYMOUS, Operation.WRITE, Resource(Kind.TOPIC, "t"))
+    assert AllowAll().authorize(ANONYMOUS, Operation.WRITE, Resource(ResourceKind.TOPIC, "t"))
 
 
 def test_produce_needs_write(running: Running, client: Connection, name: str) -> None:
@@ -89,7 +89,7 @@ def test_produce_by_id_needs_write(running: Running, client: Connection, name: s
 def test_produce_with_a_transactional_id_needs_write_on_it(
     running: Running, client: Connection, name: str
 ) -> None:
-    deny(running, Operation.WRITE, kind=Kind.TRANSACTIONAL_ID)
+    deny(running, Operation.WRITE, kind=ResourceKind.TRANSACTIONAL_ID)
     request = produce_request(name, batch_of(b"x"))
     request.transactional_id = "mine"
     response = client.call(PRODUCE, request, 11)
@@ -126,7 +126,7 @@ def test_metadata_hides_what_may_not_be_seen(
     running: Running, client: Connection, name: str
 ) -> None:
     topic = running.log.topics[name]
-    deny(running, Operation.DESCRIBE, kind=Kind.TOPIC)
+    deny(running, Operation.DESCRIBE, kind=ResourceKind.TOPIC)
     named = MetadataRequest([MetadataRequestTopic(name=one) for one in (name, "nowhere")])
     by_id = MetadataRequest([MetadataRequestTopic(topic.topic_id, None)])
 
@@ -156,9 +156,9 @@ def test_create_topics_needs_create_on_cluster_or_topic(
 
     deny(running, Operation.CREATE)
     assert code("created-0") == 29
-    deny(running, Operation.CREATE, kind=Kind.CLUSTER)
+    deny(running, Operation.CREATE, kind=ResourceKind.CLUSTER)
     assert code("created-1") == 0
-    deny(running, Operation.CREATE, kind=Kind.TOPIC)
+    deny(running, Operation.CREATE, kind=ResourceKind.TOPIC)
     assert code("created-2") == 0
 
 

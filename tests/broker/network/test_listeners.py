@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from broker.network.listeners import Address, bind, parse_address, plan_listeners
+from broker.network.listeners import ListenAddress, bind, parse_address, plan_listeners
 from logstore.errors import Invalid, Refused
 
 
@@ -16,13 +16,13 @@ class Reached:
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        ("127.0.0.1:9092", Address("PLAINTEXT", "127.0.0.1", 9092)),
-        ("inner://:0", Address("INNER", "127.0.0.1", 0)),
-        ("OUT://example.org:65535", Address("OUT", "example.org", 65535)),
-        ("[::1]:9092", Address("PLAINTEXT", "::1", 9092)),
+        ("127.0.0.1:9092", ListenAddress("PLAINTEXT", "127.0.0.1", 9092)),
+        ("inner://:0", ListenAddress("INNER", "127.0.0.1", 0)),
+        ("OUT://example.org:65535", ListenAddress("OUT", "example.org", 65535)),
+        ("[::1]:9092", ListenAddress("PLAINTEXT", "::1", 9092)),
     ],
 )
-def test_an_address_is_name_host_and_port(text: str, address: Address) -> None:
+def test_an_address_is_name_host_and_port(text: str, address: ListenAddress) -> None:
     assert parse_address(text) == address
 
 
@@ -33,10 +33,10 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 
 
 def test_advertised_addresses_belong_to_listeners_by_name() -> None:
-    assert plan_listeners([], []) == [(Address("PLAINTEXT", "127.0.0.1", 9092), None)]
+    assert plan_listeners([], []) == [(ListenAddress("PLAINTEXT", "127.0.0.1", 9092), None)]
     assert plan_listeners(["A://:1", "B://:2"], ["b://h:9"]) == [
-        (Address("A", "127.0.0.1", 1), None),
-        (Address("B", "127.0.0.1", 2), Address("B", "h", 9)),
+        (ListenAddress("A", "127.0.0.1", 1), None),
+        (ListenAddress("B", "127.0.0.1", 2), ListenAddress("B", "h", 9)),
     ]
     ((_, advertised),) = plan_listeners(["A://:1"], ["h:9"])
     assert advertised is not None and advertised.host == "h"
@@ -55,7 +55,7 @@ def test_a_port_that_is_taken_is_refused_in_one_line() -> None:
     first.socket.listen()
     try:
         with pytest.raises(Refused, match=f"127.0.0.1:{first.port}: .*; choose another --listen"):
-            bind(Address("A", "127.0.0.1", first.port), None)
+            bind(ListenAddress("A", "127.0.0.1", first.port), None)
     finally:
         first.socket.close()
 
@@ -69,7 +69,7 @@ def test_clients_are_told_what_is_advertised_else_where_they_came() -> None:
     here = Reached("10.1.2.3")
     wildcard = bind(parse_address("0.0.0.0:0"), None)
     plain = bind(parse_address("127.0.0.1:0"), None)
-    told = bind(parse_address("127.0.0.1:0"), Address("A", "outside", 0))
+    told = bind(parse_address("127.0.0.1:0"), ListenAddress("A", "outside", 0))
     for listener in (wildcard, plain, told):
         listener.socket.close()
 

@@ -13,7 +13,7 @@ import pytest
 from broker.process.serve import ServeSettings, serve
 from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Retryable
 from logstore.formats.rows import BROKER, CHAIN, CLUSTER, LEASE, ChainStatus
-from logstore.ports.registry import Registry, Row, Term
+from logstore.ports.registry import Condition, Registry, Row
 from logstore.wiring.open import OpenLog
 
 pytestmark = pytest.mark.slow
@@ -53,11 +53,11 @@ class Fateful:
     async def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
         return await self._registry.query(pk, prefix)
 
-    async def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None:
+    async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
         await self._registry.put_if(pk, sk, row, *terms)
         self.has_chain |= pk == CHAIN
 
-    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Term) -> None:
+    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
         if pk == BROKER and HEARTBEAT in sets:
             self.beat_count += 1
             if self.beat_count == 1:
@@ -67,7 +67,7 @@ class Fateful:
                 os.kill(os.getpid(), signal.SIGTERM)
         await self._registry.update_if(pk, sk, sets, *terms)
 
-    async def delete_if(self, pk: str, sk: str, *terms: Term) -> None:
+    async def delete_if(self, pk: str, sk: str, *terms: Condition) -> None:
         await self._registry.delete_if(pk, sk, *terms)
 
     async def close(self) -> None:
@@ -77,7 +77,7 @@ class Fateful:
 class FencedWhileItStarts(Fateful):
     """The first chain's row says that it is fenced as soon as it is there."""
 
-    async def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None:
+    async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
         await super().put_if(pk, sk, row, *terms)
         if pk == CHAIN and self.draw_count == 1:
             self.beat_count, self.has_chain = 1, False
@@ -118,11 +118,11 @@ def test_a_fenced_controller_lets_its_clients_go_before_it_has_given_up_its_leas
 
         is_controller = False
 
-        async def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None:
+        async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
             await super().put_if(pk, sk, row, *terms)
             self.is_controller |= pk == LEASE
 
-        async def update_if(self, pk: str, sk: str, sets: Row, *terms: Term) -> None:
+        async def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
             nonlocal said_by_then
             if pk == BROKER and not self.is_controller:
                 await self._registry.update_if(pk, sk, sets, *terms)

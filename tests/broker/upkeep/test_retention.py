@@ -8,15 +8,15 @@ import pytest
 
 from broker.upkeep.retention import Retention
 from logstore.config.broker import BrokerSettings
-from logstore.epoch.asked_tables import AskedTables
 from logstore.epoch.log import Log
+from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Retryable
 from logstore.formats.rows import TABLE, TableRow
 from logstore.history.snapshot import DataFile, Snapshot
-from logstore.ports.registry import Row, Term
+from logstore.ports.registry import Condition, Row
 from logstore.protocol.topic_configs import change_topic_configs
 from logstore.reading.reader import TopicPartition
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.written import NoTables, WrittenLog
 
@@ -36,7 +36,7 @@ class KnownTables(NoTables):
         return self.snapshots.get(topic_id)
 
 
-def play(story: Story, tables: AskedTables | None = None) -> None:
+def play(story: Story, tables: TableQueries | None = None) -> None:
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=4)
         async with written.life() as log:
@@ -199,7 +199,7 @@ def test_an_idle_pass_over_a_thousand_partitions_asks_nobody_anything() -> None:
     run(scenario())
 
 
-def watched(performer: Performer, asked: list[str]) -> Performer:
+def watched(performer: StepRunner, asked: list[str]) -> StepRunner:
     class Watched:
         def __init__(self, port: object) -> None:
             self._port = port
@@ -246,7 +246,7 @@ def test_a_store_that_is_away_is_told_once_and_asked_again(
             update_if, is_away = written.rows.update_if, True
 
             async def maybe(
-                pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+                pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
             ) -> None:
                 if is_away and "log_start" in sets:
                     raise Retryable("the registry is away")

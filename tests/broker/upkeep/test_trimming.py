@@ -7,8 +7,7 @@ import pytest
 
 from broker.upkeep.trimming import Trimming
 from logstore.config.broker import BrokerSettings
-from logstore.epoch.asked_tables import InTables
-from logstore.formats.pieces import TopicPartition
+from logstore.epoch.table_queries import VerifiedEnds
 from logstore.formats.rows import (
     CHAIN,
     CLUSTER,
@@ -18,6 +17,7 @@ from logstore.formats.rows import (
     partition_pk,
     partition_sk,
 )
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.history.snapshot import Snapshot
 from logstore.protocol.metadata import read_partition_row
 from logstore.testing.simulated_rows import at_once
@@ -91,8 +91,8 @@ class TablesHold:
     def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
         self._ends = ends
 
-    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> InTables:
-        return InTables(self._ends, (), dict.fromkeys(marks, 0))
+    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> VerifiedEnds:
+        return VerifiedEnds(self._ends, (), dict.fromkeys(marks, 0))
 
     async def snapshot(self, topic_id: bytes) -> Snapshot | None:
         return None

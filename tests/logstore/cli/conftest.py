@@ -17,15 +17,15 @@ from logstore.epoch.log import Log, LogSettings, Topic
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.metered import StoreCounts
 from logstore.ports.objects import Buffer, ObjectInfo
-from logstore.ports.registry import Row, Term
+from logstore.ports.registry import Condition, Row
 from logstore.protocol.identity import ensure_identity
-from logstore.protocol.start import Self
+from logstore.protocol.start import BrokerInfo
 from logstore.records.batch import Codec, read_header
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.sqlite import SqliteRows
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.stores.backends import EMBEDDED_REGISTRY
 from logstore.stores.location import DirectoryLocation
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
@@ -73,16 +73,16 @@ class InlineRows:
         return self._rows.query(pk, prefix, after=after, limit=limit)
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         self._rows.put_if(pk, sk, row, terms, write_id)
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         self._rows.update_if(pk, sk, sets, terms, write_id)
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
         self._rows.delete_if(pk, sk, terms, write_id)
 
     async def close(self) -> None:
@@ -149,10 +149,10 @@ async def _one_epoch(
     registry = RetryingRegistry(
         InlineRows(directory / "registry.db"), lambda: f"w{next(write_ids)}", clock, chance
     )
-    performer = Performer(InlineStore(directory), registry, clock, chance, draw_nonce)
+    performer = StepRunner(InlineStore(directory), registry, clock, chance, draw_nonce)
     identity = await performer.run(ensure_identity(EMBEDDED_REGISTRY))
     opened = OpenLog(DirectoryLocation(directory), performer, identity, StoreCounts())
-    me = Self(broker=1, host="127.0.0.1", port=9092, rack="", lock="lock")
+    me = BrokerInfo(broker=1, host="127.0.0.1", port=9092, rack="", lock="lock")
     group = asyncio.TaskGroup()
     try:
         async with group as tasks:

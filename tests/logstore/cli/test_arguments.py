@@ -7,17 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.cli.command import Address, address, addresses, positive_number, setting, whole_number
+from logstore.cli.command import (
+    BootstrapAddress,
+    address,
+    addresses,
+    positive_number,
+    setting,
+    whole_number,
+)
 from logstore.cli.main import GROUP, parser_of
 
 
 @given(st.sampled_from(["localhost", "127.0.0.1", "::1", "kafka-1.example"]), st.integers(0, 65535))
 def test_an_address_reads_back_what_it_prints(host: str, port: int) -> None:
-    assert address(str(Address(host, port))) == Address(host, port)
+    assert address(str(BootstrapAddress(host, port))) == BootstrapAddress(host, port)
 
 
 def test_several_brokers_may_be_given() -> None:
-    assert addresses("a:1, [::1]:2") == [Address("a", 1), Address("::1", 2)]
+    assert addresses("a:1, [::1]:2") == [BootstrapAddress("a", 1), BootstrapAddress("::1", 2)]
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:x", "host:-1", "host:65536"])
@@ -74,9 +81,9 @@ def test_where_brokers_are_may_be_said_before_and_after_the_action(
     where = ["--bootstrap", "kafka-1:9093", "--json"]
     for arguments in ([*where, *action], [*action, *where]):
         options = parsed(name, *arguments)
-        assert options.bootstrap == [Address("kafka-1", 9093)]
+        assert options.bootstrap == [BootstrapAddress("kafka-1", 9093)]
         assert options.json
-    assert parsed(name, *action).bootstrap == [Address("127.0.0.1", 9092)]
+    assert parsed(name, *action).bootstrap == [BootstrapAddress("127.0.0.1", 9092)]
     assert not parsed(name, *action).json
 
 

@@ -12,7 +12,7 @@ from logstore.cli.command import FAILED, OK
 from logstore.formats.keys import checkpoint_key, segment_key
 from logstore.formats.rows import PartitionRow
 from logstore.formats.topic_record import record_key
-from logstore.protocol.checks import CURES, What
+from logstore.protocol.checks import CURES, ProblemKind
 from tests.logstore.cli.conftest import Answer, Command
 
 Harm = Callable[[Path], None]
@@ -210,36 +210,36 @@ def break_row(log: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "what", "where"),
     [
-        (lose(segment_key(1, 0)), What.NO_OPENING, segment_key(1, 0)),
-        (lose(segment_key(1, 2)), What.MISSING, segment_key(1, 2)),
-        (lose_seal, What.NO_SEAL, "row chain/1"),
-        (spoil_front, What.DAMAGED, segment_key(1, 2)),
-        (cut, What.DAMAGED, segment_key(1, 3)),
-        (swap, What.FOREIGN, segment_key(1, 2)),
-        (lose_checkpoint, What.CHECKPOINT, ""),
-        (change_checkpoint, What.CHECKPOINT, ""),
-        (stray("chains/odd"), What.STRANGE_KEY, "chains/odd"),
-        (stray("checkpoints/odd"), What.STRANGE_KEY, "checkpoints/odd"),
-        (lambda log: drop_row(log, *chain(1)), What.OLD_REGISTRY, segment_key(1, 0)),
-        (raise_checkpoint, What.OUT_OF_ORDER, "row chain/2"),
-        (lower_next_epoch, What.OLD_REGISTRY, "row cluster"),
-        (lose_topic, What.NO_TOPIC, ""),
-        (forget_topic, What.OLD_REGISTRY, segment_key(2, 0)),
-        (lose_partition, What.NO_PARTITION, "row topic/orders"),
-        (move_stretch, What.STRETCHES, ""),
-        (old_row, What.OLD_REGISTRY, ""),
-        (trim_needed, What.TRIMMED_TOO_FAR, "row chain/1"),
-        (break_row, What.BAD_ROW, "row topic/orders"),
-        (lose_record, What.NO_RECORD, "row topic/notes"),
-        (spoil_record, What.DAMAGED, ""),
-        (call_it_deleted, What.NO_RECORD, "row topic/notes"),
-        (lambda log: change_row(log, "topic", "notes", version=0), What.NO_RECORD, ""),
-        (stray("topics/odd"), What.STRANGE_KEY, "topics/odd"),
+        (lose(segment_key(1, 0)), ProblemKind.NO_OPENING, segment_key(1, 0)),
+        (lose(segment_key(1, 2)), ProblemKind.MISSING, segment_key(1, 2)),
+        (lose_seal, ProblemKind.NO_SEAL, "row chain/1"),
+        (spoil_front, ProblemKind.DAMAGED, segment_key(1, 2)),
+        (cut, ProblemKind.DAMAGED, segment_key(1, 3)),
+        (swap, ProblemKind.FOREIGN, segment_key(1, 2)),
+        (lose_checkpoint, ProblemKind.CHECKPOINT, ""),
+        (change_checkpoint, ProblemKind.CHECKPOINT, ""),
+        (stray("chains/odd"), ProblemKind.STRANGE_KEY, "chains/odd"),
+        (stray("checkpoints/odd"), ProblemKind.STRANGE_KEY, "checkpoints/odd"),
+        (lambda log: drop_row(log, *chain(1)), ProblemKind.OLD_REGISTRY, segment_key(1, 0)),
+        (raise_checkpoint, ProblemKind.OUT_OF_ORDER, "row chain/2"),
+        (lower_next_epoch, ProblemKind.OLD_REGISTRY, "row cluster"),
+        (lose_topic, ProblemKind.NO_TOPIC, ""),
+        (forget_topic, ProblemKind.OLD_REGISTRY, segment_key(2, 0)),
+        (lose_partition, ProblemKind.NO_PARTITION, "row topic/orders"),
+        (move_stretch, ProblemKind.STRETCHES, ""),
+        (old_row, ProblemKind.OLD_REGISTRY, ""),
+        (trim_needed, ProblemKind.TRIMMED_TOO_FAR, "row chain/1"),
+        (break_row, ProblemKind.BAD_ROW, "row topic/orders"),
+        (lose_record, ProblemKind.NO_RECORD, "row topic/notes"),
+        (spoil_record, ProblemKind.DAMAGED, ""),
+        (call_it_deleted, ProblemKind.NO_RECORD, "row topic/notes"),
+        (lambda log: change_row(log, "topic", "notes", version=0), ProblemKind.NO_RECORD, ""),
+        (stray("topics/odd"), ProblemKind.STRANGE_KEY, "topics/odd"),
     ],
-    ids=lambda value: value.name if isinstance(value, What) else "",
+    ids=lambda value: value.name if isinstance(value, ProblemKind) else "",
 )
 def test_what_does_not_agree_is_named(
-    logstore: Command, written: Path, harm: Harm, what: What, where: str
+    logstore: Command, written: Path, harm: Harm, what: ProblemKind, where: str
 ) -> None:
     harm(written)
 
@@ -256,7 +256,9 @@ def test_bytes_of_batches_are_checked_on_demand(logstore: Command, written: Path
     spoil(path, path.stat().st_size - 3)
 
     assert fsck(logstore, written).code == OK
-    assert found(fsck(logstore, written, "--data")) == {(What.DAMAGED.value, segment_key(1, 3))}
+    assert found(fsck(logstore, written, "--data")) == {
+        (ProblemKind.DAMAGED.value, segment_key(1, 3))
+    }
 
 
 def test_behind_damage_the_next_checkpoint_is_where_it_goes_on(
@@ -264,7 +266,7 @@ def test_behind_damage_the_next_checkpoint_is_where_it_goes_on(
 ) -> None:
     spoil_front(written)
 
-    assert found(fsck(logstore, written)) == {(What.DAMAGED.value, segment_key(1, 2))}
+    assert found(fsck(logstore, written)) == {(ProblemKind.DAMAGED.value, segment_key(1, 2))}
 
 
 def test_what_lies_beyond_an_end_is_counted_and_harmless(logstore: Command, written: Path) -> None:
@@ -286,7 +288,9 @@ def test_a_broker_that_died_while_it_started_is_counted_and_harmless(
 
     answer = fsck(logstore, written)
 
-    assert found(answer) == {(What.FOREIGN.value, segment_key(3, 0))}, "it says that it is chain 2"
+    assert found(answer) == {(ProblemKind.FOREIGN.value, segment_key(3, 0))}, (
+        "it says that it is chain 2"
+    )
     assert answer.json["counts"]["bare_openings"] == 1
 
 
@@ -335,7 +339,7 @@ def test_a_damaged_record_of_a_deleted_topic_is_named_on_demand(
     (written / record).write_bytes(b"no record")
 
     assert fsck(logstore, written).code == OK
-    assert found(fsck(logstore, written, "--data")) == {(What.DAMAGED.value, record)}
+    assert found(fsck(logstore, written, "--data")) == {(ProblemKind.DAMAGED.value, record)}
 
 
 def test_a_row_that_a_late_creation_put_back_makes_no_registry_old(
@@ -358,7 +362,7 @@ def test_people_are_told_what_cures_it(logstore: Command, written: Path) -> None
     answer = logstore("fsck", "--url", written)
 
     assert answer.code == FAILED
-    assert f"repair: {CURES[What.OLD_REGISTRY]}" in answer.out
+    assert f"repair: {CURES[ProblemKind.OLD_REGISTRY]}" in answer.out
 
 
 def test_it_changes_nothing(logstore: Command, written: Path) -> None:

@@ -4,14 +4,14 @@ from collections import Counter
 
 import pytest
 
-from logstore.cli.fsck_chain import Counts, look_at_chain
+from logstore.cli.fsck_chain import FsckCounts, look_at_chain
 from logstore.errors import Throttled
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.keys import chain_prefix, checkpoint_key, seq_of
 from logstore.formats.rows import ChainRow, ChainStatus
 from logstore.objects.memory import MemoryObjects
 from logstore.ports.clock import SystemClock
-from logstore.runners.perform import BlockingPerformer
+from logstore.runners.step_runner import BlockingStepRunner
 from tests.golden.samples import BROKER, CLUSTER_ID, EPOCH
 from tests.logstore.protocol.built import BuiltChain
 
@@ -50,13 +50,13 @@ def test_a_throttled_read_is_no_damage(bodies: bool) -> None:
     for info in chain.objects.list(""):
         store.create(info.key, [chain.objects.get(info.key)])
     store.create(checkpoint_key(EPOCH, end), [checkpoint])
-    performer = BlockingPerformer(store, None, chain.chance, sleep_s=lambda _: None)
+    performer = BlockingStepRunner(store, None, chain.chance, sleep_s=lambda _: None)
     row = ChainRow(broker=BROKER, status=ChainStatus.SEALED, checkpoint=end, seal=end)
 
     keys = list(store.list(""))
     objects = [
         (seq_of(info.key), info) for info in keys if info.key.startswith(chain_prefix(EPOCH))
     ]
-    look = look_at_chain(performer, CLUSTER_ID, EPOCH, row, objects, Counts(), bodies=bodies)
+    look = look_at_chain(performer, CLUSTER_ID, EPOCH, row, objects, FsckCounts(), bodies=bodies)
 
     assert look.problems == []

@@ -22,7 +22,7 @@ from logstore.history.names import (
     table_key,
 )
 from logstore.history.snapshot import DataFile, Snapshot, TableCommit
-from logstore.protocol.checks import What
+from logstore.protocol.checks import ProblemKind
 from logstore.registry.sqlite import SqliteRows
 from tests.logstore.cli.conftest import Command
 from tests.logstore.cli.test_fsck import (
@@ -119,21 +119,21 @@ def test_what_neither_segments_nor_the_table_hold_is_lost(
     (moved.log / entry_key(moved.topic_id, 2)).unlink()
     moved.tell(1, 1)
     moved.trim(deleted=True)
-    assert found(fsck(logstore, moved.log)) == {(What.LOST.value, "row chain/1")}
+    assert found(fsck(logstore, moved.log)) == {(ProblemKind.LOST.value, "row chain/1")}
 
 
 def test_before_anything_is_deleted_nothing_is_lost(logstore: Command, moved: MovedTopic) -> None:
     (moved.log / entry_key(moved.topic_id, 2)).unlink()
     moved.tell(1, 1)
     moved.trim(deleted=False)
-    assert found(fsck(logstore, moved.log)) == {(What.TRIMMED_TOO_FAR.value, "row chain/1")}
+    assert found(fsck(logstore, moved.log)) == {(ProblemKind.TRIMMED_TOO_FAR.value, "row chain/1")}
 
 
 def test_the_worst_is_named_first(logstore: Command, moved: MovedTopic) -> None:
     (moved.log / entry_key(moved.topic_id, 2)).unlink()
     moved.trim(deleted=True)
     whats = [problem["what"] for problem in fsck(logstore, moved.log).json["problems"]]
-    assert whats == [What.LOST.value, What.TABLE_BEHIND.value]
+    assert whats == [ProblemKind.LOST.value, ProblemKind.TABLE_BEHIND.value]
 
 
 @pytest.mark.slow
@@ -221,21 +221,21 @@ def test_files_below_a_log_start_that_was_raised_for_a_reason_are_fine(
 @pytest.mark.parametrize(
     ("harm", "what"),
     [
-        (lose_a_file, What.TABLE_FILE),
-        (cut_a_file, What.TABLE_FILE),
-        (move_too_far, What.OLD_REGISTRY),
-        (say_too_much, What.TABLE_BEHIND),
-        (overwrite_a_commit, What.TABLE_COMMITS),
-        (break_an_entry, What.TABLE),
-        (lose_the_table, What.TABLE),
-        (spoil_a_checkpoint, What.TABLE_CHECKPOINT),
-        (hide_a_stretch, What.LOST),
-        (raise_log_start, What.LOG_START),
+        (lose_a_file, ProblemKind.TABLE_FILE),
+        (cut_a_file, ProblemKind.TABLE_FILE),
+        (move_too_far, ProblemKind.OLD_REGISTRY),
+        (say_too_much, ProblemKind.TABLE_BEHIND),
+        (overwrite_a_commit, ProblemKind.TABLE_COMMITS),
+        (break_an_entry, ProblemKind.TABLE),
+        (lose_the_table, ProblemKind.TABLE),
+        (spoil_a_checkpoint, ProblemKind.TABLE_CHECKPOINT),
+        (hide_a_stretch, ProblemKind.LOST),
+        (raise_log_start, ProblemKind.LOG_START),
     ],
-    ids=lambda value: value.name if isinstance(value, What) else "",
+    ids=lambda value: value.name if isinstance(value, ProblemKind) else "",
 )
 def test_what_is_wrong_with_a_table_is_named(
-    logstore: Command, moved: MovedTopic, harm: Callable[[MovedTopic], None], what: What
+    logstore: Command, moved: MovedTopic, harm: Callable[[MovedTopic], None], what: ProblemKind
 ) -> None:
     harm(moved)
     answer = fsck(logstore, moved.log)
@@ -253,7 +253,7 @@ def test_rows_of_files_are_checked_on_demand(
     wrong = offsets != (2,)
     assert (answer.code != OK) == wrong
     if wrong:
-        assert {kind for kind, _ in found(answer)} == {What.TABLE_FILE.value}
+        assert {kind for kind, _ in found(answer)} == {ProblemKind.TABLE_FILE.value}
 
 
 def test_files_that_overlap_are_fine_as_long_as_no_offset_can_be_there_twice(
@@ -268,7 +268,7 @@ def test_files_that_overlap_are_fine_as_long_as_no_offset_can_be_there_twice(
     assert not list(file_problems("t", snapshot, [odd, other], sizes))
     thrice = DataFile(second.path, 0, 2, second.size_bytes, 0, 1)
     (problem,) = file_problems("t", snapshot, [odd, thrice], sizes)
-    assert problem.what is What.TABLE_FILE
+    assert problem.what is ProblemKind.TABLE_FILE
 
 
 def test_inspect_shows_tables(logstore: Command, moved: MovedTopic) -> None:

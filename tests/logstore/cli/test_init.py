@@ -23,7 +23,7 @@ from logstore.registry.dynamodb import BlockingDynamoRows
 from logstore.registry.dynamodb_client import DynamoClient
 from logstore.registry.dynamodb_table import ensure_table
 from logstore.registry.dynamodb_url import TableUrl
-from logstore.wiring.initialise import PROBE_ROW, Initialised, Surroundings, initialise
+from logstore.wiring.initialise import PROBE_ROW, Initialised, InitPorts, initialise
 from logstore.wiring.open import open_objects, open_readable
 from tests.logstore.cli.conftest import Command
 from tests.servers.buckets import new_bucket, new_location, s3_client
@@ -127,7 +127,7 @@ def test_readers_elsewhere_are_told_the_region(
 @pytest.mark.slow
 def test_two_inits_at_once_make_one_log(endpoint: str, bucket: S3Location, table: TableUrl) -> None:
     def make(_: int) -> Initialised:
-        around = Surroundings(SystemClock(), random.Random(), lambda _: None, "1")
+        around = InitPorts(SystemClock(), random.Random(), lambda _: None, "1")
         return initialise(bucket.url, str(table), {"storage.endpoint": endpoint}, around)
 
     with ThreadPoolExecutor(2) as pool:

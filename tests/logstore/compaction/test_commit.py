@@ -2,7 +2,7 @@
 
 import pytest
 
-from logstore.compaction.commit import Standing, standing
+from logstore.compaction.commit import CommitStatus, standing
 from logstore.history.snapshot import DataFile, Snapshot, TableCommit
 
 ID = bytes(16)
@@ -26,24 +26,24 @@ EXPIRE = TableCommit({}, {}, (), [file(0, 5)], run="run")
 @pytest.mark.parametrize(
     ("commit", "before", "newest", "expected"),
     [
-        (MOVE, table(10), table(10), Standing.UNCHANGED),
-        (MOVE, table(10), table(20, file(10, 20)), Standing.DONE),
-        (MOVE, table(10), table(20, file(10, 20, "a-twins")), Standing.CHANGED),
-        (MOVE, table(10), table(15), Standing.CHANGED),
-        (MOVE, table(10), table(30, file(10, 20)), Standing.CHANGED),
-        (MOVE, table(10), table(None), Standing.CHANGED),
-        (FIRST, table(None), table(None), Standing.UNCHANGED),
-        (FIRST, table(None), table(7), Standing.CHANGED),
-        (FIRST, table(7), table(7), Standing.CHANGED),  # somebody else made the table
-        (MERGE, table(10), table(10, file(0, 5), file(5, 10)), Standing.UNCHANGED),
-        (MERGE, table(10), table(10, file(0, 10, "merged")), Standing.DONE),
-        (MERGE, table(10), table(10, file(0, 10, "another")), Standing.CHANGED),
-        (MERGE, table(10), table(10, file(5, 10)), Standing.CHANGED),
-        (EXPIRE, table(10), table(10, file(0, 5)), Standing.UNCHANGED),
-        (EXPIRE, table(10), table(10), Standing.DONE),
+        (MOVE, table(10), table(10), CommitStatus.UNCHANGED),
+        (MOVE, table(10), table(20, file(10, 20)), CommitStatus.DONE),
+        (MOVE, table(10), table(20, file(10, 20, "a-twins")), CommitStatus.CHANGED),
+        (MOVE, table(10), table(15), CommitStatus.CHANGED),
+        (MOVE, table(10), table(30, file(10, 20)), CommitStatus.CHANGED),
+        (MOVE, table(10), table(None), CommitStatus.CHANGED),
+        (FIRST, table(None), table(None), CommitStatus.UNCHANGED),
+        (FIRST, table(None), table(7), CommitStatus.CHANGED),
+        (FIRST, table(7), table(7), CommitStatus.CHANGED),  # somebody else made the table
+        (MERGE, table(10), table(10, file(0, 5), file(5, 10)), CommitStatus.UNCHANGED),
+        (MERGE, table(10), table(10, file(0, 10, "merged")), CommitStatus.DONE),
+        (MERGE, table(10), table(10, file(0, 10, "another")), CommitStatus.CHANGED),
+        (MERGE, table(10), table(10, file(5, 10)), CommitStatus.CHANGED),
+        (EXPIRE, table(10), table(10, file(0, 5)), CommitStatus.UNCHANGED),
+        (EXPIRE, table(10), table(10), CommitStatus.DONE),
     ],
 )
 def test_the_newest_table_tells(
-    commit: TableCommit, before: Snapshot, newest: Snapshot, expected: Standing
+    commit: TableCommit, before: Snapshot, newest: Snapshot, expected: CommitStatus
 ) -> None:
     assert standing(newest, before, commit) is expected

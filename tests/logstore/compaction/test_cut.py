@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from logstore.compaction.cut import (
     AT_ONCE_BYTES,
     BUSY_BYTES,
-    Topic,
+    TableTopic,
     Waiting,
     is_due,
     limited,
@@ -21,11 +21,11 @@ from logstore.compaction.cut import (
     waiting_of,
 )
 from logstore.errors import Refused
-from logstore.formats.pieces import Piece, TopicPartition
+from logstore.formats.segment_ranges import SegmentRange, TopicPartition
 from logstore.history.snapshot import Snapshot
 
 ID = bytes(range(16))
-TOPIC = Topic.of("orders", ID, {})
+TOPIC = TableTopic.of("orders", ID, {})
 
 
 @dataclass
@@ -42,8 +42,8 @@ def snapshot(**ends: int) -> Snapshot:
     return Snapshot(ID, 3, {int(name[1:]): end for name, end in ends.items()})
 
 
-def piece(partition: int, chain: int, first: int, last: int, offsets: int) -> Piece:
-    return Piece(ID, partition, 0, chain, first, last, 0, offsets)
+def piece(partition: int, chain: int, first: int, last: int, offsets: int) -> SegmentRange:
+    return SegmentRange(ID, partition, 0, chain, first, last, 0, offsets)
 
 
 def test_a_range_starts_where_the_table_ends() -> None:
@@ -85,9 +85,9 @@ def test_due_by_size_or_by_age(size_bytes: int, age_ms: int, expected: bool) -> 
 def test_settings_come_from_the_topic() -> None:
     configs = {"logstore.table.enable": "false", "logstore.table.freshness.ms": "5"}
 
-    assert Topic.of("a", ID, configs) == Topic(ID, "a", False, 5, "drop")
-    assert Topic(ID, "orders", True, 60_000, "drop") == TOPIC
-    assert Topic.of("__consumer_offsets", ID, {}).is_internal
+    assert TableTopic.of("a", ID, configs) == TableTopic(ID, "a", False, 5, "drop")
+    assert TableTopic(ID, "orders", True, 60_000, "drop") == TOPIC
+    assert TableTopic.of("__consumer_offsets", ID, {}).is_internal
 
 
 def test_a_partition_weighs_its_share_of_the_segments_it_shares() -> None:

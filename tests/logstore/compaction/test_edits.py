@@ -8,11 +8,11 @@ from deltalake import DeltaTable
 from logstore.compaction.edits import edited_ends
 from logstore.compaction.session import RunOptions
 from logstore.errors import NotFound, Retryable
-from logstore.formats.pieces import TopicPartition
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.history.names import table_key
 from logstore.history.snapshot import CommitFacts, Snapshot
+from logstore.reading.log_metadata import LogMetadata
 from logstore.reading.reader import LogReader
-from logstore.reading.survey import Survey
 from logstore.reading.task_rows import open_once, read_rows
 from logstore.wiring.open import open_readable
 from spark_source.options import Mode, parse_options
@@ -37,7 +37,7 @@ def by_consumer(world: World) -> list[tuple[int, int]]:
 def by_spark(world: World) -> list[tuple[int, int]]:
     """A driver that begins now."""
     options = parse_options({"path": str(world.directory), "subscribe": "orders"}, Mode.BATCH)
-    tasks, topics = Progress(options, Survey(options.url, options.topics), 2).batch()
+    tasks, topics = Progress(options, LogMetadata(options.url, options.topics), 2).batch()
     store = open_once(str(world.directory), ())
     columns = ["partition", "offset"]
     return sorted(

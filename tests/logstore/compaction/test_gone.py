@@ -6,14 +6,14 @@ import pytest
 
 from logstore.compaction.gone import rest_of
 from logstore.errors import Corrupt
-from logstore.formats.pieces import Piece, TopicPartition
-from logstore.formats.rows import PartitionRow, StretchRef
+from logstore.formats.rows import EpochEntry, PartitionRow
+from logstore.formats.segment_ranges import SegmentRange, TopicPartition
 from logstore.reading.reader import SegmentGone
-from logstore.reading.tasks import Run
+from logstore.reading.tasks import SeqRange
 
 ID = bytes(16)
-PIECE = Piece(ID, 0, 0, 1, 1, 10, 0, 1000)  # a hundred offsets a segment
-RUN = Run(1, 1, 10, (PIECE,))
+PIECE = SegmentRange(ID, 0, 0, 1, 1, 10, 0, 1000)  # a hundred offsets a segment
+RUN = SeqRange(1, 1, 10, (PIECE,))
 
 
 @dataclass
@@ -28,11 +28,13 @@ class Rows:
             chain=1,
             leader_epoch=0,
             log_start=self.log_start,
-            stretches=(StretchRef(0, 1, 0),),
+            stretches=(EpochEntry(0, 1, 0),),
         )
 
-    def pieces(self, key: TopicPartition, row: PartitionRow, start: int, end: int) -> list[Piece]:
-        return [Piece(*key, 0, 1, 1 + start // 100, (end - 1) // 100 + 1, start, end)]
+    def pieces(
+        self, key: TopicPartition, row: PartitionRow, start: int, end: int
+    ) -> list[SegmentRange]:
+        return [SegmentRange(*key, 0, 1, 1 + start // 100, (end - 1) // 100 + 1, start, end)]
 
 
 def test_what_is_below_log_start_now_is_left_out() -> None:
@@ -54,8 +56,8 @@ def test_a_segment_that_is_wanted_from_there_is_missing() -> None:
 
 
 def test_a_segment_that_held_nothing_more_of_it_is_passed_over() -> None:
-    other = Piece(ID, 1, 0, 1, 1, 2, 0, 200)
-    run = Run(1, 1, 10, (PIECE, other))
+    other = SegmentRange(ID, 1, 0, 1, 1, 2, 0, 200)
+    run = SeqRange(1, 1, 10, (PIECE, other))
 
     rest = rest_of(run, SegmentGone(1, 3), {PIECE: 300, other: 200}, Rows(0))
 

@@ -11,7 +11,7 @@ from logstore.history.delta import Tables
 from logstore.ports.clock import SystemClock, blocking_sleep_s
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
-from logstore.wiring.initialise import Surroundings, initialise
+from logstore.wiring.initialise import InitPorts, initialise
 from tests.logstore.compaction.world import TIME_MS
 from tests.servers.buckets import new_location
 from tests.servers.locked_moto import aws_environment, locked_moto
@@ -25,7 +25,7 @@ def test_runs_move_what_is_committed() -> None:
     endpoint = locked_moto()
     url, registry = new_location(endpoint).url, new_table_url(endpoint)
     storage = {"storage.endpoint": endpoint}
-    around = Surroundings(SystemClock(), random.Random(1), blocking_sleep_s, "test")
+    around = InitPorts(SystemClock(), random.Random(1), blocking_sleep_s, "test")
     batch = encode_batch([Record(n, TIME_MS, b"key", b"value %d" % n) for n in range(10)])
     with aws_environment():
         initialise(url, str(registry), storage, around)

@@ -5,7 +5,7 @@ from pathlib import Path
 from logstore.compaction.local import LocalCarrier
 from logstore.compaction.plan import MoveTask, result_of
 from logstore.compaction.session import RunOptions
-from logstore.reading.tasks import Run
+from logstore.reading.tasks import SeqRange
 from tests.logstore.compaction.world import World
 
 
@@ -34,7 +34,7 @@ def test_every_task_is_answered(tmp_path: Path) -> None:
 
 def test_what_ends_a_task_is_an_answer_too(tmp_path: Path) -> None:
     carrier = LocalCarrier(str(tmp_path / "no log here"), {}, 1)
-    (text,) = carrier.carry_out([MoveTask("run", 3, {}, (Run(1, 1, 1, ()),)).text()])
+    (text,) = carrier.carry_out([MoveTask("run", 3, {}, (SeqRange(1, 1, 1, ()),)).text()])
 
     assert result_of(text).error
     assert result_of(text).error_kind

@@ -16,7 +16,7 @@ from logstore.compaction.plan import (
     task_of,
 )
 from logstore.errors import Corrupt
-from logstore.formats.pieces import Cut, Piece
+from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.history.snapshot import DataFile
 from logstore.objects.prices import Requests
 
@@ -26,9 +26,9 @@ NAMES = {ORDERS: "orders", CLICKS: "clicks"}
 FILE = DataFile("partition=1/a.parquet", 1, 10, 500, 20, 29, None, 1_700_000_000_000)
 
 
-def pieces() -> list[Piece]:
+def pieces() -> list[SegmentRange]:
     return [
-        Piece(topic_id, partition, 0, chain, 1, 100, 0, 1000)
+        SegmentRange(topic_id, partition, 0, chain, 1, 100, 0, 1000)
         for topic_id in NAMES
         for partition in range(3)
         for chain in (1, 2)
@@ -39,7 +39,7 @@ def planned(segment_bytes: int, parallelism: int = 4) -> list[MoveTask]:
     def sizes(chain: int, first: int, last: int) -> list[int]:
         return [segment_bytes] * (last - first + 1)
 
-    def offsets_at(cuts: Sequence[Cut]) -> list[int]:
+    def offsets_at(cuts: Sequence[SplitPoint]) -> list[int]:
         return [10 * (cut.seq - 1) for cut in cuts]
 
     return plan_moves("run", pieces(), sizes, offsets_at, NAMES, count(1), parallelism=parallelism)

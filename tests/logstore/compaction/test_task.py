@@ -14,10 +14,10 @@ from logstore.compaction.gone import resolver
 from logstore.compaction.plan import MoveTask, plan_moves
 from logstore.compaction.task import run_task
 from logstore.errors import Refused
-from logstore.formats.pieces import Piece, TopicPartition
+from logstore.formats.segment_ranges import SegmentRange, TopicPartition
 from logstore.objects.directory import DirectoryStore
 from logstore.reading.reader import LogReader, SegmentGone
-from logstore.reading.tasks import Run
+from logstore.reading.tasks import SeqRange
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.wiring.open import open_readable
@@ -84,7 +84,7 @@ def test_a_segment_that_is_gone_ends_a_task_that_cannot_ask(world: World) -> Non
     world.create("orders", 1)
     world.fill(1)
     (task,) = tasks_for(world)
-    missing = Run(task.runs[0].chain, 900, 900, task.runs[0].pieces)
+    missing = SeqRange(task.runs[0].chain, 900, 900, task.runs[0].pieces)
 
     with pytest.raises(SegmentGone):
         run_task(DirectoryStore(world.directory), MoveTask("run", 1, task.names, [missing]), "a")
@@ -141,7 +141,7 @@ def segment_of(world: World, topic_id: bytes, offset: int) -> int:
         assert key in views
         row = reader.partition_row(key)
         assert row is not None
-        pieces: list[Piece] = reader.pieces(key, row, offset, offset + 1)
+        pieces: list[SegmentRange] = reader.pieces(key, row, offset, offset + 1)
         return pieces[0].first_seq
     finally:
         log.close()

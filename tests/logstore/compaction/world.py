@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from logstore.compaction.commit import TableLog
+from logstore.compaction.commit import CommitTables
 from logstore.compaction.compactor import Compactor
 from logstore.compaction.leased_rows import LeasedRows
 from logstore.compaction.local import LocalCarrier
@@ -62,7 +62,7 @@ class World:
         for number in range(batches):
             self.write(*places[number % len(places)])
 
-    def compactor(self, tables: TableLog | None = None, *, workers: int = 1) -> Compactor:
+    def compactor(self, tables: CommitTables | None = None, *, workers: int = 1) -> Compactor:
         url = str(self.directory)
         carrier = LocalCarrier(url, {}, workers)
         return Compactor(url, {}, carrier, lease_s=LEASE_S, tables=tables or self.tables)
@@ -71,7 +71,7 @@ class World:
         self,
         options: RunOptions = NOW,
         *,
-        tables: TableLog | None = None,
+        tables: CommitTables | None = None,
         watch: Watch = lambda step: None,
         wait_s: float = 0.0,
     ) -> Summary:

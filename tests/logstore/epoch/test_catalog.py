@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from logstore.epoch.catalog import Catalog
 from logstore.formats.rows import PartitionRow, TopicRow, TopicStatus
-from logstore.protocol.view import News
+from logstore.protocol.view import RegistryUpdate
 
 ID, OTHER_ID = b"i" * 16, b"o" * 16
 TOPIC = TopicRow(ID, TopicStatus.LIVE, 1, {"retention.ms": "1"}, 1, 2)
@@ -16,9 +16,9 @@ def catalog_with(topic: TopicRow) -> Catalog:
     return catalog
 
 
-def news(topic: TopicRow) -> News:
+def news(topic: TopicRow) -> RegistryUpdate:
     rows = {(topic.topic_id, number): PartitionRow.new(2, 5) for number in range(topic.partitions)}
-    return News(1, {"orders": topic}, rows)
+    return RegistryUpdate(1, {"orders": topic}, rows)
 
 
 def test_a_topic_is_what_the_newest_version_of_its_row_says() -> None:
@@ -37,7 +37,7 @@ def test_a_topic_is_what_the_newest_version_of_its_row_says() -> None:
 def test_a_row_that_was_read_before_log_start_was_raised_takes_nothing_back() -> None:
     catalog = catalog_with(TOPIC)
     raised = replace(PartitionRow.new(2, 5), log_start=9)
-    catalog.apply(News(2, {}, {(ID, 0): raised}))
+    catalog.apply(RegistryUpdate(2, {}, {(ID, 0): raised}))
     catalog.apply(news(TOPIC))
 
     assert catalog.topics["orders"].rows == [raised]
@@ -51,7 +51,7 @@ def test_another_life_of_a_topic_counts_its_versions_anew() -> None:
 
 def test_a_topic_that_is_gone_comes_back_with_a_row_that_is_read_later() -> None:
     catalog = catalog_with(TOPIC)
-    catalog.apply(News(2, {"orders": None}, {(ID, 0): None}))
+    catalog.apply(RegistryUpdate(2, {"orders": None}, {(ID, 0): None}))
     assert "orders" not in catalog.topics
     catalog.apply(news(replace(TOPIC, topic_id=OTHER_ID, version=1)))
     assert catalog.topics["orders"].topic_id == OTHER_ID

@@ -16,14 +16,14 @@ from logstore.errors import Corrupt
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.keys import checkpoint_key, segment_key
 from logstore.formats.partition_state import Expired
-from logstore.formats.rows import CHAIN, Change, partition_pk, partition_sk
+from logstore.formats.rows import CHAIN, FeedChange, partition_pk, partition_sk
 from logstore.objects.memory import MemoryStore
 from logstore.objects.metered import MeteredStore, StoreCounts
 from logstore.ports.registry import Row
 from logstore.protocol.follow import SEGMENTS_PER_ROW_READ
-from logstore.protocol.lookup import IndexCache, Trimmed
+from logstore.protocol.lookup import BelowTrimPoint, IndexCache
 from logstore.protocol.partition import ChainCheckpoints
-from logstore.protocol.takeover import Heir, take_over
+from logstore.protocol.takeover import Successor, take_over
 from logstore.protocol.trimming import Trimmer
 from logstore.reading.read import Readable
 from logstore.reading.reader import TopicPartition
@@ -69,7 +69,7 @@ async def move(source: Log, target: Log) -> None:
     for number in range(led.partition_count):
         place = partition_pk(led.topic_id, number), partition_sk(led.topic_id, number)
         await source.performer.registry.update_if(*place, {"target": target.me.broker})
-    await source.publish([Change(led.name, led.topic_id)])
+    await source.publish([FeedChange(led.name, led.topic_id)])
     topic = target.topics["orders"]
     await until(lambda: len(topic.leaders) == topic.partition_count)
     followers = source.topics["orders"].followers
@@ -223,7 +223,7 @@ def test_a_dead_leaders_partitions_are_taken_over_by_who_followed_them() -> None
             woken: list[bool] = []
             followed.watch(lambda: woken.append(followed.is_retired))
             taken = await written.performer.run(
-                take_over(two.cluster_id, epoch, 2, lambda *_: Heir(2, two.epoch))
+                take_over(two.cluster_id, epoch, 2, lambda *_: Successor(2, two.epoch))
             )
             two.inherit(taken)
             assert woken == [True]
@@ -393,7 +393,7 @@ def test_a_follower_whose_list_of_checkpoints_is_trimmed_finds_what_is_left() ->
             log_start = end - 3
             key = partition_pk(here.topic_id, 0), partition_sk(here.topic_id, 0)
             await one.performer.registry.update_if(*key, raised_to(log_start))
-            await one.publish([Change(here.name, here.topic_id, 0)])
+            await one.publish([FeedChange(here.name, here.topic_id, 0)])
             await until(lambda: followed.log_start == log_start)
             known = written.objects.list("checkpoints/")
             for _ in range(2):
@@ -409,7 +409,7 @@ def test_a_follower_whose_list_of_checkpoints_is_trimmed_finds_what_is_left() ->
             assert latest is not None
             assert latest.offset == end - 1
             assert begin > 0
-            with pytest.raises(Trimmed):
+            with pytest.raises(BelowTrimPoint):
                 await two._segments.rows(followed, begin - 1)
 
     run(scenario())

@@ -12,12 +12,12 @@ from logstore.epoch.forgetting import (
 )
 from logstore.epoch.leader import NotLeading
 from logstore.epoch.log import Log
-from logstore.formats.chain_state import Stretch, StretchKey
+from logstore.formats.chain_state import EpochKey, EpochRange
 from logstore.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from logstore.formats.keys import CHECKPOINTS
 from logstore.formats.partition_state import PartitionState
-from logstore.formats.pieces import TopicPartition
-from logstore.formats.rows import CHAIN, PartitionRow, StretchRef, chain_sk
+from logstore.formats.rows import CHAIN, EpochEntry, PartitionRow, chain_sk
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.protocol.follow import Follower, copy_of
 from logstore.protocol.leadership import change_leader
 from logstore.protocol.metadata import read_partition_row
@@ -250,8 +250,8 @@ def test_what_is_said_of_deleted_records(
     deleted: tuple[bytes, ...],
     expected: dict[TopicPartition, int],
 ) -> None:
-    key = StretchKey(ID, 0, 2)
-    ended = {key: Stretch(*offsets, PartitionState(), released=True)}
+    key = EpochKey(ID, 0, 2)
+    ended = {key: EpochRange(*offsets, PartitionState(), released=True)}
 
     assert deleted_below(ended, Forgettable([key], deleted), noted) == expected
 
@@ -315,7 +315,7 @@ def test_a_list_of_checkpoints_is_cut_where_they_are_deleted() -> None:
 
 
 def row_with(*leader_epochs: int, log_start: int = 30, reason: str = "") -> PartitionRow:
-    refs = tuple(StretchRef(number, 1, 10 * number) for number in leader_epochs)
+    refs = tuple(EpochEntry(number, 1, 10 * number) for number in leader_epochs)
     return PartitionRow(
         broker=1,
         chain=1,
@@ -343,8 +343,8 @@ def row_with(*leader_epochs: int, log_start: int = 30, reason: str = "") -> Part
 def test_a_row_drops_what_it_lists_no_more(
     is_released: bool, row: PartitionRow | None, expected: bool
 ) -> None:
-    stretch = Stretch(20, 25, PartitionState(), released=is_released)
-    assert is_dropped(StretchKey(ID, 0, 2), stretch, row) is expected
+    stretch = EpochRange(20, 25, PartitionState(), released=is_released)
+    assert is_dropped(EpochKey(ID, 0, 2), stretch, row) is expected
 
 
 def test_nothing_is_appended_to_a_stretch_that_was_forgotten() -> None:

@@ -21,7 +21,7 @@ from logstore.formats.rows import BROKER, CHAIN, TOPIC, ChainRow, ChainStatus, c
 from logstore.formats.segment import EntryKind, SegmentKind, decode_front, decode_header
 from logstore.formats.take import INLINE_BYTES_MAX
 from logstore.ports.clock import Clock
-from logstore.ports.registry import Condition, Registry, Row, Term
+from logstore.ports.registry import Comparison, Condition, Registry, Row
 from logstore.protocol.producers import Refusal
 from logstore.protocol.walk import read_chain_at
 from logstore.reading.reader import TopicPartition
@@ -227,7 +227,7 @@ def test_a_broker_whose_row_is_anothers_stops_and_everybody_is_told() -> None:
         async with written.life(clean=False) as log:
             leader = (await log.create_topic("orders", 1, {})).leaders[0]
             await written.performer.registry.update_if(
-                BROKER, "1", {"epoch": 99}, Condition("epoch", "=", log.epoch)
+                BROKER, "1", {"epoch": 99}, Comparison("epoch", "=", log.epoch)
             )
             await log.fenced.wait()
             answered: list[LogstoreError | None] = []
@@ -319,7 +319,7 @@ class LateTopicRows:
     def __getattr__(self, name: str) -> object:
         return getattr(self._registry, name)
 
-    async def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None:
+    async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
         await self._registry.put_if(pk, sk, row, *terms)
         if pk == TOPIC:
             await self._clock.sleep_s(EVERYTHING_S * 2)

@@ -9,11 +9,11 @@ import pytest
 from logstore.epoch.membership import Heartbeats, Membership
 from logstore.errors import ConditionFailed
 from logstore.formats.rows import BROKER, BrokerRow, BrokerStatus
-from logstore.ports.registry import Row, Term
+from logstore.ports.registry import Condition, Row
 from logstore.protocol.start import LEASE_S
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import run
 from tests.logstore.written import WrittenLog
@@ -31,7 +31,7 @@ class StuckRows(MemoryRows):
         self.let_go = asyncio.Event()
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         if pk == BROKER and (self.is_next_stuck or self.are_all_stuck):
             self.is_next_stuck = False
@@ -39,7 +39,7 @@ class StuckRows(MemoryRows):
         await super().update_if(pk, sk, sets, terms, write_id)
 
 
-def performer_on(rows: MemoryRows, usual: Performer) -> Performer:
+def performer_on(rows: MemoryRows, usual: StepRunner) -> StepRunner:
     ids = (f"write {number}" for number in range(1_000_000))
     registry = RetryingRegistry(rows, lambda: next(ids), usual.clock, usual.chance)
     return replace(usual, registry=registry)

@@ -7,9 +7,9 @@ from logstore.epoch.log import Log
 from logstore.errors import Retryable
 from logstore.formats.index_rows import row_count
 from logstore.formats.rows import CHAIN, ChainRow, chain_sk
-from logstore.ports.registry import Registry, Row, Term
+from logstore.ports.registry import Condition, Registry, Row
 from logstore.protocol.follow import SEGMENTS_PER_ROW_READ, UNNAMED_SEGMENTS_MAX, Follower
-from logstore.runners.perform import outcome_of
+from logstore.runners.step_runner import outcome_of
 from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run
@@ -35,13 +35,13 @@ class AwayRegistry:
     async def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
         return await self._there().query(pk, prefix)
 
-    async def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None:
+    async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
         await self._there().put_if(pk, sk, row, *terms)
 
-    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Term) -> None:
+    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
         await self._there().update_if(pk, sk, sets, *terms)
 
-    async def delete_if(self, pk: str, sk: str, *terms: Term) -> None:
+    async def delete_if(self, pk: str, sk: str, *terms: Condition) -> None:
         await self._there().delete_if(pk, sk, *terms)
 
     async def close(self) -> None:

@@ -18,7 +18,7 @@ from logstore.epoch.watch import (
 from logstore.formats.rows import CHANGE, TOPIC
 from logstore.ports.clock import Clock
 from logstore.ports.registry import Row
-from logstore.protocol.view import News
+from logstore.protocol.view import RegistryUpdate
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.testing.virtual_loop import VirtualClock, run
@@ -55,7 +55,7 @@ class EditedRows(MemoryRows):
 @asynccontextmanager
 async def watched(
     rows: EditedRows,
-    on_news: Callable[[News], None],
+    on_news: Callable[[RegistryUpdate], None],
     on_brokers: Callable[[], None],
     is_one_silent: Callable[[], bool] = lambda: False,
 ) -> AsyncIterator[tuple[Clock, Watch]]:
@@ -81,7 +81,7 @@ def test_what_was_read_before_an_edit_of_our_own_is_read_again() -> None:
 
     async def scenario() -> None:
         rows = EditedRows(edits=1)
-        heard: list[tuple[int, News]] = []
+        heard: list[tuple[int, RegistryUpdate]] = []
         async with watched(
             rows, lambda news: heard.append((rows.read_count, news)), lambda: None
         ) as (clock, _):
@@ -96,7 +96,7 @@ def test_what_was_read_before_an_edit_of_our_own_is_read_again() -> None:
 def test_who_edits_without_a_pause_still_learns_who_is_alive_and_all_else_in_the_end() -> None:
     async def scenario() -> None:
         rows = EditedRows(edits=100)
-        heard: list[News] = []
+        heard: list[RegistryUpdate] = []
         looks: list[float] = []
         async with watched(rows, heard.append, lambda: looks.append(clock.monotonic_s())) as (
             clock,

@@ -19,8 +19,8 @@ from logstore.formats.keys import checkpoint_key, segment_key
 from logstore.formats.partition_state import decode_state
 from logstore.formats.segment import (
     ENTRY_BYTES,
-    Place,
     SegmentKind,
+    StagedObject,
     body_of,
     decode_front,
     encode_front,
@@ -47,7 +47,10 @@ Decode = Callable[[bytes], Any]
 
 def checkpoint_with_places() -> bytes:
     chain = samples.chain()
-    chain.places = [Place("staging/one/1", samples.nonce(8)), Place("staging/one/2", bytes(16))]
+    chain.places = [
+        StagedObject("staging/one/1", samples.nonce(8)),
+        StagedObject("staging/one/2", bytes(16)),
+    ]
     return encode_checkpoint(chain)
 
 
@@ -57,7 +60,10 @@ def with_places() -> bytes:
     entries = bytearray(golden("segment-1-data")[112 : 112 + 2 * ENTRY_BYTES])
     entries[ENTRY_BYTES] = 4
     entries[ENTRY_BYTES + 3] = 1
-    places = [Place("staging/one/1", samples.nonce(8)), Place("staging/one/2", samples.nonce(9))]
+    places = [
+        StagedObject("staging/one/1", samples.nonce(8)),
+        StagedObject("staging/one/2", samples.nonce(9)),
+    ]
     front = encode_front(index.header, bytes(entries), places)
     return front + golden("segment-1-data")[index.header.body_at :]
 

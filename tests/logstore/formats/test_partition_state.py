@@ -22,7 +22,7 @@ from logstore.formats.partition_state import (
     pack_producer,
 )
 from logstore.formats.take import (
-    Piece,
+    StateChunk,
     decode_payload,
     encode_inline,
     encode_pieces,
@@ -157,7 +157,7 @@ def test_a_small_state_lies_in_its_entry(data: bytes) -> None:
 @given(st.binary(min_size=1, max_size=1_000), st.integers(1, 300))
 def test_a_large_state_is_joined_from_its_pieces(data: bytes, size: int) -> None:
     parts = [data[at : at + size] for at in range(0, len(data), size)]
-    named = [Piece(seq, 208, len(part), crc32c(part)) for seq, part in enumerate(parts)]
+    named = [StateChunk(seq, 208, len(part), crc32c(part)) for seq, part in enumerate(parts)]
     found = decode_payload(encode_pieces(named))
 
     assert not isinstance(found, bytes)

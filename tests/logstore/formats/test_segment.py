@@ -15,8 +15,8 @@ from logstore.formats.segment import (
     Entry,
     EntryKind,
     Header,
-    Place,
     SegmentKind,
+    StagedObject,
     body_of,
     decode_front,
     decode_header,
@@ -31,7 +31,9 @@ I32 = st.integers(-(2**31), 2**31 - 1)
 
 places = st.lists(
     st.builds(
-        Place, st.text("az09/-", min_size=1, max_size=40), st.binary(min_size=16, max_size=16)
+        StagedObject,
+        st.text("az09/-", min_size=1, max_size=40),
+        st.binary(min_size=16, max_size=16),
     ),
     max_size=3,
 )
@@ -90,7 +92,9 @@ BATCH = Entry(1, 0, 0, 0, bytes(16), 0, 10, 0, 0, 0, -1, -1, -1, 0, 0, 1, 0)
 
 
 @given(headers, st.lists(entries, max_size=5), places)
-def test_what_is_encoded_is_decoded(header: Header, found: list[Entry], table: list[Place]) -> None:
+def test_what_is_encoded_is_decoded(
+    header: Header, found: list[Entry], table: list[StagedObject]
+) -> None:
     front = encode_front(header, b"".join(ENTRY.pack(*entry) for entry in found), table)
     index = decode_front(front + b"the body")
 

@@ -8,12 +8,12 @@ import pytest
 from logstore.errors import OutcomeUnknown, Retryable
 from logstore.history import names
 from logstore.history.delta import Tables
-from logstore.history.held import held_ends
+from logstore.history.durable_ends import held_ends
 from logstore.history.snapshot import TableConflict
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.fault_draws import Faults, StoreFaults
 from logstore.objects.faulty import FaultyBlockingStore
-from logstore.runners.patient import PatientStore
+from logstore.runners.retrying import RetryingStore
 from tests.logstore.history.tables import (
     TOPIC_ID,
     SetTime,
@@ -35,13 +35,13 @@ BAD_DAYS = StoreFaults(
 )
 
 
-def troubled_store(root: Path, clock: SetTime, chance: Random) -> PatientStore:
+def troubled_store(root: Path, clock: SetTime, chance: Random) -> RetryingStore:
     def sleep_s(seconds: float) -> None:
         clock.now += int(seconds * 1000)
 
     faults = Faults(BAD_DAYS, chance, clock)
     store = FaultyBlockingStore(DirectoryStore(root), faults, sleep_s)
-    return PatientStore(store, chance, sleep_s)
+    return RetryingStore(store, chance, sleep_s)
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from logstore.ports.objects import Buffer
 from logstore.protocol.put import Stored, create_settled, put_once
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.testing.virtual_loop import VirtualClock, run
 from tests.golden.samples import EPOCH, data
 
@@ -167,10 +167,10 @@ def test_an_object_whose_key_says_it_all_is_settled_by_its_own_second_request() 
     run(story())
 
 
-def performer(store: ScriptedStore, clock: VirtualClock) -> Performer:
+def performer(store: ScriptedStore, clock: VirtualClock) -> StepRunner:
     registry = RetryingRegistry(MemoryRows(), lambda: "id", clock, Random(1))
     hedging = HedgingStore(store, HedgePolicyOfAnySize(), clock)
-    return Performer(hedging, registry, clock, Random(1), lambda: bytes(16))
+    return StepRunner(hedging, registry, clock, Random(1), lambda: bytes(16))
 
 
 class HedgePolicyOfAnySize(HedgePolicy):

@@ -24,7 +24,7 @@ from logstore.objects.s3 import S3BlockingStore
 from logstore.objects.s3_options import S3Options
 from logstore.ports.clock import SystemClock
 from logstore.ports.objects import BlockingObjectStore, Buffer, ObjectInfo
-from logstore.ports.registry import BlockingRowStore, Row, Term
+from logstore.ports.registry import BlockingRowStore, Condition, Row
 from logstore.probe import Report, probe
 from logstore.probe.track import RACERS
 from logstore.registry.dynamodb import BlockingDynamoRows
@@ -305,13 +305,15 @@ class BrokenRows:
     ) -> Sequence[tuple[str, Row]]:
         return self.rows.query(pk, prefix, after=after, limit=limit)
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> None:
+    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
         self.rows.put_if(pk, sk, row, terms, write_id)
 
-    def update_if(self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str) -> None:
+    def update_if(
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+    ) -> None:
         self.rows.update_if(pk, sk, sets, terms, write_id)
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
         self.rows.delete_if(pk, sk, terms, write_id)
 
     def close(self) -> None:
@@ -321,27 +323,29 @@ class BrokenRows:
 class RacesPuts(BrokenRows):
     """Conditions hold, but for racers."""
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> None:
+    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
         self.rows.put_if(pk, sk, row, () if sk.startswith("race/") else terms, write_id)
 
 
 class RacesUpdates(BrokenRows):
-    def update_if(self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str) -> None:
+    def update_if(
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+    ) -> None:
         self.rows.update_if(pk, sk, sets, () if sk == "counter" else terms, write_id)
 
 
 class IgnoresConditions(BrokenRows):
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> None:
+    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
         self.rows.put_if(pk, sk, row, (), write_id)
 
 
 class DeletesAnyway(BrokenRows):
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
         self.rows.delete_if(pk, sk, (), write_id)
 
 
 class HidesTheRow(BrokenRows):
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> None:
+    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
         try:
             self.rows.put_if(pk, sk, row, terms, write_id)
         except ConditionFailed as failed:
@@ -368,7 +372,7 @@ class ForbidsQueries(BrokenRows):
 
 
 class ForbidsDeletions(BrokenRows):
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
         raise Denied("not authorized")
 
 
@@ -401,11 +405,13 @@ class LosesAnswers(BrokenRows):
         self._count = 0
         self._lock = threading.Lock()
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> None:
+    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
         self.rows.put_if(pk, sk, row, terms, write_id)
         self._perhaps_lost(sk)
 
-    def update_if(self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str) -> None:
+    def update_if(
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+    ) -> None:
         self.rows.update_if(pk, sk, sets, terms, write_id)
         self._perhaps_lost(sk)
 

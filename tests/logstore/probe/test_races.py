@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.probe.races import Outcome, Race, judge
+from logstore.probe.races import Race, RaceOutcome, judge
 
 RACES = st.builds(
     Race,
-    st.lists(st.sampled_from(Outcome), min_size=8, max_size=8).map(tuple),
+    st.lists(st.sampled_from(RaceOutcome), min_size=8, max_size=8).map(tuple),
     st.none() | st.integers(0, 7),
 )
 
 
 def race(outcomes: str, found: int | None) -> Race:
     """`W`on, `L`ost, `?` unknown."""
-    of = {"W": Outcome.WON, "L": Outcome.LOST, "?": Outcome.UNKNOWN}
+    of = {"W": RaceOutcome.WON, "L": RaceOutcome.LOST, "?": RaceOutcome.UNKNOWN}
     return Race(tuple(of[letter] for letter in outcomes), found)
 
 

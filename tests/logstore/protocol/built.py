@@ -23,7 +23,7 @@ from logstore.ports.registry import Row
 from logstore.protocol.walk import read_on
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.runners.perform import BlockingPerformer, Performer
+from logstore.runners.step_runner import BlockingStepRunner, StepRunner
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import VirtualClock
 from tests.golden.samples import BROKER, CLUSTER_ID, CREATED_MS, EPOCH, TOPIC_ID, nonce
@@ -45,12 +45,12 @@ class BuiltChain:
         self.offset = 0
 
     @property
-    def performer(self) -> Performer:
+    def performer(self) -> StepRunner:
         registry = RetryingRegistry(
             self.rows, lambda: self.chance.randbytes(8).hex(), self.clock, self.chance
         )
         store = MemoryStore(self.objects)
-        return Performer(
+        return StepRunner(
             store, registry, self.clock, self.chance, lambda: self.chance.randbytes(16)
         )
 
@@ -155,7 +155,7 @@ class BuiltChain:
 
     def replay(self) -> ChainState:
         chain = ChainState(CLUSTER_ID, EPOCH)
-        BlockingPerformer(self.objects, None, self.chance).run(read_on(chain))
+        BlockingStepRunner(self.objects, None, self.chance).run(read_on(chain))
         return chain
 
     def add_checkpoint(self) -> int:

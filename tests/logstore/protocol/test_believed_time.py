@@ -18,7 +18,7 @@ from logstore.protocol.believed_time import (
 from logstore.protocol.steps import ModifiedMs
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.testing.scripted import stop_before
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 
@@ -57,11 +57,11 @@ class Bench:
         self.objects = MemoryObjects(self.store_clock)
         self.rows = MemoryRows()
 
-    def process(self, boot: str | None = None) -> Performer:
+    def process(self, boot: str | None = None) -> StepRunner:
         registry = RetryingRegistry(
             self.rows, lambda: f"{self.chance.getrandbits(64)}", self.clock, self.chance
         )
-        return Performer(
+        return StepRunner(
             MemoryStore(self.objects),
             registry,
             self.clock,
@@ -76,7 +76,7 @@ class Bench:
             self.store_clock.pass_s(seconds)
 
 
-async def asked(performer: Performer) -> int:
+async def asked(performer: StepRunner) -> int:
     return await performer.run(believed_now(performer.believed))
 
 

@@ -11,7 +11,7 @@ from logstore.protocol.believed_time import BELIEVED, STAMPS, TIME
 from logstore.protocol.steps import believed_ms
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.wiring.open import open_log
 from tests.servers.buckets import new_location
 from tests.servers.locked_moto import aws_environment, locked_moto
@@ -53,7 +53,7 @@ def test_a_buckets_own_clock_is_asked() -> None:
         clock, chance = AheadClock(), random.Random(1)
         store = S3Store(new_location(locked_moto()), options, clock)
         registry = RetryingRegistry(MemoryRows(), lambda: "w", clock, chance)
-        performer = Performer(store, registry, clock, chance, lambda: chance.randbytes(16))
+        performer = StepRunner(store, registry, clock, chance, lambda: chance.randbytes(16))
         try:
             now_ms = await performer.run(believed_ms())
             assert [info.key async for info in store.list(STAMPS)] == []

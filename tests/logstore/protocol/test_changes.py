@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Retryable
-from logstore.formats.rows import FEED_CHANGES_KEPT, FEED_RUNS_KEPT, Change, FeedRow
-from logstore.ports.registry import Condition
+from logstore.formats.rows import FEED_CHANGES_KEPT, FEED_RUNS_KEPT, FeedChange, FeedRow
+from logstore.ports.registry import Comparison
 from logstore.protocol.changes import UNANSWERED_MAX, publish
 from logstore.protocol.steps import GetRow, PutRow
 from logstore.testing.scripted import drive
 
-CHANGE = Change("orders", b"i" * 16)
+CHANGE = FeedChange("orders", b"i" * 16)
 FEED = FeedRow().with_changes([CHANGE])
 AWAY = Retryable("the registry is away")
 LOST = OutcomeUnknown("the registry does not answer")
@@ -28,7 +28,7 @@ def test_a_registry_that_is_away_for_a_while_is_told_when_it_is_back(
     last = made[-1]
     assert isinstance(last, PutRow)
     assert FeedRow.of(last.row).version == FEED.version + 1
-    assert last.terms == [Condition("version", "=", FEED.version)]
+    assert last.terms == [Comparison("version", "=", FEED.version)]
 
 
 def test_after_a_lost_race_it_is_told_behind_the_winner() -> None:
@@ -45,14 +45,14 @@ def test_a_registry_that_stays_away_is_not_asked_for_ever() -> None:
 
 
 changes = st.builds(
-    lambda topic, partition: Change(topic, topic.encode() * 16, partition),
+    lambda topic, partition: FeedChange(topic, topic.encode() * 16, partition),
     st.sampled_from("abc"),
     st.integers(-1, 3),
 )
 
 
 @given(st.lists(st.lists(changes, max_size=8), max_size=8))
-def test_what_is_told_is_heard_in_its_order(told: list[list[Change]]) -> None:
+def test_what_is_told_is_heard_in_its_order(told: list[list[FeedChange]]) -> None:
     feed = FeedRow()
     for some in told:
         before = feed.version
@@ -62,14 +62,14 @@ def test_what_is_told_is_heard_in_its_order(told: list[list[Change]]) -> None:
 
 
 def test_a_takeover_of_many_partitions_is_heard_one_by_one_in_a_small_row() -> None:
-    many = [Change("orders", b"i" * 16, number) for number in range(FEED_CHANGES_KEPT)]
+    many = [FeedChange("orders", b"i" * 16, number) for number in range(FEED_CHANGES_KEPT)]
     row = FEED.with_changes(many).row()
     assert FeedRow.of(row).since(FEED.version) == tuple(many)
     assert len(str(row["changes"])) < 4096
 
 
 def test_changes_of_many_topics_are_not_all_kept_since_every_read_would_pay_for_them() -> None:
-    several = [Change(f"topic-{number:04}", b"i" * 16, 0) for number in range(FEED_RUNS_KEPT)]
+    several = [FeedChange(f"topic-{number:04}", b"i" * 16, 0) for number in range(FEED_RUNS_KEPT)]
     feed = FEED.with_changes(several)
     assert feed.since(FEED.version) == tuple(several)
     assert feed.since(0) is None

@@ -11,7 +11,6 @@ import pytest
 from logstore.epoch.log import Log
 from logstore.errors import LogstoreError, Refused
 from logstore.formats.keys import CHAINS, checkpoint_key, segment_key
-from logstore.formats.pieces import TopicPartition
 from logstore.formats.rows import (
     CHAIN,
     TOPIC,
@@ -21,11 +20,12 @@ from logstore.formats.rows import (
     partition_pk,
     partition_sk,
 )
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.protocol.metadata import read_partition_rows
-from logstore.protocol.start import Self, Started, start
+from logstore.protocol.start import BrokerInfo, Started, start
 from logstore.protocol.steps import PutRow
-from logstore.protocol.takeover import Heir, take_over
+from logstore.protocol.takeover import Successor, take_over
 from logstore.registry.memory import MemoryRows
 from logstore.testing.scripted import stop_before
 from logstore.testing.simulated_rows import at_once
@@ -61,8 +61,8 @@ class BusyStore(MemoryStore):
         return await super().get_range(key, start, length)
 
 
-def broker(number: int) -> Self:
-    return Self(number, "localhost", 9091 + number, "", f"the lock of {number}")
+def broker(number: int) -> BrokerInfo:
+    return BrokerInfo(number, "localhost", 9091 + number, "", f"the lock of {number}")
 
 
 async def started(written: WrittenLog, number: int) -> Started:
@@ -108,7 +108,7 @@ def trim(written: WrittenLog, epoch: int) -> None:
 
 async def taken_from(written: WrittenLog, one: Log, two: Log) -> None:
     taken = await written.performer.run(
-        take_over(two.cluster_id, one.epoch, 2, lambda *_: Heir(2, two.epoch))
+        take_over(two.cluster_id, one.epoch, 2, lambda *_: Successor(2, two.epoch))
     )
     two.inherit(taken)
     await two._flushed()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore.errors import Corrupt
-from logstore.formats.chain_state import ChainState, SegmentSpan, Stretch, StretchKey
+from logstore.formats.chain_state import ChainState, EpochKey, EpochRange, SegmentSpan
 from logstore.formats.checkpoint import PAGE_ROWS_MAX, encode_checkpoint
 from logstore.formats.index_rows import ROW, ROW_BYTES
 from logstore.formats.keys import CHECKPOINTS, checkpoint_key
@@ -17,7 +17,7 @@ from logstore.objects.memory import MemoryObjects
 from logstore.ports.clock import SystemClock
 from logstore.protocol.cuts import ChainCut, end_in_memory, ends_in_checkpoints
 from logstore.protocol.lookup import READ_BYTES, IndexCache
-from logstore.runners.perform import BlockingPerformer
+from logstore.runners.step_runner import BlockingStepRunner
 
 CHAIN = 9
 Written = Mapping[int, Sequence[tuple[int, int]]]
@@ -50,7 +50,7 @@ class Chain:
                 self._rebase(seq)
 
     def ends(self, cuts: Sequence[ChainCut], cache: IndexCache | None = None) -> list[int]:
-        performer = BlockingPerformer(self.objects, None, random.Random(0))
+        performer = BlockingStepRunner(self.objects, None, random.Random(0))
         last = self.state.checkpoint
         older = [cut for cut in cuts if cut.seq < last]
         found = performer.run(
@@ -64,7 +64,7 @@ class Chain:
 
     def _extend(self, end_seq: int) -> None:
         for partition, batches in self.written.items():
-            stretch = self.state.stretches.setdefault(key_of(partition), Stretch(0, 0, empty()))
+            stretch = self.state.stretches.setdefault(key_of(partition), EpochRange(0, 0, empty()))
             for seq, records in batches:
                 if self.state.next_seq <= seq < end_seq:
                     end = stretch.end + records
@@ -82,8 +82,8 @@ class Chain:
             stretch.rows = bytearray()
 
 
-def key_of(partition: int) -> StretchKey:
-    return StretchKey(bytes(16), partition, 0)
+def key_of(partition: int) -> EpochKey:
+    return EpochKey(bytes(16), partition, 0)
 
 
 def empty() -> PartitionState:
@@ -144,7 +144,7 @@ def test_index_pages_are_read_together_and_each_once() -> None:
 
 def test_a_seq_that_no_checkpoint_tells_of_is_an_error() -> None:
     chain = Chain({0: [(1, 1)]}, [2], 2)
-    performer = BlockingPerformer(chain.objects, None, random.Random(0))
+    performer = BlockingStepRunner(chain.objects, None, random.Random(0))
 
     with pytest.raises(Corrupt, match="no checkpoint covers a segment: chain=9 seq=2"):
         performer.run(ends_in_checkpoints(IndexCache(), CHAIN, [2], [ChainCut(key_of(0), 2)]))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore.errors import NotFound, Refused
-from logstore.formats.chain_state import ChainState, StretchKey
+from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.index_rows import row_at, row_count
 from logstore.formats.keys import checkpoint_key, segment_key
@@ -21,7 +21,7 @@ from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.registry import Row
 from logstore.protocol.follow import SEGMENTS_PER_ROW_READ, Follower, copy_of
 from logstore.protocol.steps import GetRange
-from logstore.protocol.walk import MissingCheckpoint, MissingPiece, read_on
+from logstore.protocol.walk import MissingCheckpoint, MissingStateChunk, read_on
 from logstore.testing.scripted import resume, stop_before
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
@@ -42,7 +42,7 @@ class LaterClock(VirtualClock):
         return super().monotonic_s() + self.later_ms / 1000
 
 
-def summary(state: ChainState) -> dict[StretchKey, tuple[int, int, int, int]]:
+def summary(state: ChainState) -> dict[EpochKey, tuple[int, int, int, int]]:
     """What of a chain's state does not depend on where its reader came in."""
     return {
         key: (stretch.start, stretch.end, stretch.max_timestamp, stretch.max_timestamp_offset)
@@ -281,7 +281,7 @@ def test_pieces_of_a_state_that_were_trimmed_first_are_found_in_the_checkpoint(
         written.objects.delete(segment_key(epoch, 1))
         if not is_summed_up:
             await written.performer.registry.update_if(CHAIN, chain_sk(epoch), {"checkpoint": 0})
-            with pytest.raises(MissingPiece):
+            with pytest.raises(MissingStateChunk):
                 await written.performer.run(follower.advance())
             return
         await written.performer.run(follower.advance())

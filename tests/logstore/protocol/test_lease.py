@@ -15,7 +15,7 @@ from logstore.protocol.lease import Lease
 from logstore.protocol.steps import GetRow, UpdateRow
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.testing.simulated_rows import at_once
 
 LEASE_S = 3.0
@@ -45,7 +45,7 @@ class World:
 
     def __post_init__(self) -> None:
         clock, ids = _StandingClock(), itertools.count()
-        self.performer = Performer(
+        self.performer = StepRunner(
             MemoryStore(MemoryObjects(clock)),
             RetryingRegistry(self.rows, lambda: str(next(ids)), clock, random.Random(0)),
             clock,

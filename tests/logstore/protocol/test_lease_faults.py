@@ -11,7 +11,7 @@ from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.protocol.lease import Lease
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.testing.simulated_rows import RowFaults, SimulatedRows
 from logstore.testing.virtual_loop import VirtualClock, run
 
@@ -42,7 +42,7 @@ class Contest:
             self.rows, lambda: f"{self.chance.getrandbits(64)}", self.clock, self.chance
         )
         store = MemoryStore(MemoryObjects(self.clock))
-        performer = Performer(store, registry, self.clock, self.chance, lambda: b"")
+        performer = StepRunner(store, registry, self.clock, self.chance, lambda: b"")
         while True:
             if self.chance.random() < 0.05:
                 await self.clock.sleep_s(self.chance.uniform(0, 3 * LEASE_S))  # stands still

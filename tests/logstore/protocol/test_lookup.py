@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from logstore.epoch.log import Log
 from logstore.errors import Corrupt
-from logstore.formats.chain_state import ChainState, SegmentSpan, Stretch, StretchKey
+from logstore.formats.chain_state import ChainState, EpochKey, EpochRange, SegmentSpan
 from logstore.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from logstore.formats.index_rows import ROW, row_at
 from logstore.formats.keys import CHECKPOINTS
 from logstore.formats.partition_state import PartitionState
-from logstore.formats.rows import StretchRef
+from logstore.formats.rows import EpochEntry
 from logstore.objects.memory import MemoryObjects
 from logstore.protocol.lookup import READ_BYTES, IndexCache
 from logstore.protocol.metadata import read_partition_row
@@ -129,7 +129,7 @@ def test_the_stretch_of_an_offset_is_the_last_that_starts_at_or_below_it(
     lengths: list[int], offset: int
 ) -> None:
     starts = [sum(lengths[:number]) for number in range(len(lengths))]
-    stretches = [StretchRef(number, number, start) for number, start in enumerate(starts)]
+    stretches = [EpochEntry(number, number, start) for number, start in enumerate(starts)]
     expected = max(number for number, start in enumerate(starts) if start <= offset)
 
     assert stretch_of(stretches, offset).leader_epoch == expected
@@ -178,8 +178,8 @@ def summed_up(partitions: int, rows: int) -> tuple[Checkpoint, bytes]:
         packed = bytearray()
         for offset in range(rows):
             packed += ROW.pack(0, 0, 1, 1, 0, 0, offset, offset, offset, offset, offset)
-        stretch = Stretch(0, rows, PartitionState(), rows=packed)
-        chain.stretches[StretchKey(bytes(16), partition, 0)] = stretch
+        stretch = EpochRange(0, rows, PartitionState(), rows=packed)
+        chain.stretches[EpochKey(bytes(16), partition, 0)] = stretch
     data = encode_checkpoint(chain)
     front = decode_checkpoint(data)
     return front, data[front.pages_at :]
@@ -227,7 +227,7 @@ def test_the_pages_of_a_stretch_are_found_among_all() -> None:
 
     assert len(front.pages) == 8
     for partition in range(5):
-        key = StretchKey(bytes(16), partition, 0)
+        key = EpochKey(bytes(16), partition, 0)
         assert list(front.pages_of(key)) == [page for page in front.pages if page.key == key]
     for page in front.pages:
         near = front.pages_near(page, READ_BYTES)

@@ -10,7 +10,7 @@ from logstore.formats.rows import CHAIN, CLUSTER, ChainRow, ChainStatus, Cluster
 from logstore.formats.segment import SegmentKind, decode_header
 from logstore.protocol.opening import Opened, open_chain
 from logstore.protocol.steps import Create, ListKeys, PutRow, Request, Steps, UpdateRow, Wait
-from logstore.protocol.takeover import Heir, take_over
+from logstore.protocol.takeover import Successor, take_over
 from logstore.testing.scripted import resume, stop_before
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import run
@@ -94,7 +94,11 @@ def test_an_opening_that_was_taken_over_by_its_chain_row_is_passed() -> None:
     chain.register_cluster(EPOCH)
     chain.add_opening()
     chain.register(open_chain_row())
-    run(chain.performer.run(take_over(CLUSTER_ID, EPOCH, BROKER, lambda *_: Heir(BROKER, EPOCH))))
+    run(
+        chain.performer.run(
+            take_over(CLUSTER_ID, EPOCH, BROKER, lambda *_: Successor(BROKER, EPOCH))
+        )
+    )
     assert chain.chain_row().checkpoint == 1
 
     assert run(open_one(chain)).epoch == EPOCH + 1

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.protocol.pace import DELAY_BUSY_S, DELAY_MAX_S, DELAY_MIN_S, WIDTH_MAX, Pace
+from logstore.protocol.pace import DELAY_BUSY_S, DELAY_MAX_S, DELAY_MIN_S, WIDTH_MAX, PollPace
 
 
-def after(pace: Pace, *found: int) -> Pace:
+def after(pace: PollPace, *found: int) -> PollPace:
     for count in found:
         pace = pace.after(count)
     return pace
@@ -14,7 +14,7 @@ def after(pace: Pace, *found: int) -> Pace:
 
 def looks_at(segments_per_s: float, seconds: float) -> tuple[int, int, float]:
     """Seqs asked for and found in a while of steady flow, and the longest a segment waited."""
-    pace, now_s, seen, asked, worst_s = Pace(), 0.0, 0, 0, 0.0
+    pace, now_s, seen, asked, worst_s = PollPace(), 0.0, 0, 0, 0.0
     while now_s < seconds:
         now_s += pace.delay_s
         asked += pace.width
@@ -29,7 +29,7 @@ def looks_at(segments_per_s: float, seconds: float) -> tuple[int, int, float]:
 
 @given(st.lists(st.integers(0, WIDTH_MAX), max_size=50))
 def test_waits_and_widths_stay_in_their_bounds(found: list[int]) -> None:
-    pace = Pace()
+    pace = PollPace()
     for count in found:
         pace = pace.after(min(count, pace.width))
         assert DELAY_MIN_S <= pace.delay_s <= DELAY_MAX_S
@@ -37,11 +37,11 @@ def test_waits_and_widths_stay_in_their_bounds(found: list[int]) -> None:
 
 
 def test_where_nothing_happens_it_looks_once_a_second() -> None:
-    assert after(Pace(), *[0] * 10) == Pace(DELAY_MAX_S, 1)
+    assert after(PollPace(), *[0] * 10) == PollPace(DELAY_MAX_S, 1)
 
 
 def test_what_comes_after_a_silence_ends_the_long_waits() -> None:
-    assert after(Pace(), *[0] * 10, 1).delay_s <= DELAY_BUSY_S
+    assert after(PollPace(), *[0] * 10, 1).delay_s <= DELAY_BUSY_S
 
 
 def test_a_steady_flow_costs_a_quarter_more_looks_than_it_has_segments() -> None:

@@ -19,7 +19,7 @@ from logstore.errors import (
 )
 from logstore.formats.keys import segment_key
 from logstore.formats.segment import HEADER_BYTES, SegmentKind
-from logstore.protocol.put import Stored, Taken, create_equal, create_settled, put_once
+from logstore.protocol.put import KeyTaken, Stored, create_equal, create_settled, put_once
 from logstore.protocol.steps import Create, GetRange
 from logstore.testing.scripted import drive
 from tests.golden.samples import EPOCH, data, opening, seal
@@ -80,11 +80,11 @@ def test_every_outcome_is_settled_by_the_same_bytes_under_the_same_key(name: str
 def test_who_took_the_place_is_told() -> None:
     result, _ = drive(put_once(EPOCH, data()), [EXISTS, SEAL])
 
-    assert isinstance(result, Taken)
+    assert isinstance(result, KeyTaken)
     assert result.header is not None
     assert result.header.kind is SegmentKind.SEAL
     junk, _ = drive(put_once(EPOCH, data()), [EXISTS, b"junk", b"junk"])
-    assert junk == Taken(None)
+    assert junk == KeyTaken(None)
 
 
 def test_what_the_store_refuses_is_not_tried_again() -> None:

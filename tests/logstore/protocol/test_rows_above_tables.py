@@ -4,11 +4,11 @@ import pytest
 
 from logstore.epoch.log import Log
 from logstore.errors import Corrupt
-from logstore.formats.pieces import TopicPartition
 from logstore.formats.rows import PartitionRow
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.history.names import TABLES
 from logstore.protocol.leadership import shortened
-from logstore.protocol.lookup import Trimmed
+from logstore.protocol.lookup import BelowTrimPoint
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.trimming import Trimmer
 from logstore.testing.audit import audit
@@ -132,7 +132,7 @@ def test_a_reader_without_a_broker_takes_unlisted_offsets_for_moved() -> None:
             reader = await written.reader()
             (view,) = [v for k, v in reader.partitions(reader.topics()).items() if not k.partition]
             key = key_of(leader)
-            with pytest.raises(Trimmed, match="no longer listed"):
+            with pytest.raises(BelowTrimPoint, match="no longer listed"):
                 reader.offset_for_time(key, view, rows[0].timestamp)
             with pytest.raises(Corrupt, match="is it in the table"):
                 reader.pieces(key, view.row, 0, view.end)

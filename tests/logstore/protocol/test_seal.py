@@ -18,7 +18,7 @@ from logstore.ports.objects import Buffer
 from logstore.protocol.follow import Follower, copy_of
 from logstore.protocol.seal import SealedChain, mark_sealed, seal_chain
 from logstore.protocol.steps import GetRange
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.testing.scripted import resume, stop_before
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.golden.samples import CLUSTER_ID, EPOCH, nonce
@@ -36,7 +36,7 @@ def opened(**row: int) -> BuiltChain:
     return chain
 
 
-def seal(chain: BuiltChain, performer: Performer | None = None) -> SealedChain:
+def seal(chain: BuiltChain, performer: StepRunner | None = None) -> SealedChain:
     steps = seal_chain(CLUSTER_ID, EPOCH, SEALER)
     return run((performer or chain.performer).run(steps))
 
@@ -54,10 +54,10 @@ class Meddling(MemoryStore):
         await super().create(key, parts)
 
 
-def meddled(chain: BuiltChain, meddle: Callable[[], None]) -> Performer:
+def meddled(chain: BuiltChain, meddle: Callable[[], None]) -> StepRunner:
     usual = chain.performer
     store = Meddling(chain.objects, meddle)
-    return Performer(store, usual.registry, usual.clock, usual.chance, usual.draw_nonce)
+    return StepRunner(store, usual.registry, usual.clock, usual.chance, usual.draw_nonce)
 
 
 @given(st.lists(st.integers(1, 5), max_size=12))

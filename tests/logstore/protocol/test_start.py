@@ -8,7 +8,6 @@ import pytest
 from logstore.epoch.log import Log
 from logstore.errors import NotFound, Refused
 from logstore.formats.keys import segment_key
-from logstore.formats.pieces import TopicPartition
 from logstore.formats.rows import (
     BROKER,
     CHAIN,
@@ -22,9 +21,10 @@ from logstore.formats.rows import (
     partition_pks,
     partition_sk,
 )
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.formats.topic_record import TOPICS
 from logstore.protocol.believed_time import BelievedTime
-from logstore.protocol.start import LEASE_S, Self, start
+from logstore.protocol.start import LEASE_S, BrokerInfo, start
 from logstore.protocol.steps import PutRow
 from logstore.testing.audit import audit
 from logstore.testing.scripted import resume
@@ -32,11 +32,11 @@ from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.written import WrittenLog
 
-ME = Self(1, "localhost", 9092, "", "the lock of 1")
-ELSEWHERE = Self(1, "elsewhere", 9092, "", "another lock")
+ME = BrokerInfo(1, "localhost", 9092, "", "the lock of 1")
+ELSEWHERE = BrokerInfo(1, "elsewhere", 9092, "", "another lock")
 
 
-async def attempt(written: WrittenLog, me: Self) -> float:
+async def attempt(written: WrittenLog, me: BrokerInfo) -> float:
     """Start, no more; how long it took."""
     began_s = written.performer.clock.monotonic_s()
     identity = await written._identity()
@@ -84,7 +84,7 @@ def test_what_a_stopped_broker_led_is_taken_over_and_what_a_silent_one_does_is_n
         async with written.life(clean=clean) as log:
             await log.create_topic("orders", 1, {})
         identity = await written._identity()
-        other = Self(2, "localhost", 9092, "", "2")
+        other = BrokerInfo(2, "localhost", 9092, "", "2")
         started = await written.performer.run(start(identity.cluster_id, other))
         assert len(started.inheritances) == clean
         assert list(started.news.topics) == ["orders"]

@@ -11,8 +11,8 @@ from logstore.formats.keys import checkpoint_key
 from logstore.formats.rows import (
     TOPIC,
     ChainStatus,
+    EpochEntry,
     PartitionRow,
-    StretchRef,
     TopicRow,
     TopicStatus,
     partition_pk,
@@ -22,13 +22,13 @@ from logstore.formats.topic_record import TopicRecord, encode_record
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.objects import Buffer
 from logstore.protocol.metadata import read_partition_row
-from logstore.protocol.takeover import Heir, Inheritance, PartlyTaken, take_over
-from logstore.runners.perform import Performer
+from logstore.protocol.takeover import PartlyTaken, RecoveredPartition, Successor, take_over
+from logstore.runners.step_runner import StepRunner
 from logstore.testing.virtual_loop import VirtualClock, run
 from tests.golden.samples import CLUSTER_ID, EPOCH, TOPIC_ID
 from tests.logstore.protocol.built import BuiltChain, open_chain_row
 
-HEIR, OTHER = Heir(2, 90), Heir(3, 91)
+HEIR, OTHER = Successor(2, 90), Successor(3, 91)
 ROW = PartitionRow.new(7, EPOCH)
 
 
@@ -65,10 +65,10 @@ def row_of(chain: BuiltChain) -> PartitionRow | None:
     return run(chain.performer.run(read_partition_row(TOPIC_ID, 0)))
 
 
-def taken(chain: BuiltChain, meddle: Callable[[], None] = lambda: None) -> list[Inheritance]:
+def taken(chain: BuiltChain, meddle: Callable[[], None] = lambda: None) -> list[RecoveredPartition]:
     usual = chain.performer
     store = SlowStore(chain.objects, meddle)
-    performer = Performer(store, usual.registry, usual.clock, usual.chance, usual.draw_nonce)
+    performer = StepRunner(store, usual.registry, usual.clock, usual.chance, usual.draw_nonce)
     return run(performer.run(take_over(CLUSTER_ID, EPOCH, 9, lambda *_: HEIR)))
 
 
@@ -195,7 +195,7 @@ def test_a_partition_that_cannot_be_taken_keeps_none_from_the_others() -> None:
     lost = replace(
         ROW,
         leader_epoch=2,
-        stretches=(StretchRef(1, 77, 0), StretchRef(2, EPOCH, 5)),
+        stretches=(EpochEntry(1, 77, 0), EpochEntry(2, EPOCH, 5)),
     )
     key = partition_pk(TOPIC_ID, 1), partition_sk(TOPIC_ID, 1)
     chain.set_row(*key, lost.row())
@@ -205,7 +205,7 @@ def test_a_partition_that_cannot_be_taken_keeps_none_from_the_others() -> None:
     assert row_of(chain) == ROW.taken_by(broker=2, chain=90, start=3)
     assert chain.chain_row().status is ChainStatus.FENCED
 
-    chain.set_row(*key, replace(lost, stretches=(StretchRef(2, EPOCH, 0),)).row())
+    chain.set_row(*key, replace(lost, stretches=(EpochEntry(2, EPOCH, 0),)).row())
     (one,) = taken(chain)
     assert one.partition == 1
     assert chain.chain_row().status is ChainStatus.SEALED
@@ -215,7 +215,7 @@ def test_a_row_of_a_deleted_topic_that_arrived_late_ends_no_takeover() -> None:
     """It names a stretch that its chain has forgotten."""
     chain = opened()
     put_record(chain, TopicStatus.DELETED, 2)
-    stretches = (StretchRef(1, EPOCH, 0), StretchRef(2, EPOCH, 1))
+    stretches = (EpochEntry(1, EPOCH, 0), EpochEntry(2, EPOCH, 1))
     put_row(chain, replace(ROW, leader_epoch=2, stretches=stretches))
 
     assert taken(chain) == []

@@ -7,20 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import ConditionFailed, Retryable, Throttled
-from logstore.formats.chain_state import StretchKey
-from logstore.formats.checkpoint import Checkpoint, StretchSummary, decode_checkpoint
+from logstore.formats.chain_state import EpochKey
+from logstore.formats.checkpoint import Checkpoint, EpochRangeSummary, decode_checkpoint
 from logstore.formats.keys import checkpoint_key, segment_key
 from logstore.formats.partition_state import PartitionState, encode_state
-from logstore.formats.rows import ChainRow, ChainStatus, PartitionRow, StartReason, StretchRef
+from logstore.formats.rows import ChainRow, ChainStatus, EpochEntry, PartitionRow, StartReason
 from logstore.formats.segment import EntryKind
 from logstore.formats.take import encode_inline
 from logstore.protocol.deletion import delete_below_trim, publish_trim
-from logstore.protocol.steps import Delete, Together, UpdateRow
+from logstore.protocol.steps import Delete, Gather, UpdateRow
 from logstore.protocol.trim import (
     Hold,
+    HoldReason,
     Needs,
-    Next,
-    Why,
+    TrimStep,
     above_its_row,
     hold_of,
     is_trim_point,
@@ -31,7 +31,7 @@ from logstore.testing.scripted import drive
 from tests.golden.samples import EPOCH, TOPIC_ID
 from tests.logstore.protocol.built import BuiltChain
 
-KEY = StretchKey(TOPIC_ID, 0, 0)
+KEY = EpochKey(TOPIC_ID, 0, 0)
 PARTITION = (TOPIC_ID, 0)
 GRACE_MS = 3_600_000
 
@@ -43,7 +43,7 @@ def partition_row(*, log_start: int = 0, leader_epoch: int = 0) -> PartitionRow:
         leader_epoch=leader_epoch,
         log_start=log_start,
         start_reason=StartReason.RETENTION.to(log_start),
-        stretches=(StretchRef(leader_epoch, EPOCH, 0),),
+        stretches=(EpochEntry(leader_epoch, EPOCH, 0),),
     )
 
 
@@ -60,7 +60,7 @@ def test_a_topic_without_a_row_holds_its_segments_until_its_deletion_is_known() 
     gone = needs(None, live=False)
 
     assert hold_of(ten_records(), gone) is None
-    assert hold_of(ten_records(), replace(gone, deleted=set())) == Hold(KEY, Why.NO_TOPIC)
+    assert hold_of(ten_records(), replace(gone, deleted=set())) == Hold(KEY, HoldReason.NO_TOPIC)
 
 
 def ten_records(*, released: bool = False) -> Checkpoint:
@@ -108,7 +108,7 @@ def chain_row(
 def test_offsets_from_log_start_on_hold_a_chain_back(log_start: int) -> None:
     held = hold_of(ten_records(), needs(partition_row(log_start=log_start)))
 
-    assert held == Hold(KEY, Why.DATA)
+    assert held == Hold(KEY, HoldReason.DATA)
 
 
 @pytest.mark.parametrize("log_start", [10, 11])
@@ -121,12 +121,14 @@ def test_a_topic_without_a_live_row_holds_nothing_back() -> None:
 
 
 def test_a_partition_that_lacks_its_row_is_kept() -> None:
-    assert hold_of(ten_records(), needs(None)) == Hold(KEY, Why.NO_ROW)
+    assert hold_of(ten_records(), needs(None)) == Hold(KEY, HoldReason.NO_ROW)
 
 
-@pytest.mark.parametrize(("taken", "why"), [(None, Why.RELEASE), (0, Why.RELEASE), (1, None)])
+@pytest.mark.parametrize(
+    ("taken", "why"), [(None, HoldReason.RELEASE), (0, HoldReason.RELEASE), (1, None)]
+)
 def test_a_release_stays_until_the_next_take_entry_is_committed(
-    taken: int | None, why: Why | None
+    taken: int | None, why: HoldReason | None
 ) -> None:
     row = partition_row(log_start=10, leader_epoch=1)
 
@@ -140,7 +142,7 @@ def test_a_take_entry_above_its_row_is_an_old_registry() -> None:
 
     assert above_its_row(checkpoint, needs(partition_row())) is None
     lower = PartitionRow(
-        broker=1, chain=1, leader_epoch=-1, log_start=0, stretches=(StretchRef(-1, 1, 0),)
+        broker=1, chain=1, leader_epoch=-1, log_start=0, stretches=(EpochEntry(-1, 1, 0),)
     )
     assert above_its_row(checkpoint, needs(lower)) == KEY
     dead = replace(needs(lower), live=frozenset())
@@ -167,13 +169,13 @@ def test_nothing_is_deleted_before_its_grace_has_passed(
     found = next_of(row, 5_000 + later_ms, GRACE_MS)
 
     if deleted >= trim:
-        assert found is Next.RAISE
+        assert found is TrimStep.RAISE
     else:
-        assert found is (Next.DELETE if later_ms >= GRACE_MS else Next.WAIT)
+        assert found is (TrimStep.DELETE if later_ms >= GRACE_MS else TrimStep.WAIT)
 
 
 def test_a_clock_that_was_put_back_deletes_nothing() -> None:
-    assert next_of(chain_row(trim=9, trim_ms=GRACE_MS * 9), 0, GRACE_MS) is Next.WAIT
+    assert next_of(chain_row(trim=9, trim_ms=GRACE_MS * 9), 0, GRACE_MS) is TrimStep.WAIT
 
 
 @given(st.integers(0, 50), st.integers(0, 50))
@@ -192,7 +194,7 @@ def test_deletion_takes_checkpoints_below_and_keeps_the_one_at_the_trim_point() 
     count, made = drive(delete_below_trim(EPOCH, row, (3, 6, 9)), [[None] * 5, [None], None])
 
     assert count == 6
-    gone = [list(one) for request in made if isinstance(request, Together) for one in request.steps]
+    gone = [list(one) for request in made if isinstance(request, Gather) for one in request.steps]
     assert [request.key for one in gone for request in one if isinstance(request, Delete)] == [
         *(segment_key(EPOCH, seq) for seq in (1, 2, 3, 4, 5)),
         checkpoint_key(EPOCH, 3),
@@ -209,7 +211,7 @@ def test_what_is_deleted_is_not_asked_to_go_again() -> None:
     count, made = drive(delete_below_trim(EPOCH, row, range(200, 9_001, 200)), rounds)
 
     assert count == 2_000 + 10
-    gone = [list(one) for request in made if isinstance(request, Together) for one in request.steps]
+    gone = [list(one) for request in made if isinstance(request, Gather) for one in request.steps]
     deleted = [request.key for one in gone for request in one if isinstance(request, Delete)]
     assert [key for key in deleted if key.startswith("checkpoints/")] == [
         checkpoint_key(EPOCH, seq) for seq in range(1_000, 3_000, 200)
@@ -239,8 +241,8 @@ def test_a_trim_point_that_another_has_moved_is_left_alone() -> None:
 
 def test_a_summary_of_an_empty_stretch_holds_nothing_back() -> None:
     checkpoint = ten_records()
-    empty = StretchSummary(7, 7, False, -1, -1, 0, 0, 0)
-    stretches = {StretchKey(TOPIC_ID, 0, 0): empty}
+    empty = EpochRangeSummary(7, 7, False, -1, -1, 0, 0, 0)
+    stretches = {EpochKey(TOPIC_ID, 0, 0): empty}
     changed = Checkpoint(
         **{name: getattr(checkpoint, name) for name in Checkpoint.__slots__ if name != "stretches"},
         stretches=stretches,

@@ -35,7 +35,7 @@ from logstore.protocol.lookup import IndexCache
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.partition import ChainCheckpoints, locate_offset
 from logstore.protocol.topics import put_record
-from logstore.protocol.trimming import Trimmed, Trimmer, every, only, sealed
+from logstore.protocol.trimming import Trimmer, TrimPass, every, only, sealed
 from logstore.protocol.walk import Front
 from logstore.reading.reader import TopicPartition
 from logstore.testing.audit import audit
@@ -96,7 +96,7 @@ class TrimmedLog(WrittenLog):
         self.log_starts[key] = offset
         await self.performer.registry.put_if(partition_pk(*key), partition_sk(*key), row.row())
 
-    async def trim(self, *, passes: int = 1, wait_ms: int = GRACE_MS) -> list[Trimmed]:
+    async def trim(self, *, passes: int = 1, wait_ms: int = GRACE_MS) -> list[TrimPass]:
         trimmer = Trimmer(self.cluster_id, grace_ms=GRACE_MS)
         done = []
         for _ in range(passes):
@@ -166,7 +166,7 @@ def test_a_chain_is_trimmed_first_and_deleted_a_grace_later() -> None:
         assert checkpoint_key(1, row.seal) in written.keys(CHECKPOINTS)
         assert len(written.keys(CHECKPOINTS)) == 2
         (idle,) = await written.trim()
-        assert idle == Trimmed()
+        assert idle == TrimPass()
 
     play(story)
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from logstore.errors import Corrupt, NotFound, OutcomeUnknown, Throttled
-from logstore.formats.chain_state import ChainState, StretchKey
+from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.keys import segment_key
 from logstore.formats.partition_state import PartitionState, decode_state, encode_state
 from logstore.formats.segment import EntryKind, SegmentKind
-from logstore.formats.take import Piece, encode_pieces
+from logstore.formats.take import StateChunk, encode_pieces
 from logstore.protocol.walk import (
     FRONT_GUESS_BYTES,
     Gap,
@@ -24,7 +24,7 @@ from logstore.testing.virtual_loop import run
 from tests.golden.samples import CLUSTER_ID, EPOCH, TOPIC_ID, nonce
 from tests.logstore.protocol.built import BuiltChain
 
-KEY = StretchKey(TOPIC_ID, 0, 0)
+KEY = EpochKey(TOPIC_ID, 0, 0)
 
 
 def read(chain: BuiltChain) -> tuple[ChainState, Gap | Sealed]:
@@ -169,13 +169,13 @@ def test_a_missing_piece_is_damage_and_no_gap() -> None:
     """Taken for the end of the chain, it would be sealed away in the midst of it."""
     chain = BuiltChain()
     chain.add_opening()
-    chain.add_take(payload=encode_pieces([Piece(9, 0, 10, 0)]))
+    chain.add_take(payload=encode_pieces([StateChunk(9, 0, 10, 0)]))
 
     with pytest.raises(Corrupt, match="piece of a state is missing"):
         read(chain)
 
 
-def add_pieces(chain: BuiltChain, data: bytes, size: int) -> list[Piece]:
+def add_pieces(chain: BuiltChain, data: bytes, size: int) -> list[StateChunk]:
     pieces = []
     for at in range(0, len(data), size):
         part, builder = data[at : at + size], chain.builder()
@@ -183,7 +183,7 @@ def add_pieces(chain: BuiltChain, data: bytes, size: int) -> list[Piece]:
             EntryKind.STATE, topic_id=TOPIC_ID, partition=0, leader_epoch=0, offset=0, payload=part
         )
         segment = chain.frozen(builder)
-        pieces.append(Piece(chain.seq, len(segment.front), len(part), crc32c(part)))
+        pieces.append(StateChunk(chain.seq, len(segment.front), len(part), crc32c(part)))
         chain.add(segment)
     return pieces
 

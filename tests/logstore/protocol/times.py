@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from logstore.formats.chain_state import StretchKey
-from logstore.formats.rows import StretchRef
+from logstore.formats.chain_state import EpochKey
+from logstore.formats.rows import EpochEntry
 from logstore.protocol.lookup import FoundRows, rows_for_time
 from logstore.protocol.partition import ChainCheckpoints
 from logstore.protocol.steps import Steps
@@ -13,7 +13,7 @@ def locate_time(
     checkpoints: ChainCheckpoints,
     topic_id: bytes,
     partition: int,
-    stretches: Sequence[StretchRef],
+    stretches: Sequence[EpochEntry],
     timestamp: int,
     from_offset: int = 0,
 ) -> Steps[FoundRows | None]:
@@ -22,7 +22,7 @@ def locate_time(
     `from_offset` is the log start: what is below it may be gone.
     """
     for ref in stretches:
-        key = StretchKey(topic_id, partition, ref.leader_epoch)
+        key = EpochKey(topic_id, partition, ref.leader_epoch)
         known = yield from checkpoints.of(ref.chain)
         found = yield from rows_for_time(
             checkpoints.cache, ref.chain, known, key, timestamp, from_offset
@@ -36,7 +36,7 @@ def locate_max_timestamp(
     checkpoints: ChainCheckpoints,
     topic_id: bytes,
     partition: int,
-    stretches: Sequence[StretchRef],
+    stretches: Sequence[EpochEntry],
 ) -> Steps[tuple[int, int]]:
     """Largest timestamp in checkpoints and an offset in its batch; (-1, -1) without records."""
     best = (-1, -1)
@@ -45,7 +45,7 @@ def locate_max_timestamp(
         if not known:
             continue
         front = yield from checkpoints.cache.front(ref.chain, known[-1])
-        summary = front.stretches.get(StretchKey(topic_id, partition, ref.leader_epoch))
+        summary = front.stretches.get(EpochKey(topic_id, partition, ref.leader_epoch))
         if summary is not None and summary.max_timestamp > best[0]:
             best = (summary.max_timestamp, summary.max_timestamp_offset)
     return best

@@ -9,7 +9,7 @@ from logstore.errors import Corrupt, LogstoreError, Retryable
 from logstore.formats.keys import segment_key
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.reading.cache import SegmentCache
-from logstore.runners.perform import Performer, outcome_of
+from logstore.runners.step_runner import StepRunner, outcome_of
 from logstore.testing.virtual_loop import VirtualClock, run
 from tests.golden.samples import EPOCH, data
 from tests.logstore.protocol.built import BuiltChain
@@ -42,7 +42,7 @@ def stored(*errors: LogstoreError, damage: int | None = None) -> tuple[SegmentCa
     chain.objects.create(KEY, [whole])
     store = Slow(chain.objects, errors)
     usual = chain.performer
-    performer = Performer(store, usual.registry, usual.clock, usual.chance, usual.draw_nonce)
+    performer = StepRunner(store, usual.registry, usual.clock, usual.chance, usual.draw_nonce)
     return SegmentCache(performer, bytes_max=1_000), store
 
 

@@ -16,20 +16,20 @@ from logstore.errors import (
     Throttled,
 )
 from logstore.formats.keys import segment_key
-from logstore.formats.pieces import Cut
 from logstore.formats.rows import ChainRow, ChainStatus, chain_sk, partition_pks
+from logstore.formats.segment_ranges import SplitPoint
 from logstore.objects.memory import MemoryObjects
 from logstore.ports.registry import Row
-from logstore.protocol.start import Self, start
-from logstore.protocol.steps import Create, Steps, Together
+from logstore.protocol.start import BrokerInfo, start
+from logstore.protocol.steps import Create, Gather, Steps
 from logstore.protocol.trimming import Trimmer
 from logstore.reading.reader import (
     GET_ATTEMPTS_MAX,
+    BelowTrimPoint,
     LogReader,
     PartitionView,
-    Piece,
+    SegmentRange,
     TopicPartition,
-    Trimmed,
     read_batches,
 )
 from logstore.registry.memory import MemoryRows
@@ -118,7 +118,7 @@ def test_any_range_is_found_where_it_lies_and_nothing_else(
     run(scenario())
 
 
-def check_cuts(written: WrittenLog, reader: LogReader, piece: Piece) -> None:
+def check_cuts(written: WrittenLog, reader: LogReader, piece: SegmentRange) -> None:
     """Before each seq, the piece is cut between what lies below and what lies from there on."""
     offsets = {
         seq: [
@@ -127,7 +127,7 @@ def check_cuts(written: WrittenLog, reader: LogReader, piece: Piece) -> None:
         ]
         for seq in range(piece.first_seq, piece.last_seq)
     }
-    cuts = [Cut(piece, seq + 1) for seq in offsets]
+    cuts = [SplitPoint(piece, seq + 1) for seq in offsets]
 
     assert reader.offsets_at(cuts) == [max(below) for below in offsets.values()]
 
@@ -297,7 +297,7 @@ def test_a_chain_whose_takeover_died_before_its_last_checkpoint_is_still_read() 
         written = WrittenLog(checkpoint_segments=100)
         await live(written, [(0, [0, 1]), (1, [2]), (0, [3])], clean=False)
         reader = await written.reader()
-        me = Self(1, "localhost", 9092, "", "the lock")
+        me = BrokerInfo(1, "localhost", 9092, "", "the lock")
         await written.performer.run(until_a_checkpoint(start(reader.cluster_id, me)))
         row = ChainRow.of(await written.rows.get("chain", chain_sk(1)) or {})
 
@@ -328,14 +328,14 @@ def _until_a_checkpoint(steps: Steps[object]) -> Steps[object]:
         while True:
             if isinstance(request, Create) and request.key.startswith("checkpoints/"):
                 raise Died
-            if isinstance(request, Together):
-                request = Together([_until_a_checkpoint(one) for one in request.steps])
+            if isinstance(request, Gather):
+                request = Gather([_until_a_checkpoint(one) for one in request.steps])
             try:
                 answer = yield request
             except LogstoreError as error:
                 request = steps.throw(error)
                 continue
-            if isinstance(request, Together) and any(isinstance(one, Died) for one in answer):
+            if isinstance(request, Gather) and any(isinstance(one, Died) for one in answer):
                 raise Died
             request = steps.send(answer)
     except StopIteration as end:
@@ -344,7 +344,7 @@ def _until_a_checkpoint(steps: Steps[object]) -> Steps[object]:
 
 def test_a_segment_that_is_gone_is_to_be_looked_for_again() -> None:
     objects = MemoryObjects(VirtualClock())
-    piece = Piece(bytes(16), 0, 0, 1, 1, 1, 0, 1)
+    piece = SegmentRange(bytes(16), 0, 0, 1, 1, 1, 0, 1)
 
     with pytest.raises(Retryable, match="segment is gone: chain=1 seq=1"):
         list(read_batches(objects, 1, 1, 1, [piece]))
@@ -437,7 +437,7 @@ def test_a_reader_that_slept_past_a_grace_is_told_to_read_the_row_again() -> Non
             for _ in range(2):
                 await written.performer.run(trimmer.steps(held={key: 50}))
             for offset in (0, 5, 10):
-                with pytest.raises(Trimmed):
+                with pytest.raises(BelowTrimPoint):
                     reader.pieces(key, view.row, offset, offset + 1)
 
             reader = await written.reader()  # rows are young for as long as no time has passed

@@ -6,16 +6,18 @@ from itertools import groupby, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.formats.pieces import Piece
+from logstore.formats.segment_ranges import SegmentRange
 from logstore.reading.sequence import in_order
 
 TOPIC = b"t" * 16
 
 
-def pieces_of(partition: int, chains: list[int]) -> list[Piece]:
+def pieces_of(partition: int, chains: list[int]) -> list[SegmentRange]:
     """Ten offsets each; seqs rise with the offsets."""
     return [
-        Piece(TOPIC, partition, epoch, chain, 4 * epoch, 4 * epoch + 2, 10 * epoch, 10 * epoch + 10)
+        SegmentRange(
+            TOPIC, partition, epoch, chain, 4 * epoch, 4 * epoch + 2, 10 * epoch, 10 * epoch + 10
+        )
         for epoch, chain in enumerate(chains)
     ]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from logstore.errors import NotFound
 from logstore.history.snapshot import OFFSET_MAX, DataFile, Snapshot
 from logstore.objects.memory import MemoryObjects
-from logstore.reading.table import TableReader, Wanted, window_end
+from logstore.reading.table import TableReader, TableRequest, window_end
 from logstore.reading.table_batches import Stream
 from logstore.testing.virtual_loop import VirtualClock
 
@@ -115,6 +115,6 @@ def test_times_are_not_looked_for_in_a_table_that_ends_below_the_segments() -> N
     reader = reader_of(Versions(table(1, 10)))
 
     with pytest.raises(NotFound, match="does not reach"):
-        reader.first_at_or_after(Wanted(TOPIC, 0, 0, 11, 0), 5)
-    assert reader.first_at_or_after(Wanted(TOPIC, 0, 0, 10, 0), 5) is None
-    assert reader.latest(Wanted(TOPIC, 0, 0, 10, 0)) is None
+        reader.first_at_or_after(TableRequest(TOPIC, 0, 0, 11, 0), 5)
+    assert reader.first_at_or_after(TableRequest(TOPIC, 0, 0, 10, 0), 5) is None
+    assert reader.latest(TableRequest(TOPIC, 0, 0, 10, 0)) is None

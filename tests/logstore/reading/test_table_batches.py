@@ -3,12 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.reading.table_batches import Run, RunCache, Stream
+from logstore.reading.table_batches import Stream, TableBatchCache, TableBatches
 
 STREAM = Stream(bytes(16), 0, "lz4")
 
 
-def run_of(start: int, sizes: list[tuple[int, int, int]], end: int, version: int = 1) -> Run:
+def run_of(
+    start: int, sizes: list[tuple[int, int, int]], end: int, version: int = 1
+) -> TableBatches:
     """`sizes` are (offsets left out before a batch, its offsets, its bytes)."""
     batches, bases, ends, at = [], [], [], start
     for gap, count, size in sizes:
@@ -16,7 +18,7 @@ def run_of(start: int, sizes: list[tuple[int, int, int]], end: int, version: int
         at += gap + count
         ends.append(at)
         batches.append(bytes(size))
-    return Run(start, max(end, at), version, batches, bases, ends, sum(map(len, batches)))
+    return TableBatches(start, max(end, at), version, batches, bases, ends, sum(map(len, batches)))
 
 
 SIZES = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5), st.integers(1, 9)), max_size=8)
@@ -58,7 +60,7 @@ def test_without_room_only_the_first_batch_of_an_answer_comes() -> None:
 
 
 def test_the_least_recently_used_runs_go_first() -> None:
-    cache = RunCache(30)
+    cache = TableBatchCache(30)
     for start in (0, 10, 20):
         cache.keep(STREAM, run_of(start, [(0, 10, 10)], 0))
     assert cache.find(STREAM, 5, 1) is not None
@@ -70,7 +72,7 @@ def test_the_least_recently_used_runs_go_first() -> None:
 
 
 def test_a_run_larger_than_the_cache_is_served_once() -> None:
-    cache = RunCache(30)
+    cache = TableBatchCache(30)
     cache.keep(STREAM, run_of(0, [(0, 10, 10)], 0))
     cache.keep(STREAM, run_of(10, [(0, 10, 100)], 0))
 
@@ -80,7 +82,7 @@ def test_a_run_larger_than_the_cache_is_served_once() -> None:
 
 
 def test_runs_of_an_older_table_are_not_found_and_go() -> None:
-    cache = RunCache(30)
+    cache = TableBatchCache(30)
     cache.keep(STREAM, run_of(0, [(0, 10, 10)], 0, version=4))
 
     assert cache.find(STREAM, 3, 4) is not None
@@ -89,7 +91,7 @@ def test_runs_of_an_older_table_are_not_found_and_go() -> None:
 
 
 def test_what_a_run_begun_inside_another_does_not_tell_the_other_does() -> None:
-    cache = RunCache(99)
+    cache = TableBatchCache(99)
     cache.keep(STREAM, run_of(0, [(0, 40, 10)], 0))
     cache.keep(STREAM, run_of(20, [(0, 5, 10)], 0))
 
@@ -98,7 +100,7 @@ def test_what_a_run_begun_inside_another_does_not_tell_the_other_does() -> None:
 
 
 def test_streams_do_not_mix() -> None:
-    cache = RunCache(99)
+    cache = TableBatchCache(99)
     cache.keep(STREAM, run_of(0, [(0, 40, 10)], 0))
 
     assert cache.find(STREAM._replace(compression="none"), 3, 1) is None

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.formats.pieces import Cut, Piece
+from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.reading.task_plan import (
     REQUEST_BYTES,
     TASK_BYTES,
@@ -17,27 +17,27 @@ from logstore.reading.task_plan import (
     plan_tasks,
     task_count,
 )
-from logstore.reading.tasks import Places, ReadTask
+from logstore.reading.tasks import Located, ReadTask
 
 TOPIC = bytes(16)
 
 Sizes = dict[tuple[int, int], int]
 
 
-def piece(partition: int, epoch: int, chain: int, first: int, last: int) -> Piece:
+def piece(partition: int, epoch: int, chain: int, first: int, last: int) -> SegmentRange:
     """Ten offsets in each segment: those of segment 7 are 1000 x epoch + 70 to 79."""
     start, end = 1000 * epoch + 10 * first, 1000 * epoch + 10 * (last + 1)
-    return Piece(TOPIC, partition, epoch, chain, first, last, start, end)
+    return SegmentRange(TOPIC, partition, epoch, chain, first, last, start, end)
 
 
-def offsets_at(cuts: Sequence[Cut]) -> list[int]:
+def offsets_at(cuts: Sequence[SplitPoint]) -> list[int]:
     assert all(cut.piece.first_seq < cut.seq <= cut.piece.last_seq for cut in cuts)
     assert len(set(cuts)) == len(cuts)
     return [1000 * cut.piece.leader_epoch + 10 * cut.seq for cut in cuts]
 
 
 @st.composite
-def logs(draw: st.DrawFn) -> tuple[list[Piece], Sizes]:
+def logs(draw: st.DrawFn) -> tuple[list[SegmentRange], Sizes]:
     """Pieces of a few partitions, each in one chain after the other, and sizes of all segments.
 
     Chains come in any order, as when a partition moves to a broker that has been up for longer.
@@ -56,10 +56,14 @@ def logs(draw: st.DrawFn) -> tuple[list[Piece], Sizes]:
 
 
 def planned(
-    pieces: Sequence[Piece], sizes: Sizes, *, parallelism: int = 2, tasks_min: int | None = None
+    pieces: Sequence[SegmentRange],
+    sizes: Sizes,
+    *,
+    parallelism: int = 2,
+    tasks_min: int | None = None,
 ) -> list[ReadTask]:
     return plan_tasks(
-        Places((), pieces),
+        Located((), pieces),
         lambda chain, first, last: [sizes[chain, seq] for seq in range(first, last + 1)],
         offsets_at,
         parallelism=parallelism,
@@ -70,11 +74,11 @@ def planned(
 @pytest.mark.slow
 @given(logs(), st.integers(1, 8), st.none() | st.integers(1, 40))
 def test_every_wanted_batch_is_in_exactly_one_task(
-    log: tuple[list[Piece], Sizes], parallelism: int, tasks_min: int | None
+    log: tuple[list[SegmentRange], Sizes], parallelism: int, tasks_min: int | None
 ) -> None:
     pieces, sizes = log
 
-    def places(each: Piece) -> list[tuple[int, int, int, int]]:
+    def places(each: SegmentRange) -> list[tuple[int, int, int, int]]:
         seqs = range(each.first_seq, each.last_seq + 1)
         offsets = range(each.start, each.end)
         assert [offset % 1000 // 10 for offset in offsets] == [
@@ -96,7 +100,7 @@ def test_every_wanted_batch_is_in_exactly_one_task(
 @pytest.mark.slow
 @given(logs(), st.none() | st.integers(1, 40))
 def test_a_segment_is_fetched_once_and_only_if_it_is_needed(
-    log: tuple[list[Piece], Sizes], tasks_min: int | None
+    log: tuple[list[SegmentRange], Sizes], tasks_min: int | None
 ) -> None:
     pieces, sizes = log
     tasks = planned(pieces, sizes, tasks_min=tasks_min)
@@ -113,7 +117,7 @@ def test_a_segment_is_fetched_once_and_only_if_it_is_needed(
     assert set(fetched) == needed
     assert set(fetched.values()) <= {1}
     assert object_bytes(
-        Places((), pieces),
+        Located((), pieces),
         lambda chain, first, last: [sizes[chain, seq] for seq in range(first, last + 1)],
     ) == sum(sizes[place] for place in needed)
 
@@ -121,7 +125,7 @@ def test_a_segment_is_fetched_once_and_only_if_it_is_needed(
 @pytest.mark.slow
 @given(logs(), st.none() | st.integers(1, 40))
 def test_a_task_holds_each_partition_in_offset_order(
-    log: tuple[list[Piece], Sizes], tasks_min: int | None
+    log: tuple[list[SegmentRange], Sizes], tasks_min: int | None
 ) -> None:
     for task in planned(*log, tasks_min=tasks_min):
         assert task.runs
@@ -136,7 +140,7 @@ def test_a_task_holds_each_partition_in_offset_order(
 
 @pytest.mark.slow
 @given(logs(), st.integers(1, 40))
-def test_tasks_weigh_about_the_same(log: tuple[list[Piece], Sizes], tasks_min: int) -> None:
+def test_tasks_weigh_about_the_same(log: tuple[list[SegmentRange], Sizes], tasks_min: int) -> None:
     pieces, sizes = log
     tasks = planned(pieces, sizes, tasks_min=tasks_min)
     weights = [

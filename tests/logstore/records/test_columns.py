@@ -13,7 +13,7 @@ from logstore.records.batch import CODECS, Codec, CorruptBatch, read_header
 from logstore.records.columns import Columns, Payload, decode_columns
 from logstore.records.decode import decode_records, payload_of
 from logstore.records.encode import encode_batch
-from logstore.records.fields import FieldReader, Odd, as_arrow
+from logstore.records.fields import ColumnFieldReader, Odd, as_arrow
 from logstore.records.record import Record
 from logstore.records.varint import encode_varint
 from tests.logstore.records.strategies import NOW_MS, record_lists
@@ -157,7 +157,7 @@ def test_batches_out_of_order_are_refused() -> None:
 @pytest.mark.parametrize("length", [2, 100, 2**30, 2**31, 2**32, 2**61])
 def test_slices_are_never_taken_from_beyond_their_record(length: int) -> None:
     """Arrow itself would copy from there."""
-    reader = FieldReader(bytes(200))
+    reader = ColumnFieldReader(bytes(200))
     at, stop = as_arrow(array("q", [0, 10])), as_arrow(array("q", [5, 11]))
     with pytest.raises(Odd):
         reader.slices(as_arrow(array("q", [10, length * 2])), at, stop)

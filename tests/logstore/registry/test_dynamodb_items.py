@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import Corrupt, Invalid
-from logstore.ports.registry import Condition, RowAbsent, RowExists, Term, Value
+from logstore.ports.registry import Comparison, Condition, RowAbsent, RowExists, Value
 from logstore.registry.dynamodb_items import Expressions, decode_item, encode_item
 
 NAMES = st.text(min_size=1, max_size=8).filter(lambda name: name not in ("pk", "sk", "wid"))
@@ -38,9 +38,9 @@ def test_an_item_without_a_text_for_a_sort_key_is_corrupt(sk: dict[str, str]) ->
 
 def test_terms_become_one_condition_with_placeholders() -> None:
     expressions = Expressions()
-    terms: list[Term] = [
-        Condition("n", "=", 5),
-        Condition("t", "!=", "x"),
+    terms: list[Condition] = [
+        Comparison("n", "=", 5),
+        Comparison("t", "!=", "x"),
         RowExists(),
         RowAbsent(),
     ]
@@ -69,10 +69,10 @@ def test_nothing_asked_is_no_condition_and_no_placeholders() -> None:
 
 @pytest.mark.parametrize("attribute", ["pk", "sk", ""])
 def test_no_row_has_an_attribute_named_like_its_keys(attribute: str) -> None:
-    condition = Expressions().condition([Condition(attribute, "=", "p")], needs_row=False)
+    condition = Expressions().condition([Comparison(attribute, "=", "p")], needs_row=False)
     assert condition == "attribute_exists(#0) AND attribute_not_exists(#0)"
 
 
 def test_a_term_with_a_value_that_no_row_can_hold_is_refused() -> None:
     with pytest.raises(Invalid):
-        Expressions().condition([Condition("a", "=", 2**63)], needs_row=False)
+        Expressions().condition([Comparison("a", "=", 2**63)], needs_row=False)

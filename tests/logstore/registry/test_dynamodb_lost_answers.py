@@ -11,13 +11,13 @@ import pytest
 
 from logstore.errors import ConditionFailed, OutcomeUnknown
 from logstore.ports.clock import SystemClock
-from logstore.ports.registry import Condition, Registry, RowAbsent
+from logstore.ports.registry import Comparison, Registry, RowAbsent
 from logstore.registry.dynamodb import BlockingDynamoRows, DynamoRows
 from logstore.registry.dynamodb_client import DynamoClient
 from logstore.registry.dynamodb_url import TableUrl
 from logstore.registry.retrying import RetryingRegistry
 from logstore.retry import RetryDelays
-from logstore.testing.fault_plan import Fault, FaultPlan, Rule
+from logstore.testing.fault_plan import Fault, FaultPlan, FaultRule
 from logstore.testing.fault_proxy import FaultProxy
 from tests.servers.locked_moto import locked_moto
 from tests.servers.tables import dynamo_client
@@ -39,7 +39,7 @@ class Proxied:
 
     def make(self, fault: Fault, operation: str, *, most: int = 1) -> None:
         """From now on, `fault` to the first `most` calls of `operation`."""
-        self.proxy.set_plan(FaultPlan(1, (Rule(fault, path=operation, most=most),)))
+        self.proxy.set_plan(FaultPlan(1, (FaultRule(fault, path=operation, most=most),)))
 
     def values(self) -> dict[str, Any]:
         return {sk: row["n"] for sk, row in self.rows.query("pk")}
@@ -81,10 +81,10 @@ def test_a_write_whose_answer_is_lost_happens_once_and_is_known(fault: Fault) ->
             await at.registry.put_if("pk", "sk", {"n": 1}, RowAbsent())
             assert at.row()["n"] == 1
             at.make(fault, "UpdateItem")
-            await at.registry.update_if("pk", "sk", {"n": 2}, Condition("n", "=", 1))
+            await at.registry.update_if("pk", "sk", {"n": 2}, Comparison("n", "=", 1))
             assert at.row()["n"] == 2
             at.make(fault, "DeleteItem")
-            await at.registry.delete_if("pk", "sk", Condition("n", "=", 2))
+            await at.registry.delete_if("pk", "sk", Comparison("n", "=", 2))
             assert at.row() == {}
             assert at.proxy.counts[f"POST {fault}"] == 1
 
@@ -112,7 +112,9 @@ def test_another_writer_in_between_is_not_mistaken_for_oneself() -> None:
             at.make("reset", "UpdateItem", most=0)
             async with asyncio.TaskGroup() as tasks:
                 update = tasks.create_task(
-                    _failure_of(at.registry.update_if("pk", "sk", {"n": 2}, Condition("n", "=", 1)))
+                    _failure_of(
+                        at.registry.update_if("pk", "sk", {"n": 2}, Comparison("n", "=", 1))
+                    )
                 )
                 while at.proxy.counts["POST reset"] < 2:
                     await asyncio.wait([update], timeout=0.001)
@@ -128,8 +130,8 @@ def test_another_writer_in_between_is_not_mistaken_for_oneself() -> None:
 def test_when_no_answer_ever_comes_the_outcome_is_unknown() -> None:
     async def scenario() -> None:
         async with proxied(RetryDelays(first_s=0.001, longest_s=0.01, deadline_s=0.1)) as at:
-            only_first = Rule("applied-reset", path="PutItem", most=1)
-            at.proxy.set_plan(FaultPlan(1, (only_first, Rule("reset"))))
+            only_first = FaultRule("applied-reset", path="PutItem", most=1)
+            at.proxy.set_plan(FaultPlan(1, (only_first, FaultRule("reset"))))
             with pytest.raises(OutcomeUnknown):
                 await at.registry.put_if("pk", "sk", {"n": 1}, RowAbsent())
             assert at.row() == {"n": 1, "wid": "id-0"}
@@ -149,10 +151,10 @@ def test_writes_made_together_whose_answer_is_lost_happen_once_and_are_known(fau
             await _all(put("pk", sk, {"n": 1}, RowAbsent()) for sk in SORT_KEYS)
             assert at.values() == dict.fromkeys(SORT_KEYS, 1)
             at.make(fault, "TransactWriteItems")
-            await _all(update("pk", sk, {"n": 2}, Condition("n", "=", 1)) for sk in SORT_KEYS)
+            await _all(update("pk", sk, {"n": 2}, Comparison("n", "=", 1)) for sk in SORT_KEYS)
             assert at.values() == dict.fromkeys(SORT_KEYS, 2)
             at.make(fault, "TransactWriteItems")
-            await _all(delete("pk", sk, Condition("n", "=", 2)) for sk in SORT_KEYS)
+            await _all(delete("pk", sk, Comparison("n", "=", 2)) for sk in SORT_KEYS)
             assert at.values() == {}
             assert at.proxy.counts[f"POST {fault}"] == 1
 
@@ -184,14 +186,14 @@ def test_a_transaction_that_lands_after_its_calls_were_repeated_changes_nothing(
     async def scenario() -> None:
         async with proxied() as at:
             await _all(at.registry.put_if("pk", sk, {"n": 1}) for sk in SORT_KEYS)
-            late = Rule("late", path="TransactWriteItems", most=1, seconds=0.2)
+            late = FaultRule("late", path="TransactWriteItems", most=1, seconds=0.2)
             at.proxy.set_plan(FaultPlan(1, (late,)))
             await _all(
-                at.registry.update_if("pk", sk, {"n": 2}, Condition("n", "=", 1))
+                at.registry.update_if("pk", sk, {"n": 2}, Comparison("n", "=", 1))
                 for sk in SORT_KEYS
             )
             await _all(
-                at.registry.update_if("pk", sk, {"n": 3}, Condition("n", "=", 2))
+                at.registry.update_if("pk", sk, {"n": 3}, Comparison("n", "=", 2))
                 for sk in SORT_KEYS
             )
             while not any(name.startswith("late ") for name in at.proxy.counts):

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import ConditionFailed, Corrupt
-from logstore.ports.registry import Condition
+from logstore.ports.registry import Comparison
 from logstore.registry.dynamodb_requests import (
-    Next,
+    AfterCancel,
     after_cancellation,
     answered,
     batch,
@@ -36,7 +36,7 @@ OTHERS = (
 
 
 def test_a_transaction_asks_of_each_row_what_a_request_alone_asks() -> None:
-    terms = [Condition("n", "=", 1)]
+    terms = [Comparison("n", "=", 1)]
     writes = [
         put("pk", "a", {"n": 1}, terms, "w1"),
         update("pk", "b", {"n": 1}, terms, "w2"),
@@ -54,7 +54,7 @@ def test_a_failed_condition_shows_its_row_and_the_rest_goes_on_together() -> Non
     failed, nothing = after_cancellation([FAILED, NOTHING], 2, "table=logs")
     assert isinstance(failed, ConditionFailed)
     assert failed.current == {"n": 7}
-    assert nothing is Next.TOGETHER
+    assert nothing is AfterCancel.TOGETHER
 
 
 def test_a_failed_condition_without_an_item_means_that_there_is_no_row() -> None:
@@ -80,15 +80,15 @@ def test_only_the_condition_of_a_write_itself_is_a_verdict(
         if reason is FAILED:
             assert isinstance(verdict, ConditionFailed)
         elif reason is NOTHING:
-            assert isinstance(verdict, Next)
+            assert isinstance(verdict, AfterCancel)
         else:
-            assert verdict is Next.ALONE
+            assert verdict is AfterCancel.ALONE
 
 
 def test_a_cancellation_that_does_not_say_why_sends_each_alone() -> None:
-    assert after_cancellation([], 3, "") == [Next.ALONE] * 3
-    assert after_cancellation([FAILED], 2, "") == [Next.ALONE] * 2
-    assert after_cancellation([NOTHING, NOTHING], 2, "") == [Next.ALONE] * 2
+    assert after_cancellation([], 3, "") == [AfterCancel.ALONE] * 3
+    assert after_cancellation([FAILED], 2, "") == [AfterCancel.ALONE] * 2
+    assert after_cancellation([NOTHING, NOTHING], 2, "") == [AfterCancel.ALONE] * 2
 
 
 def test_a_batch_reads_consistently_and_tells_absent_rows_from_unprocessed_ones() -> None:

@@ -21,7 +21,7 @@ from logstore.errors import (
     Refused,
     Retryable,
 )
-from logstore.ports.registry import Condition, RowAbsent
+from logstore.ports.registry import Comparison, RowAbsent
 from logstore.registry.dynamodb import BlockingDynamoRows, DynamoRows
 from logstore.registry.dynamodb_client import DynamoClient
 from logstore.registry.dynamodb_table import ensure_table
@@ -242,7 +242,7 @@ def test_a_term_on_a_key_never_holds(rows: BlockingDynamoRows) -> None:
     rows.put_if("pk", "sk", {}, [], "w1")
     for attribute in ("pk", "sk", ""):
         with pytest.raises(ConditionFailed):
-            rows.update_if("pk", "sk", {}, [Condition(attribute, "=", "pk")], "w2")
+            rows.update_if("pk", "sk", {}, [Comparison(attribute, "=", "pk")], "w2")
 
 
 class Naps:

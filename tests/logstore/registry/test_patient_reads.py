@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from logstore.errors import Denied, LogstoreError, OutcomeUnknown, Refused, Retryable, Throttled
-from logstore.ports.registry import Row, Term
-from logstore.registry.reads import PAGE_ROWS, PatientReads
+from logstore.ports.registry import Condition, Row
+from logstore.registry.reads import PAGE_ROWS, RetryingReads
 from logstore.retry import RetryDelays
 
 
@@ -42,12 +42,12 @@ class Rows:
         later = [item for item in self._rows if after is None or item[0] > after]
         return [item for item in later if item[0].startswith(prefix)][:limit]
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str) -> None:
+    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
         raise AssertionError("nobody writes")
 
     update_if = put_if
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
         raise AssertionError("nobody writes")
 
     def close(self) -> None:
@@ -58,8 +58,8 @@ class Rows:
             raise self.errors.pop(0)
 
 
-def reads(rows: Rows, time: Time, deadline_s: float = 15.0) -> PatientReads:
-    return PatientReads(
+def reads(rows: Rows, time: Time, deadline_s: float = 15.0) -> RetryingReads:
+    return RetryingReads(
         rows,
         Random(1),
         delays=RetryDelays(deadline_s=deadline_s),

@@ -21,7 +21,7 @@ from logstore.errors import (
     Retryable,
     Throttled,
 )
-from logstore.ports.registry import WRITE_ID, Condition, Row, RowAbsent, RowExists, Term
+from logstore.ports.registry import WRITE_ID, Comparison, Condition, Row, RowAbsent, RowExists
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.retry import RetryDelays
@@ -72,18 +72,18 @@ class FaultyRows:
         return await self._attempt(lambda: self.rows.query(pk, prefix, after=after, limit=limit))
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         self.write_ids.append(write_id)
         await self._attempt(lambda: self.rows.put_if(pk, sk, row, terms, write_id))
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         self.write_ids.append(write_id)
         await self._attempt(lambda: self.rows.update_if(pk, sk, sets, terms, write_id))
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Term], write_id: str) -> None:
+    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
         self.write_ids.append(write_id)
         await self._attempt(lambda: self.rows.delete_if(pk, sk, terms, write_id))
 
@@ -134,16 +134,18 @@ CALLS: dict[str, Callable[[RetryingRegistry], Awaitable[None]]] = {
     "put": lambda registry: registry.put_if("pk", "sk", {"n": 2}),
     "put if absent": lambda registry: registry.put_if("pk", "sk", {"n": 2}, RowAbsent()),
     "put if present": lambda registry: registry.put_if("pk", "sk", {"n": 2}, RowExists()),
-    "put if n is 1": lambda registry: registry.put_if("pk", "sk", {"n": 2}, Condition("n", "=", 1)),
+    "put if n is 1": lambda registry: registry.put_if(
+        "pk", "sk", {"n": 2}, Comparison("n", "=", 1)
+    ),
     "update": lambda registry: registry.update_if("pk", "sk", {"m": 1}),
     "update if n is 1": lambda registry: registry.update_if(
-        "pk", "sk", {"n": 2}, Condition("n", "=", 1)
+        "pk", "sk", {"n": 2}, Comparison("n", "=", 1)
     ),
     "update if n is 9": lambda registry: registry.update_if(
-        "pk", "sk", {"n": 2}, Condition("n", "=", 9)
+        "pk", "sk", {"n": 2}, Comparison("n", "=", 9)
     ),
     "delete": lambda registry: registry.delete_if("pk", "sk"),
-    "delete if n is 1": lambda registry: registry.delete_if("pk", "sk", Condition("n", "=", 1)),
+    "delete if n is 1": lambda registry: registry.delete_if("pk", "sk", Comparison("n", "=", 1)),
 }
 
 

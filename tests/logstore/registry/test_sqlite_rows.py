@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from logstore.errors import ConditionFailed, Corrupt, Invalid, Refused, Retryable
-from logstore.ports.registry import Condition, RowAbsent, RowExists
+from logstore.ports.registry import Comparison, RowAbsent, RowExists
 from logstore.registry.sqlite import BlockingSqliteRows, SqliteRows
 from logstore.registry.sqlite_file import SCHEMA_VERSION, Mode, SqliteFile
 from logstore.registry.sqlite_owner import SqliteOwner
@@ -264,7 +264,7 @@ def test_several_registries_of_one_process_lose_no_update(path: Path) -> None:
                     assert isinstance(n, int)
                     try:
                         rows.update_if(
-                            "pk", "sk", {"n": n + 1}, (Condition("n", "=", n),), f"{number}/{turn}"
+                            "pk", "sk", {"n": n + 1}, (Comparison("n", "=", n),), f"{number}/{turn}"
                         )
                     except ConditionFailed:
                         continue

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from logstore.registry.sqlite import SqliteRows
-from logstore.registry.turn import STOPPED_S, Holder, holder_in, state_in
+from logstore.registry.turn import STOPPED_S, LockHolder, holder_in, state_in
 from tests.children import child_of
 
 DEADLINE_S = 15
@@ -80,7 +80,7 @@ def test_one_that_goes_on_in_time_keeps_its_turn(rows: SqliteRows, tmp_path: Pat
 
 
 def test_only_one_stopped_without_a_break_is_given_up() -> None:
-    holder = Holder(7, "T")
+    holder = LockHolder(7, "T")
     for _ in range(5):
         holder = holder.seen(7, "T", 0.5)
     assert holder.stopped_s == 2.5

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import ConditionFailed, Corrupt
-from logstore.ports.registry import WRITE_ID, Condition, RowAbsent, RowExists, Term, Value
+from logstore.ports.registry import WRITE_ID, Comparison, Condition, RowAbsent, RowExists, Value
 from logstore.registry.row_json import decode_row, encode_row
 from logstore.registry.verdicts import after_put, after_update, check_delete, holds
 
@@ -19,7 +19,7 @@ TERMS = st.one_of(
     st.just(RowAbsent()),
     st.just(RowExists()),
     st.builds(
-        Condition,
+        Comparison,
         st.sampled_from(["a", "b", "d"]),
         st.sampled_from(["=", "!=", "<", "<=", ">", ">="]),
         CLOSE_VALUES,
@@ -41,8 +41,8 @@ def comparable(value: Value) -> tuple[str, Value]:
 
 
 @given(row=st.none() | ROWS, term=TERMS)
-def test_a_term_compares_bytes_of_one_type(row: dict[str, Value] | None, term: Term) -> None:
-    if isinstance(term, Condition):
+def test_a_term_compares_bytes_of_one_type(row: dict[str, Value] | None, term: Condition) -> None:
+    if isinstance(term, Comparison):
         expected = False
         if row is not None and term.attribute in row:
             found, asked = comparable(row[term.attribute]), comparable(term.value)
@@ -54,7 +54,7 @@ def test_a_term_compares_bytes_of_one_type(row: dict[str, Value] | None, term: T
 
 @given(row=st.none() | ROWS, new=ROWS, terms=st.lists(TERMS, max_size=3))
 def test_a_write_happens_if_and_only_if_all_terms_hold(
-    row: dict[str, Value] | None, new: dict[str, Value], terms: list[Term]
+    row: dict[str, Value] | None, new: dict[str, Value], terms: list[Condition]
 ) -> None:
     before = None if row is None else dict(row)
     if all(holds(row, term) for term in terms):

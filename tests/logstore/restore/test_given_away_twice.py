@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from logstore.errors import Corrupt
-from logstore.formats.pieces import TopicPartition
 from logstore.formats.rows import CHAIN, chain_sk
-from logstore.protocol.takeover import Heir, take_over
+from logstore.formats.segment_ranges import TopicPartition
+from logstore.protocol.takeover import Successor, take_over
 from logstore.restore.run import Restored, restore
 from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
@@ -42,7 +42,7 @@ async def given_away_twice(written: WrittenLog, count: int) -> tuple[TopicPartit
     old, chain = await led_by_two(written)
     identity = await written._identity()
     await written.performer.run(
-        take_over(identity.cluster_id, chain, 9, lambda *_: Heir(9, chain + 10))
+        take_over(identity.cluster_id, chain, 9, lambda *_: Successor(9, chain + 10))
     )
     row = at_once(written.rows.get(CHAIN, chain_sk(chain)))
     assert row is not None

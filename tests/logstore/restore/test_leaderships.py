@@ -7,18 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import Corrupt
-from logstore.formats.chain_state import StretchKey
-from logstore.formats.rows import PartitionRow, StretchRef, TopicRow, TopicStatus
+from logstore.formats.chain_state import EpochKey
+from logstore.formats.rows import EpochEntry, PartitionRow, TopicRow, TopicStatus
 from logstore.history.snapshot import Snapshot
-from logstore.protocol.checks import Extent, take_problem
+from logstore.protocol.checks import WrittenRange, take_problem
 from logstore.restore.leaderships import Contradiction, Lead, settle
 from logstore.restore.missing import MissingObjects
-from logstore.restore.plan import Rows, plan_rows
+from logstore.restore.plan import RegistryRows, plan_rows
 from tests.logstore.restore.test_plan import CLUSTER_ID, KEY, TOPIC_ID, evidence
 
 
 def lead(leader_epoch: int, chain: int, start: int, end: int) -> Lead:
-    return Lead(leader_epoch, chain, Extent(start, end, False), start)
+    return Lead(leader_epoch, chain, WrittenRange(start, end, False), start)
 
 
 BEFORE, AFTER = lead(0, 1, 0, 5), lead(1, 2, 5, 9)
@@ -130,14 +130,14 @@ def test_holes_called_deleted_raise_log_start_above_what_no_table_holds() -> Non
 def test_what_the_table_holds_of_a_hole_stays_readable(holes_deleted: bool) -> None:
     """Log start above the table's rows would have retention delete them."""
     snapshots = {TOPIC_ID: Snapshot(TOPIC_ID, 3, {0: 7})}
-    two = [evidence(1, {0: Extent(0, 5, False)}), evidence(2, {1: Extent(7, 9, False)})]
+    two = [evidence(1, {0: WrittenRange(0, 5, False)}), evidence(2, {1: WrittenRange(7, 9, False)})]
 
     planned = plan_rows(
-        CLUSTER_ID, two, Rows(topics=LIVE), snapshots, holes_deleted=holes_deleted
+        CLUSTER_ID, two, RegistryRows(topics=LIVE), snapshots, holes_deleted=holes_deleted
     ).partitions[KEY]
 
     assert planned.log_start == 0
-    assert planned.stretches[0] == StretchRef(1, 2, 7)
+    assert planned.stretches[0] == EpochEntry(1, 2, 7)
     assert planned.edited_end == 7
 
 
@@ -162,20 +162,20 @@ def test_all_records_of_one_history_count_whatever_an_old_copy_gave_away(
     assert len({one.leader_epoch for one in kept}) == len(kept)
 
 
-def given_away_twice() -> Rows:
+def given_away_twice() -> RegistryRows:
     """The old row names the chain that was given a leadership that chain 2 holds."""
-    refs = (StretchRef(0, 1, 0), StretchRef(1, 3, 5), StretchRef(2, 3, 5))
+    refs = (EpochEntry(0, 1, 0), EpochEntry(1, 3, 5), EpochEntry(2, 3, 5))
     row = PartitionRow(
         broker=1, chain=3, leader_epoch=2, log_start=0, stretches=refs, replicas=(1,)
     )
-    return Rows(partitions={KEY: row}, topics=LIVE)
+    return RegistryRows(partitions={KEY: row}, topics=LIVE)
 
 
 def chains() -> list:  # type: ignore[type-arg]
     return [
-        evidence(1, {0: Extent(0, 5, False)}),
-        evidence(2, {1: Extent(5, 9, False)}),
-        evidence(3, {1: Extent(5, 5, True), 2: Extent(5, 5, False)}),
+        evidence(1, {0: WrittenRange(0, 5, False)}),
+        evidence(2, {1: WrittenRange(5, 9, False)}),
+        evidence(3, {1: WrittenRange(5, 5, True), 2: WrittenRange(5, 5, False)}),
     ]
 
 
@@ -184,7 +184,7 @@ def test_the_next_leadership_is_above_those_that_are_left_out() -> None:
     planned = plan_rows(CLUSTER_ID, chains(), given_away_twice(), {})
 
     row = planned.partitions[KEY]
-    assert row.stretches == (StretchRef(0, 1, 0), StretchRef(1, 2, 5), StretchRef(3, 3, 9))
+    assert row.stretches == (EpochEntry(0, 1, 0), EpochEntry(1, 2, 5), EpochEntry(3, 3, 9))
     assert (row.chain, row.leader_epoch) == (3, 3)
     assert [(one.leader_epoch, one.chain) for one in planned.left_out] == [(1, 3), (2, 3)]
 
@@ -200,17 +200,20 @@ def test_what_is_left_out_and_holds_nothing_is_no_evidence_of_an_old_registry() 
     for chain in chains():
         for key, extent in chain.stretches.items():
             assert take_problem(key, extent, chain.epoch, row) is None
-    again = StretchKey(TOPIC_ID, 0, 1)
-    assert take_problem(again, Extent(5, 6, False), 3, row) is not None
+    again = EpochKey(TOPIC_ID, 0, 1)
+    assert take_problem(again, WrittenRange(5, 6, False), 3, row) is not None
 
 
 def test_a_deleted_topic_may_contradict_itself() -> None:
-    twice = [evidence(1, {0: Extent(0, 5, False)}), evidence(2, {0: Extent(0, 4, False)})]
-    old = Rows(topics={"orders": TopicRow(TOPIC_ID, TopicStatus.DELETED, 1, {})})
+    twice = [
+        evidence(1, {0: WrittenRange(0, 5, False)}),
+        evidence(2, {0: WrittenRange(0, 4, False)}),
+    ]
+    old = RegistryRows(topics={"orders": TopicRow(TOPIC_ID, TopicStatus.DELETED, 1, {})})
 
     assert plan_rows(CLUSTER_ID, twice, old, {}).partitions == {}
     with pytest.raises(Corrupt, match="--leave-out 2"):
-        plan_rows(CLUSTER_ID, twice, Rows(topics=LIVE), {})
-    planned = plan_rows(CLUSTER_ID, twice, Rows(topics=LIVE), {}, chains_left_out=[2])
-    assert planned.partitions[KEY].stretches[0] == StretchRef(0, 1, 0)
+        plan_rows(CLUSTER_ID, twice, RegistryRows(topics=LIVE), {})
+    planned = plan_rows(CLUSTER_ID, twice, RegistryRows(topics=LIVE), {}, chains_left_out=[2])
+    assert planned.partitions[KEY].stretches[0] == EpochEntry(0, 1, 0)
     assert planned.partitions[KEY].end_of(0) == 5

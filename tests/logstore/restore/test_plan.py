@@ -7,21 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore.errors import Corrupt, Refused
-from logstore.formats.chain_state import StretchKey
-from logstore.formats.pieces import TopicPartition
+from logstore.formats.chain_state import EpochKey
 from logstore.formats.rows import (
     ChainRow,
     ChainStatus,
+    EpochEntry,
     PartitionRow,
     StartReason,
-    StretchRef,
     TopicRow,
     TopicStatus,
 )
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.formats.topic_record import TopicRecord
-from logstore.protocol.checks import Extent
+from logstore.protocol.checks import WrittenRange
 from logstore.restore.evidence import Evidence
-from logstore.restore.plan import Rows, plan_rows
+from logstore.restore.plan import RegistryRows, plan_rows
 
 CLUSTER_ID = bytes(range(16))
 TOPIC_ID = b"t" * 16
@@ -29,8 +29,8 @@ KEY = TopicPartition(TOPIC_ID, 0)
 
 
 def test_a_deleted_topic_of_an_old_copy_is_not_brought_back() -> None:
-    chains = [evidence(1, {0: Extent(0, 5, False)})]
-    old = Rows(topics={"orders": TopicRow(TOPIC_ID, TopicStatus.DELETED, 1, {})})
+    chains = [evidence(1, {0: WrittenRange(0, 5, False)})]
+    old = RegistryRows(topics={"orders": TopicRow(TOPIC_ID, TopicStatus.DELETED, 1, {})})
 
     planned = plan_rows(CLUSTER_ID, chains, old, {})
 
@@ -39,18 +39,20 @@ def test_a_deleted_topic_of_an_old_copy_is_not_brought_back() -> None:
 
 
 def test_a_lost_topic_without_records_is_not_brought_back() -> None:
-    planned = plan_rows(CLUSTER_ID, [evidence(1, {0: Extent(0, 0, False)})], Rows(), {})
+    planned = plan_rows(
+        CLUSTER_ID, [evidence(1, {0: WrittenRange(0, 0, False)})], RegistryRows(), {}
+    )
 
     assert (planned.topics, planned.partitions) == ({}, {})
 
 
 def test_a_lost_topic_gets_the_name_that_is_given_also_when_it_is_empty() -> None:
-    chains = [evidence(1, {0: Extent(0, 0, False)})]
+    chains = [evidence(1, {0: WrittenRange(0, 0, False)})]
 
-    planned = plan_rows(CLUSTER_ID, chains, Rows(), {}, {TOPIC_ID: "orders"})
+    planned = plan_rows(CLUSTER_ID, chains, RegistryRows(), {}, {TOPIC_ID: "orders"})
 
     assert {name: topic.topic_id for name, topic in planned.topics.items()} == {"orders": TOPIC_ID}
-    other = Rows(topics={"orders": TopicRow(b"o" * 16, TopicStatus.LIVE, 1, {})})
+    other = RegistryRows(topics={"orders": TopicRow(b"o" * 16, TopicStatus.LIVE, 1, {})})
     with pytest.raises(Refused, match="of this name exists"):
         plan_rows(CLUSTER_ID, chains, other, {}, {TOPIC_ID: "orders"})
 
@@ -62,13 +64,13 @@ def test_an_empty_leadership_of_an_old_copy_stays_above_what_was_taken() -> None
         leader_epoch=1,
         log_start=2,
         start_reason=StartReason.RETENTION.to(2),
-        stretches=(StretchRef(0, 1, 0), StretchRef(1, 2, 5)),
+        stretches=(EpochEntry(0, 1, 0), EpochEntry(1, 2, 5)),
         replicas=(1, 4),
     )
-    old = Rows(
+    old = RegistryRows(
         partitions={KEY: row}, topics={"orders": TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {})}
     )
-    chains = [evidence(1, {0: Extent(0, 5, False)}), evidence(2, {})]
+    chains = [evidence(1, {0: WrittenRange(0, 5, False)}), evidence(2, {})]
 
     assert plan_rows(CLUSTER_ID, chains, old, {}).partitions == {KEY: row}
 
@@ -80,49 +82,56 @@ def test_a_leadership_that_an_old_copy_gave_away_again_is_that_of_the_chain_that
         chain=3,
         leader_epoch=1,
         log_start=0,
-        stretches=(StretchRef(0, 1, 0), StretchRef(1, 3, 5)),
+        stretches=(EpochEntry(0, 1, 0), EpochEntry(1, 3, 5)),
         replicas=(1,),
     )
-    old = Rows(
+    old = RegistryRows(
         partitions={KEY: row}, topics={"orders": TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {})}
     )
-    took = evidence(2, {1: Extent(5, 9, False)})
-    chains = [evidence(1, {0: Extent(0, 5, False)}), took, evidence(3, {})]
+    took = evidence(2, {1: WrittenRange(5, 9, False)})
+    chains = [evidence(1, {0: WrittenRange(0, 5, False)}), took, evidence(3, {})]
 
     planned = plan_rows(CLUSTER_ID, chains, old, {}).partitions[KEY]
 
-    assert planned.stretches == (StretchRef(0, 1, 0), StretchRef(1, 2, 5))
+    assert planned.stretches == (EpochEntry(0, 1, 0), EpochEntry(1, 2, 5))
     assert (planned.chain, planned.leader_epoch) == (2, 1)
 
 
 def test_a_torn_chain_is_whole_where_it_forgot_what_was_deleted() -> None:
     """A stretch that it forgot after the trim point, and one whose records it says were deleted."""
-    trimmed = evidence(1, {1: Extent(5, 12, False)}, {0: 5, 1: 9})
+    trimmed = evidence(1, {1: WrittenRange(5, 12, False)}, {0: 5, 1: 9})
     noted = replace(trimmed, torn="segments are missing", deleted_below={KEY: 9})
     records = {TOPIC_ID: [TopicRecord("orders", TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {}))]}
 
-    planned = plan_rows(CLUSTER_ID, [noted], Rows(), {}, None, records)
+    planned = plan_rows(CLUSTER_ID, [noted], RegistryRows(), {}, None, records)
 
     assert planned.partitions[KEY].log_start == 9
     with pytest.raises(Corrupt, match="segments are missing"):
-        plan_rows(CLUSTER_ID, [replace(noted, deleted_below={KEY: 8})], Rows(), {}, None, records)
+        plan_rows(
+            CLUSTER_ID, [replace(noted, deleted_below={KEY: 8})], RegistryRows(), {}, None, records
+        )
 
 
 def test_two_leaders_of_one_leadership_are_an_alarm() -> None:
     with pytest.raises(Corrupt, match="two chains hold one leadership"):
         plan_rows(
             CLUSTER_ID,
-            [evidence(1, {0: Extent(0, 5, False)}), evidence(2, {0: Extent(5, 6, False)})],
-            Rows(),
+            [
+                evidence(1, {0: WrittenRange(0, 5, False)}),
+                evidence(2, {0: WrittenRange(5, 6, False)}),
+            ],
+            RegistryRows(),
             {},
         )
 
 
 def test_objects_older_than_the_registry_are_refused() -> None:
-    old = Rows(chains={2: ChainRow(broker=1, status=ChainStatus.OPEN)})
+    old = RegistryRows(chains={2: ChainRow(broker=1, status=ChainStatus.OPEN)})
     with pytest.raises(Refused, match="older than the registry"):
         plan_rows(CLUSTER_ID, [evidence(1, {})], old, {})
-    old = Rows(chains={1: ChainRow(broker=1, status=ChainStatus.SEALED, seal=99, checkpoint=99)})
+    old = RegistryRows(
+        chains={1: ChainRow(broker=1, status=ChainStatus.SEALED, seal=99, checkpoint=99)}
+    )
     with pytest.raises(Refused, match="knows it up to 99"):
         plan_rows(CLUSTER_ID, [evidence(1, {})], old, {})
 
@@ -136,14 +145,14 @@ def test_a_row_lists_what_can_be_read_and_ends_with_the_newest(
     chains = [
         evidence(
             number + 1,
-            {number: Extent(start, start + lengths[number], False)},
+            {number: WrittenRange(start, start + lengths[number], False)},
             gone={number: min(max(gone, start), start + lengths[number])},
         )
         for number, start in enumerate(starts)
     ]
     end = sum(lengths)
 
-    planned = plan_rows(CLUSTER_ID, chains, Rows(), {})
+    planned = plan_rows(CLUSTER_ID, chains, RegistryRows(), {})
 
     gone = min(gone, end)
     if end <= gone:
@@ -162,10 +171,10 @@ def test_a_row_lists_what_can_be_read_and_ends_with_the_newest(
 
 
 def evidence(
-    epoch: int, stretches: dict[int, Extent], gone: dict[int, int] | None = None
+    epoch: int, stretches: dict[int, WrittenRange], gone: dict[int, int] | None = None
 ) -> Evidence:
-    def keyed(values: dict[int, int]) -> dict[StretchKey, int]:
-        return {StretchKey(TOPIC_ID, 0, number): value for number, value in values.items()}
+    def keyed(values: dict[int, int]) -> dict[EpochKey, int]:
+        return {EpochKey(TOPIC_ID, 0, number): value for number, value in values.items()}
 
     return Evidence(
         epoch=epoch,
@@ -174,6 +183,6 @@ def evidence(
         is_sealed=True,
         checkpoint=9,
         trim=3 if gone else 0,
-        stretches={StretchKey(TOPIC_ID, 0, n): extent for n, extent in stretches.items()},
+        stretches={EpochKey(TOPIC_ID, 0, n): extent for n, extent in stretches.items()},
         gone=keyed(gone or {}),
     )

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from logstore.compaction.retention import expired
-from logstore.epoch.asked_tables import InTables, held_in
+from logstore.epoch.table_queries import VerifiedEnds, held_in
 from logstore.errors import Corrupt, NotFound
 from logstore.formats.keys import CHAINS, CHECKPOINTS, segment_key
-from logstore.formats.pieces import TopicPartition
 from logstore.formats.rows import (
     CHAIN,
     ChainRow,
@@ -22,13 +21,14 @@ from logstore.formats.rows import (
     partition_pk,
     partition_sk,
 )
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.history.names import table_key
 from logstore.history.snapshot import Snapshot
-from logstore.protocol.checks import Extent
+from logstore.protocol.checks import WrittenRange
 from logstore.protocol.disposal import confirmed_start
 from logstore.protocol.metadata import read_partition_row, read_table_rows
 from logstore.registry.memory import MemoryRows
-from logstore.restore.plan import Rows, plan_rows
+from logstore.restore.plan import RegistryRows, plan_rows
 from logstore.restore.run import Restored, restore
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run
@@ -68,7 +68,7 @@ class TablesAtOnce:
     async def snapshot(self, topic_id: bytes) -> Snapshot | None:
         return self._tables.snapshot(topic_id)
 
-    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> InTables:
+    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> VerifiedEnds:
         return held_in(self._tables, marks, grace_ms, now_ms)
 
 
@@ -170,14 +170,16 @@ def test_a_table_that_cannot_be_read_stops_it_before_anything_is_written() -> No
 def test_a_table_that_holds_more_than_chains_ever_had_is_an_alarm() -> None:
     snapshots = {TOPIC_ID: Snapshot(TOPIC_ID, 3, {0: 6})}
     with pytest.raises(Corrupt, match="table_end=6 chains_end=5"):
-        plan_rows(CLUSTER_ID, [evidence(1, {0: Extent(0, 5, False)})], Rows(), snapshots)
+        plan_rows(
+            CLUSTER_ID, [evidence(1, {0: WrittenRange(0, 5, False)})], RegistryRows(), snapshots
+        )
 
 
 def test_a_copy_row_goes_up_and_never_down() -> None:
     row = TableRow(version=3, ends={0: 5}, topic="orders", swept_ms=7, on_delete="keep")
     topic = TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {})
-    old = Rows(topics={"orders": topic}, tables={TOPIC_ID: row})
-    chains = [evidence(1, {0: Extent(0, 9, False)})]
+    old = RegistryRows(topics={"orders": topic}, tables={TOPIC_ID: row})
+    chains = [evidence(1, {0: WrittenRange(0, 9, False)})]
 
     def planned(version: int, end: int) -> TableRow:
         snapshots = {TOPIC_ID: Snapshot(TOPIC_ID, version, {0: end})}
@@ -192,16 +194,18 @@ def test_where_the_registry_cannot_know_what_an_owner_changed_the_table_is_read(
     copied = TableRow(version=3, ends={0: 5})
     known = replace(PartitionRow.new(1, 1), edited_end=2)
     topic = TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {})
-    chains = [evidence(1, {0: Extent(0, 9, False)})]
+    chains = [evidence(1, {0: WrittenRange(0, 9, False)})]
 
-    def edited_end(old: Rows, version: int, end: int) -> int:
+    def edited_end(old: RegistryRows, version: int, end: int) -> int:
         snapshots = {TOPIC_ID: Snapshot(TOPIC_ID, version, {0: end})}
         return plan_rows(CLUSTER_ID, chains, old, snapshots).partitions[KEY].edited_end
 
-    whole = Rows(topics={"orders": topic}, partitions={KEY: known}, tables={TOPIC_ID: copied})
+    whole = RegistryRows(
+        topics={"orders": topic}, partitions={KEY: known}, tables={TOPIC_ID: copied}
+    )
     assert edited_end(whole, 3, 5) == 2
     assert edited_end(whole, 4, 8) == 8, "the copy row has not seen this version"
-    assert edited_end(Rows(topics={"orders": topic}), 3, 5) == 5
+    assert edited_end(RegistryRows(topics={"orders": topic}), 3, 5) == 5
 
 
 def test_a_table_that_only_the_old_registry_knows_is_not_taken_for_none() -> None:
@@ -210,10 +214,10 @@ def test_a_table_that_only_the_old_registry_knows_is_not_taken_for_none() -> Non
     topic = TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {})
     copy = TableRow(version=3, ends={0: 5})
     chains = [
-        evidence(1, {0: Extent(0, 5, False)}),
-        evidence(2, {1: Extent(5, 9, False)}, gone={1: 7}),
+        evidence(1, {0: WrittenRange(0, 5, False)}),
+        evidence(2, {1: WrittenRange(5, 9, False)}, gone={1: 7}),
     ]
-    old = Rows(topics={"orders": topic}, partitions={KEY: known}, tables={TOPIC_ID: copy})
+    old = RegistryRows(topics={"orders": topic}, partitions={KEY: known}, tables={TOPIC_ID: copy})
 
     assert plan_rows(CLUSTER_ID, chains, old, {}).partitions[KEY].log_start == 0
     old.tables = {}

@@ -20,7 +20,7 @@ from logstore.protocol.topic_change import create_partitions
 from logstore.protocol.topic_configs import change_topic_configs
 from logstore.protocol.topics import create_topic
 from logstore.registry.memory import MemoryRows
-from logstore.restore.topics import RESTORED, Led, plan_topics
+from logstore.restore.topics import RESTORED, ChainTopic, plan_topics
 from logstore.testing.audit import audit
 from logstore.testing.scripted import stop_before
 from logstore.testing.simulated_rows import at_once
@@ -218,7 +218,7 @@ def record(
     return TopicRecord("orders", row(version, status, topic_id, **configs))
 
 
-FULL = Led(2, is_empty=False)
+FULL = ChainTopic(2, is_empty=False)
 
 
 def test_a_row_as_new_as_its_record_stays() -> None:
@@ -235,7 +235,7 @@ def test_a_row_without_a_record_gets_one() -> None:
 
 
 def test_partitions_that_were_led_count() -> None:
-    planned = plan_topics({}, {ID: Led(7, is_empty=False)}, {ID: [record(3)]}, {})
+    planned = plan_topics({}, {ID: ChainTopic(7, is_empty=False)}, {ID: [record(3)]}, {})
 
     assert planned.rows == {"orders": replace(row(4), partitions=7)}
     assert [one.topic for one in planned.records] == [planned.rows["orders"]]

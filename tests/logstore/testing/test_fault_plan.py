@@ -6,21 +6,25 @@ from collections import Counter
 import pytest
 
 from logstore.errors import Invalid
-from logstore.testing.fault_plan import FAULTS, Asked, FaultPlan, Rule
+from logstore.testing.fault_plan import FAULTS, FaultPlan, FaultRule, ProxiedRequest
 
 
-def faults_of(plan: FaultPlan, requests: list[Asked], at_s: float = 0.0) -> list[str | None]:
+def faults_of(
+    plan: FaultPlan, requests: list[ProxiedRequest], at_s: float = 0.0
+) -> list[str | None]:
     fates = [plan.fate(asked, at_s) for asked in requests]
     return [fate.rule.fault if fate.rule else None for fate in fates]
 
 
-def puts(count: int) -> list[Asked]:
-    return [Asked("PUT", f"/bucket/k/{number}") for number in range(count)]
+def puts(count: int) -> list[ProxiedRequest]:
+    return [ProxiedRequest("PUT", f"/bucket/k/{number}") for number in range(count)]
 
 
 def test_a_seed_and_the_requests_decide_and_nothing_else() -> None:
-    def play(seed: int, requests: list[Asked]) -> Counter[tuple[Asked, str | None]]:
-        plan = FaultPlan(seed, (Rule("500", rate=0.3), Rule("applied-reset", rate=0.3)))
+    def play(
+        seed: int, requests: list[ProxiedRequest]
+    ) -> Counter[tuple[ProxiedRequest, str | None]]:
+        plan = FaultPlan(seed, (FaultRule("500", rate=0.3), FaultRule("applied-reset", rate=0.3)))
         return Counter(zip(requests, faults_of(plan, requests), strict=True))
 
     requests = [*puts(50), *puts(50)]
@@ -29,39 +33,41 @@ def test_a_seed_and_the_requests_decide_and_nothing_else() -> None:
 
 
 def test_a_rate_is_kept() -> None:
-    found = Counter(faults_of(FaultPlan(1, (Rule("reset", rate=0.1),)), puts(5_000)))
+    found = Counter(faults_of(FaultPlan(1, (FaultRule("reset", rate=0.1),)), puts(5_000)))
     assert 400 < found["reset"] < 600
 
 
 def test_a_rule_is_for_its_methods_paths_operations_and_times() -> None:
     rules = (
-        Rule("500", methods=("PUT", "DELETE"), path="/chains/"),
-        Rule("503", path="UpdateItem"),
-        Rule("403", from_s=10, until_s=20),
+        FaultRule("500", methods=("PUT", "DELETE"), path="/chains/"),
+        FaultRule("503", path="UpdateItem"),
+        FaultRule("403", from_s=10, until_s=20),
     )
     plan = FaultPlan(1, rules)
-    assert faults_of(plan, [Asked("PUT", "/b/chains/1"), Asked("GET", "/b/chains/1")]) == [
+    assert faults_of(
+        plan, [ProxiedRequest("PUT", "/b/chains/1"), ProxiedRequest("GET", "/b/chains/1")]
+    ) == [
         "500",
         None,
     ]
-    assert faults_of(plan, [Asked("POST", "/", "DynamoDB_20120810.UpdateItem")]) == ["503"]
+    assert faults_of(plan, [ProxiedRequest("POST", "/", "DynamoDB_20120810.UpdateItem")]) == ["503"]
     for at_s, expected in ((9.9, None), (10, "403"), (19.9, "403"), (20, None)):
-        assert faults_of(plan, [Asked("GET", "/b/k")], at_s) == [expected]
+        assert faults_of(plan, [ProxiedRequest("GET", "/b/k")], at_s) == [expected]
 
 
 def test_a_rule_may_be_used_up() -> None:
-    plan = FaultPlan(1, (Rule("hang", most=2),))
+    plan = FaultPlan(1, (FaultRule("hang", most=2),))
     assert faults_of(plan, puts(4)) == ["hang", "hang", None, None]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_rule_reads_as_it_is_written(fault: str) -> None:
     text = f"{fault} rate=0.5 methods=PUT,GET path=/chains/ from=1 until=2.5 most=3 seconds=4"
-    rule = Rule.of(text)
-    assert Rule.of_fields(rule.fields()) == rule
+    rule = FaultRule.of(text)
+    assert FaultRule.of_fields(rule.fields()) == rule
     assert rule.methods == ("PUT", "GET")
     assert (rule.from_s, rule.until_s, rule.most, rule.seconds) == (1, 2.5, 3, 4)
-    assert Rule.of_fields(Rule.of(fault).fields()) == Rule.of(fault)
+    assert FaultRule.of_fields(FaultRule.of(fault).fields()) == FaultRule.of(fault)
 
 
 @pytest.mark.parametrize(
@@ -69,21 +75,21 @@ def test_a_rule_reads_as_it_is_written(fault: str) -> None:
 )
 def test_what_is_no_rule_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
-        Rule.of(text)
+        FaultRule.of(text)
 
 
 @pytest.mark.parametrize(
     ("asked", "size_bytes", "p50_ms", "p99_ms"),
     [
-        (Asked("PUT", "/b/k"), 0, 28, 81),
-        (Asked("PUT", "/b/k"), 4 << 20, 141, 254),
-        (Asked("GET", "/b/k"), 4 << 20, 140, 370),
-        (Asked("DELETE", "/b/k"), 0, 25, 60),
-        (Asked("POST", "/", "DynamoDB_20120810.GetItem"), 0, 4, 15),
+        (ProxiedRequest("PUT", "/b/k"), 0, 28, 81),
+        (ProxiedRequest("PUT", "/b/k"), 4 << 20, 141, 254),
+        (ProxiedRequest("GET", "/b/k"), 4 << 20, 140, 370),
+        (ProxiedRequest("DELETE", "/b/k"), 0, 25, 60),
+        (ProxiedRequest("POST", "/", "DynamoDB_20120810.GetItem"), 0, 4, 15),
     ],
 )
 def test_latency_is_that_of_the_service(
-    asked: Asked, size_bytes: int, p50_ms: float, p99_ms: float
+    asked: ProxiedRequest, size_bytes: int, p50_ms: float, p99_ms: float
 ) -> None:
     plan = FaultPlan(1, latency_scale=1.0)
     drawn = sorted(

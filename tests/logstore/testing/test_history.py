@@ -2,15 +2,15 @@
 
 import pytest
 
-from logstore.testing.history import History, Partition, StoredRecord
+from logstore.testing.history import ClientHistory, Partition, StoredRecord
 
 ORDERS = Partition(bytes(range(16)), 0)
 READER = "reader"
 
 
-def written(*values: bytes) -> History:
+def written(*values: bytes) -> ClientHistory:
     """Each value was sent and acknowledged as a batch of its own, from offset 0 on."""
-    history = History()
+    history = ClientHistory()
     for offset, value in enumerate(values):
         sent = history.send(ORDERS, (value,), idempotent=True, sender="producer")
         history.ack(sent, offset)
@@ -26,7 +26,7 @@ def stored(*values: bytes | None) -> list[StoredRecord]:
     ]
 
 
-def rules(history: History) -> list[str]:
+def rules(history: ClientHistory) -> list[str]:
     return [text.split(":")[0] for text in history.violations]
 
 
@@ -83,15 +83,15 @@ def test_a_row_that_is_absent_and_that_no_owner_deleted_is_lost(
     assert "H1" in rules(history)
 
 
-def kept_until(history: History, log_start: int, cutoff_ms: int) -> list[str]:
+def kept_until(history: ClientHistory, log_start: int, cutoff_ms: int) -> list[str]:
     """What is wrong when retention raises log start while timestamps below the cutoff are old."""
     history.expire(ORDERS, log_start, cutoff_ms)
     return rules(history)
 
 
-def aged(*timestamps: int) -> History:
+def aged(*timestamps: int) -> ClientHistory:
     """A batch of each timestamp was acknowledged, from offset 0 on."""
-    history = History()
+    history = ClientHistory()
     for offset, timestamp in enumerate(timestamps):
         value = b"%d" % offset
         sent = history.send(ORDERS, (value,), idempotent=True, timestamp_ms=timestamp)

@@ -17,7 +17,7 @@ from logstore.objects.s3_options import S3Location
 from logstore.ports.clock import SystemClock
 from logstore.ports.registry import RowAbsent
 from logstore.protocol.identity import Identity, encode_identity
-from logstore.wiring.initialise import Surroundings, initialise
+from logstore.wiring.initialise import InitPorts, initialise
 from logstore.wiring.open import OpenLog, open_log, open_objects, open_readable
 from tests.servers.buckets import new_location, s3_client
 from tests.servers.locked_moto import aws_environment, locked_moto
@@ -28,7 +28,7 @@ def no_pause(seconds: float) -> None:
     """Back-offs take no time here."""
 
 
-AROUND = Surroundings(SystemClock(), random.Random(1), no_pause, "1.2.3")
+AROUND = InitPorts(SystemClock(), random.Random(1), no_pause, "1.2.3")
 
 
 async def opened(url: str, storage: dict[str, str] | None = None) -> OpenLog:

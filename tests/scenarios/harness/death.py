@@ -24,7 +24,7 @@ from typing import NoReturn
 from logstore.formats.keys import CHAINS, CHECKPOINTS
 from logstore.formats.segment import Header, SegmentKind, decode_header
 from logstore.ports.objects import Buffer, ObjectInfo, ObjectStore
-from logstore.ports.registry import Registry, Row, Term
+from logstore.ports.registry import Condition, Registry, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class MortalRegistry:
     async def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
         return await self._registry.query(pk, prefix)
 
-    async def put_if(self, pk: str, sk: str, row: Row, *terms: Term) -> None:
+    async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
         if not self._is_awaited(pk):
             return await self._registry.put_if(pk, sk, row, *terms)
         async with self._one_at_a_time:
@@ -165,7 +165,7 @@ class MortalRegistry:
             await self._registry.put_if(pk, sk, row, *terms)
             return self._reach(pk, "after")
 
-    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Term) -> None:
+    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
         if not self._is_awaited(pk):
             return await self._registry.update_if(pk, sk, sets, *terms)
         async with self._one_at_a_time:
@@ -173,7 +173,7 @@ class MortalRegistry:
             await self._registry.update_if(pk, sk, sets, *terms)
             return self._reach(pk, "after")
 
-    async def delete_if(self, pk: str, sk: str, *terms: Term) -> None:
+    async def delete_if(self, pk: str, sk: str, *terms: Condition) -> None:
         await self._registry.delete_if(pk, sk, *terms)
 
     async def close(self) -> None:

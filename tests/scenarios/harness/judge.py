@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from logstore.reading.reader import LogReader, Piece, TopicPartition, read_batches
+from logstore.reading.reader import LogReader, SegmentRange, TopicPartition, read_batches
 from logstore.records.batch import SEQUENCE_MAX, check_batch
 from logstore.records.decode import decode_records
 from logstore.wiring.open import open_readable
@@ -60,7 +60,7 @@ def _offset(record: StoredRecord) -> int:
     return record.offset
 
 
-def _by_chain(pieces: list[Piece]) -> dict[int, list[Piece]]:
+def _by_chain(pieces: list[SegmentRange]) -> dict[int, list[SegmentRange]]:
     found = defaultdict(list)
     for piece in pieces:
         found[piece.chain].append(piece)

@@ -26,8 +26,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from logstore.cli.main import main as logstore
-from logstore.epoch.asked_tables import TablesInThreads
-from logstore.epoch.held_by_tables import HeldByTables
+from logstore.epoch.durable_table_ends import DurableTableEnds
+from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.history.delta import Tables
 from logstore.history.names import TABLES
 from logstore.ports.clock import SystemClock
@@ -79,7 +79,7 @@ def trim(url: str) -> int:
 async def _trim(url: str) -> int:
     log = await open_existing(url, clock=SystemClock(), chance=random.Random())
     try:
-        held = HeldByTables(TablesInThreads(lambda: Tables(url, {})), GRACE_MS)
+        held = DurableTableEnds(ThreadedTableQueries(lambda: Tables(url, {})), GRACE_MS)
         rows = await log.performer.run(read_table_rows())
         known = await held.look(log.performer, fresh=rows.keys())
         assert not known.troubles, known.troubles

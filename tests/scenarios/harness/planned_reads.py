@@ -6,13 +6,13 @@ between their segments move to the table and are trimmed. `gone` counts how ofte
 
 from collections.abc import Callable, Iterable, Mapping
 
-from logstore.formats.pieces import Piece
+from logstore.formats.segment_ranges import SegmentRange
+from logstore.reading.log_metadata import LogMetadata
 from logstore.reading.missing import Resolver, Rest
 from logstore.reading.reader import SegmentGone
-from logstore.reading.survey import Survey
 from logstore.reading.table_ranges import TableRange
 from logstore.reading.task_rows import read_rows
-from logstore.reading.tasks import Run
+from logstore.reading.tasks import SeqRange
 from logstore.wiring.open import open_objects
 from spark_source.options import Mode, parse_options
 from spark_source.progress import Progress
@@ -34,7 +34,9 @@ class _Counting:
         self._resolver = resolver
         self._gone = gone
 
-    def segment(self, run: Run, gone: SegmentGone, reached: Mapping[Piece, int]) -> Rest:
+    def segment(
+        self, run: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int]
+    ) -> Rest:
         self._gone.count += 1
         return self._resolver.segment(run, gone, reached)
 
@@ -47,7 +49,7 @@ def planned(url: str, topic: str, gone: Gone) -> Callable[[], Digest]:
     """Plans, reads every second task, and gives what reads the others: everything together."""
     given = {"path": url, "subscribe": topic, "minPartitions": str(TASKS)}
     options = parse_options(given, Mode.BATCH)
-    tasks, topics = Progress(options, Survey(options.url, options.topics), 2).batch()
+    tasks, topics = Progress(options, LogMetadata(options.url, options.topics), 2).batch()
     store = open_objects(url)
 
     def read(numbers: Iterable[int], into: Digest) -> None:

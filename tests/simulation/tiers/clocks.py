@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from logstore.formats.rows import StartReason
-from logstore.ports.registry import Row, Term
+from logstore.ports.registry import Condition, Row
 from logstore.registry.memory import MemoryRows
 from logstore.testing.virtual_loop import VirtualClock
 
@@ -41,7 +41,7 @@ class RetentionRows(MemoryRows):
         self._on_retention = on_retention
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Term], write_id: str
+        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
     ) -> None:
         before = self._rows.get((pk, sk))
         await super().update_if(pk, sk, sets, terms, write_id)

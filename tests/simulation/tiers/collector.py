@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from logstore.cli.gc import collect
-from logstore.epoch.asked_tables import TablesInThreads
+from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
 from logstore.formats.keys import segment_key
 from logstore.formats.rows import CLUSTER, ClusterRow
@@ -89,7 +89,7 @@ class Collector:
         assert world.identity is not None
         performer = world.performer(OUTSIDE)
         log = OpenLog(DirectoryLocation(Path(URL)), performer, world.identity, StoreCounts())
-        tables = TablesInThreads(partial(open_tables, BlockingObjects(world.stores[OUTSIDE])))
+        tables = ThreadedTableQueries(partial(open_tables, BlockingObjects(world.stores[OUTSIDE])))
         grace_ms = int(world.plan.grace_s * 1000)
         _, done, troubles = await collect(log, tables, {}, grace_ms=grace_ms)
         world.seen["trim points of gc"] += len(done.published)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
-from logstore.epoch.asked_tables import TablesInThreads
+from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import Corrupt, LogstoreError, Refused
 from logstore.restore.run import restore
 from logstore.testing.blocking_ports import BlockingObjects
@@ -151,7 +151,7 @@ async def _restore_once(
     await restore(
         world.performer(OUTSIDE),
         world.identity.cluster_id,
-        TablesInThreads(partial(open_tables, store)),
+        ThreadedTableQueries(partial(open_tables, store)),
         dry_run=False,
         advance=lambda _: None,
         names=names,

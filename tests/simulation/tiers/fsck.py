@@ -9,10 +9,10 @@ from logstore.errors import LogstoreError
 from logstore.objects.memory import MemoryObjects
 from logstore.objects.metered import StoreCounts
 from logstore.ports.registry import Row
-from logstore.protocol.checks import Problem, What
+from logstore.protocol.checks import Problem, ProblemKind
 from logstore.registry.memory import MemoryRows
-from logstore.registry.reads import PatientReads
-from logstore.runners.perform import BlockingPerformer
+from logstore.registry.reads import RetryingReads
+from logstore.runners.step_runner import BlockingStepRunner
 from logstore.stores.location import DirectoryLocation
 from logstore.testing.process_loop import Process, run_blocking
 from logstore.testing.simulated_rows import at_once
@@ -21,7 +21,7 @@ from tests.simulation.tiers.tables import URL
 from tests.simulation.tiers.world import TierWorld
 
 FSCK_S_MAX = 200.0
-LEFTOVERS = (What.NO_TOPIC, What.NO_PARTITION)
+LEFTOVERS = (ProblemKind.NO_TOPIC, ProblemKind.NO_PARTITION)
 """What a creation or a deletion that died leaves until the controller clears it away."""
 
 
@@ -76,7 +76,7 @@ def check_stored(objects: MemoryObjects, rows: MemoryRows) -> Sequence[Problem]:
     identity = identity_in(objects)
     assert identity is not None
     chance = random.Random(0)
-    performer = BlockingPerformer(objects, PatientReads(_AtOnce(rows), chance), chance)
+    performer = BlockingStepRunner(objects, RetryingReads(_AtOnce(rows), chance), chance)
     log = ReadableLog(
         DirectoryLocation(Path(URL)), performer, identity, StoreCounts(), _AtOnce(rows)
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from logstore.errors import LogstoreError
 from logstore.objects.memory import MemoryObjects
-from logstore.protocol.checks import What
+from logstore.protocol.checks import ProblemKind
 from logstore.registry.memory import MemoryRows
 from logstore.testing.virtual_loop import VirtualClock, run
 from tests.simulation.tiers.fsck import check_stored, shown
@@ -66,7 +66,7 @@ def _fsck(stored: Stored) -> list[str]:
     except LogstoreError as error:
         return [repr(error)]
     # Rows of partitions that a late creation left: the next start clears them away.
-    return [shown(problem) for problem in problems if problem.what is not What.NO_TOPIC]
+    return [shown(problem) for problem in problems if problem.what is not ProblemKind.NO_TOPIC]
 
 
 def _checked(world: TierWorld, stored: Stored) -> list[str]:

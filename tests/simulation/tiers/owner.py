@@ -22,7 +22,7 @@ from logstore.history import names
 from logstore.history.columns import PARTITION_COLUMN
 from logstore.history.entries import statistics_of
 from logstore.history.snapshot import DataFile, Snapshot
-from logstore.runners.patient import PatientStore
+from logstore.runners.retrying import RetryingStore
 from logstore.testing.blocking_ports import BlockingObjects
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import Process, run_blocking
@@ -79,8 +79,8 @@ class Owner:
     def _tables(self) -> Any:
         return open_tables(BlockingObjects(self._world.stores[OUTSIDE]))
 
-    def _store(self) -> PatientStore:
-        return PatientStore(BlockingObjects(self._world.stores[OUTSIDE]), random.Random(0))
+    def _store(self) -> RetryingStore:
+        return RetryingStore(BlockingObjects(self._world.stores[OUTSIDE]), random.Random(0))
 
     def _rewrite(self, work: str, snapshot: Snapshot, number: int) -> None:
         """Some files that lie beside each other go, others come in their place."""
@@ -124,7 +124,7 @@ class Owner:
             case _:
                 return set(chance.sample(offsets, chance.randint(1, min(3, len(offsets)))))
 
-    def _write(self, store: PatientStore, partition: Partition, rows: pa.Table) -> list[DataFile]:
+    def _write(self, store: RetryingStore, partition: Partition, rows: pa.Table) -> list[DataFile]:
         """One file, or two whose rows lie between each other's as a Z-order leaves them."""
         chance = self._world.chance
         parts = [rows]
@@ -133,7 +133,7 @@ class Owner:
             parts = [rows.filter(odd), rows.filter(pc.invert(odd))]
         return [self._write_file(store, partition, part) for part in parts]
 
-    def _write_file(self, store: PatientStore, partition: Partition, rows: pa.Table) -> DataFile:
+    def _write_file(self, store: RetryingStore, partition: Partition, rows: pa.Table) -> DataFile:
         sink = io.BytesIO()
         pq.write_table(rows, sink, compression="snappy")
         data = sink.getvalue()

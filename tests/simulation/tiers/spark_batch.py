@@ -8,8 +8,8 @@ from functools import partial
 from typing import TypeVar
 
 from logstore.errors import Corrupt, LogstoreError, Refused
+from logstore.reading.log_metadata import LogMetadata
 from logstore.reading.missing import Resolver
-from logstore.reading.survey import Survey
 from logstore.reading.task_rows import open_once, read_rows
 from logstore.reading.tasks import ReadTask
 from logstore.testing.history import Partition
@@ -188,7 +188,7 @@ class SparkBatch(Spark):
 
 def _plan(options: ReadOptions) -> Plan:
     """In the driver."""
-    survey = Survey(options.url, options.topics, dict(options.storage))
+    survey = LogMetadata(options.url, options.topics, dict(options.storage))
     return Progress(options, survey, 2).batch()
 
 

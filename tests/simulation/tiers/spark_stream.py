@@ -10,7 +10,7 @@ anything, whatever `failOnDataLoss` says.
 from functools import partial
 
 from logstore.errors import Corrupt, LogstoreError, Refused
-from logstore.reading.survey import Survey
+from logstore.reading.log_metadata import LogMetadata
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import Process
 from spark_source.options import Mode, ReadOptions, parse_options
@@ -82,7 +82,7 @@ class SparkStream(Spark):
         world = self.world
         before, driver = world.disasters_over, self.process("driver")
         self._driver_began_s = world.clock.monotonic_s()
-        survey = Survey(URL, self._options.topics, {})
+        survey = LogMetadata(URL, self._options.topics, {})
         progress = Progress(self._options, survey, 2)
         try:
             for _ in range(world.chance.randint(1, 5)):

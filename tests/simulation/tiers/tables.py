@@ -11,7 +11,7 @@ from logstore.history.read import read_rows
 from logstore.history.snapshot import Snapshot
 from logstore.objects.memory import MemoryObjects
 from logstore.ports.objects import BlockingObjectStore
-from logstore.runners.patient import PatientStore
+from logstore.runners.retrying import RetryingStore
 from logstore.testing.history import Partition, StoredRecord
 
 URL = "/simulated"
@@ -19,7 +19,7 @@ URL = "/simulated"
 
 
 def open_tables(store: BlockingObjectStore) -> Tables:
-    return Tables(URL, {}, store=PatientStore(store, random.Random(0)))
+    return Tables(URL, {}, store=RetryingStore(store, random.Random(0)))
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ def read_tables(objects: MemoryObjects) -> TableContents:
     """Of all tables that there are."""
     found = TableContents()
     topic_ids = {bytes.fromhex(info.key.split("/")[1]) for info in objects.list(f"{TABLES}/")}
-    tables = Tables("/simulated", {}, store=PatientStore(objects))
+    tables = Tables("/simulated", {}, store=RetryingStore(objects))
     for topic_id in sorted(topic_ids):
         try:
             snapshot = tables.snapshot(topic_id)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from logstore.epoch.asked_tables import AskedTables
+from logstore.epoch.table_queries import TableQueries
 from logstore.errors import LogstoreError, NotFound
 from logstore.formats.rows import TOPIC, TopicRow
 from logstore.history.entries import ENGINE
@@ -14,7 +14,7 @@ from logstore.ports.clock import Clock
 from logstore.ports.registry import Row
 from logstore.protocol.believed_time import AGREE_MS
 from logstore.registry.memory import MemoryRows
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.testing.audit import Audit, audit
 from logstore.testing.blocking_ports import BlockingRows
 from logstore.testing.history import Partition
@@ -171,7 +171,7 @@ class TierWorld(World):
         self.clocks.append(clock)
         return clock
 
-    def asked_tables(self, performer: Performer) -> AskedTables:
+    def asked_tables(self, performer: StepRunner) -> TableQueries:
         return asked_tables(performer)
 
     def _store(self) -> SimulatedStore:

@@ -3,14 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.reading.extents import Range
+from logstore.reading.extents import OffsetRange
 from spark_source.planning.cutting import cut_ranges, records_per_task
 
 A = b"a" * 16
 
 
-def ranges(*sizes: int) -> list[Range]:
-    return [Range("orders", A, number, 7, 7 + size) for number, size in enumerate(sizes) if size]
+def ranges(*sizes: int) -> list[OffsetRange]:
+    return [
+        OffsetRange("orders", A, number, 7, 7 + size) for number, size in enumerate(sizes) if size
+    ]
 
 
 RANGES = st.lists(st.integers(0, 200), max_size=8).map(lambda sizes: ranges(*sizes))
@@ -18,7 +20,7 @@ RANGES = st.lists(st.integers(0, 200), max_size=8).map(lambda sizes: ranges(*siz
 
 @given(RANGES, st.integers(1, 60))
 def test_groups_hold_every_offset_once_and_no_more_than_allowed(
-    wanted: list[Range], records_max: int
+    wanted: list[OffsetRange], records_max: int
 ) -> None:
     groups = cut_ranges(wanted, records_max)
 
@@ -37,7 +39,7 @@ def test_a_range_is_cut_evenly_and_small_ones_share_a_group() -> None:
 
 @given(RANGES, st.integers(1, 60))
 def test_at_least_as_many_tasks_as_asked_for_while_there_are_records(
-    wanted: list[Range], tasks_min: int
+    wanted: list[OffsetRange], tasks_min: int
 ) -> None:
     limit = records_per_task(wanted, 0, tasks_min, None)
     total = sum(one.end - one.start for one in wanted)

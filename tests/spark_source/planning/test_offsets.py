@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import Invalid, Refused
-from logstore.reading.extents import Extent, Extents, Range, TopicExtent
+from logstore.reading.extents import Extent, Extents, OffsetRange, TopicExtent
 from spark_source.planning.choices import EARLIEST, LATEST, OffsetChoice
 from spark_source.planning.offsets import (
     Position,
@@ -217,13 +217,15 @@ def test_ranges_lie_between_positions_and_are_never_empty_or_backward() -> None:
     end = position(p0=7, p1=105, p2=4, p3=2)
 
     assert ranges_between(start, end) == [
-        Range("orders", A, 0, 3, 7),
-        Range("orders", A, 3, 0, 2),
+        OffsetRange("orders", A, 0, 3, 7),
+        OffsetRange("orders", A, 3, 0, 2),
     ]
 
 
 def test_another_life_of_a_topic_is_read_from_its_beginning() -> None:
-    assert ranges_between(position(A, p0=50), position(B, p0=4)) == [Range("orders", B, 0, 0, 4)]
+    assert ranges_between(position(A, p0=50), position(B, p0=4)) == [
+        OffsetRange("orders", B, 0, 0, 4)
+    ]
 
 
 BACKLOGS = st.lists(

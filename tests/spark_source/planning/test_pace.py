@@ -1,14 +1,14 @@
 """When a batch is due."""
 
-from spark_source.planning.pace import Pace
+from spark_source.planning.pace import TriggerPace
 
 
 def test_without_a_minimum_any_batch_is_due() -> None:
-    assert Pace(None, 60).is_due(0, 0)
+    assert TriggerPace(None, 60).is_due(0, 0)
 
 
 def test_the_first_batch_waits_for_nothing_and_later_ones_for_enough_or_the_delay() -> None:
-    pace = Pace(10, 60)
+    pace = TriggerPace(10, 60)
     assert pace.is_due(1, now_s=5)
     pace.last_s = 5
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from logstore.errors import Corrupt, Invalid, Retryable
 from logstore.history.snapshot import Snapshot
 from logstore.reading.extents import Extent, Extents, TopicExtent
-from spark_source.planning.pinning import Pinned, pin, pinned
+from spark_source.planning.pinning import PinnedSnapshot, pin, pinned
 
 TOPIC = b"t" * 16
 
@@ -45,7 +45,7 @@ class World:
         self.version += 1
 
 
-def check(found: Pinned) -> None:
+def check(found: PinnedSnapshot) -> None:
     for number, bound in found.bounds.items():
         assert found.starts[number] <= bound <= found.ends[number]
 

@@ -7,7 +7,7 @@ from broker.cluster.decisions.cleaning import (
     Inventory,
     clean,
 )
-from broker.cluster.decisions.memory import Sightings
+from broker.cluster.decisions.controller_state import FirstSeen
 from broker.cluster.decisions.view import DeleteTopic, RemoveOrphan
 from logstore.formats.rows import PartitionRow, TopicRow, TopicStatus
 
@@ -21,14 +21,14 @@ def topic(topic_id: bytes = ID, status: TopicStatus = TopicStatus.LIVE) -> Topic
 
 def test_a_whole_topic_is_left_alone() -> None:
     inventory = Inventory({"orders": topic()}, {(ID, 0): ROW, (ID, 1): ROW})
-    sightings = Sightings()
+    sightings = FirstSeen()
 
     assert [clean(inventory, sightings, 60.0 * look) for look in range(60)] == [[]] * 60
 
 
 def test_a_deletion_that_died_is_finished() -> None:
     inventory = Inventory({"orders": topic(status=TopicStatus.DELETING)}, {(ID, 1): ROW})
-    sightings = Sightings()
+    sightings = FirstSeen()
 
     assert clean(inventory, sightings, 0.0) == []
     assert clean(inventory, sightings, DELETION_GRACE_S) == [
@@ -37,7 +37,7 @@ def test_a_deletion_that_died_is_finished() -> None:
 
 
 def test_a_topic_without_any_partition_is_dropped() -> None:
-    inventory, sightings = Inventory({"orders": topic()}, {}), Sightings()
+    inventory, sightings = Inventory({"orders": topic()}, {}), FirstSeen()
 
     assert clean(inventory, sightings, 0.0) == []
     assert clean(inventory, sightings, LACKING_GRACE_S) == [
@@ -46,14 +46,14 @@ def test_a_topic_without_any_partition_is_dropped() -> None:
 
 
 def test_a_topic_that_lacks_only_some_partitions_is_left_to_a_person() -> None:
-    inventory, sightings = Inventory({"orders": topic()}, {(ID, 1): ROW}), Sightings()
+    inventory, sightings = Inventory({"orders": topic()}, {(ID, 1): ROW}), FirstSeen()
 
     assert [clean(inventory, sightings, 60.0 * look) for look in range(60)] == [[]] * 60
 
 
 def test_partitions_whose_topic_never_came_are_removed() -> None:
     inventory = Inventory({"orders": topic()}, {(ID, 0): ROW, (ID, 1): ROW, (OTHER, 0): ROW})
-    sightings = Sightings()
+    sightings = FirstSeen()
 
     assert clean(inventory, sightings, 0.0) == []
     assert clean(inventory, sightings, ORPHAN_GRACE_S - 1) == []
@@ -61,7 +61,7 @@ def test_partitions_whose_topic_never_came_are_removed() -> None:
 
 
 def test_a_topic_that_came_after_all_keeps_its_partitions() -> None:
-    orphan, sightings = Inventory({}, {(ID, 0): ROW, (ID, 1): ROW}), Sightings()
+    orphan, sightings = Inventory({}, {(ID, 0): ROW, (ID, 1): ROW}), FirstSeen()
     clean(orphan, sightings, 0.0)
     whole = Inventory({"orders": topic()}, orphan.rows)
 

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.cluster.decisions.placement import Heirs, Load, alternate_racks, next_on_ring, place
+from broker.cluster.decisions.placement import (
+    BrokerLoad,
+    Successors,
+    alternate_racks,
+    next_on_ring,
+    place,
+)
 from logstore.formats.rows import PartitionRow
 
 
@@ -27,7 +33,7 @@ def spread(counts: Counter[int], brokers: dict[int, str]) -> int:
 def test_brokers_lead_and_hold_equally_many_to_one(
     brokers: dict[int, str], count: int, replicas: int, chance: object
 ) -> None:
-    placed = place(count, replicas, brokers, Load(Counter({min(brokers): 7})))
+    placed = place(count, replicas, brokers, BrokerLoad(Counter({min(brokers): 7})))
 
     assert len(placed) == count
     assert all(len(set(one)) == len(one) == min(replicas, len(brokers)) for one in placed)
@@ -53,7 +59,7 @@ def test_replicas_are_in_as_many_racks_as_can_be_and_leaders_even_whatever_the_r
 
 def test_a_broker_follows_few_others_however_many_topics_there_are() -> None:
     brokers = {broker: f"rack {broker % 3}" for broker in range(12)}
-    load, followed = Load(), set()
+    load, followed = BrokerLoad(), set()
     for topic in range(50):
         for replicas in place(1 + topic % 17, 3, brokers, load):
             load.heads[replicas[0]] += 1
@@ -65,7 +71,7 @@ def test_a_broker_follows_few_others_however_many_topics_there_are() -> None:
 
 
 def test_topics_of_one_partition_go_to_whoever_leads_fewest() -> None:
-    brokers, load = {1: "", 2: "", 3: ""}, Load()
+    brokers, load = {1: "", 2: "", 3: ""}, BrokerLoad()
     for _ in range(9):
         load.heads[place(1, 1, brokers, load)[0][0]] += 1
 
@@ -86,26 +92,26 @@ def test_neighbours_on_the_ring_are_in_different_racks() -> None:
 
 def test_load_counts_what_partitions_are_about_to_become() -> None:
     rows = [PartitionRow.new(1, 10, (1, 2)), PartitionRow.new(1, 10, (1,))]
-    load = Load.of(rows)
+    load = BrokerLoad.of(rows)
 
     assert load.heads == {1: 2}
     assert load.replicas == {1: 2, 2: 1}
 
 
 def test_heirs_are_live_replicas_and_the_rest_is_spread() -> None:
-    heirs = Heirs({2, 3, 4}, {2: 1, 3: 0, 4: 5})
+    heirs = Successors({2, 3, 4}, {2: 1, 3: 0, 4: 5})
 
     assert heirs.choose(PartitionRow.new(1, 10, (1, 4))) == 4
     alone = PartitionRow.new(1, 10, (1,))
     assert [heirs.choose(alone) for _ in range(4)] == [3, 2, 3, 2]
-    assert Heirs((), {}).choose(alone) is None
+    assert Successors((), {}).choose(alone) is None
 
 
 @given(st.sets(st.integers(1, 9), min_size=1), st.integers(0, 60))
 def test_partitions_without_a_live_replica_are_spread_evenly_over_survivors(
     survivors: set[int], count: int
 ) -> None:
-    heirs = Heirs(survivors, {})
+    heirs = Successors(survivors, {})
     chosen = Counter(heirs.choose(PartitionRow.new(99, 1)) for _ in range(count))
 
     assert set(chosen) <= survivors

@@ -10,7 +10,7 @@ from broker.cluster.decisions.row_steps import (
     reassign,
     remove_orphan,
 )
-from broker.cluster.decisions.view import Place, RemoveOrphan
+from broker.cluster.decisions.view import PlacedPartition, RemoveOrphan
 from logstore.formats.rows import (
     BROKER,
     CHAIN,
@@ -27,12 +27,12 @@ from logstore.formats.rows import (
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 from logstore.testing.virtual_loop import VirtualClock, run
 from tests.broker.cluster.cluster_model import TOPIC_ID, broker_row, led_by
 
 SEEN = led_by(1, 11, (1, 2))
-PLACE = Place("orders", TOPIC_ID, 0, 2, SEEN)
+PLACE = PlacedPartition("orders", TOPIC_ID, 0, 2, SEEN)
 WANTED = replace(SEEN, target=2, reassigning=(2, 1))
 
 
@@ -41,7 +41,7 @@ class Registry:
         self.rows, clock, chance = MemoryRows(), VirtualClock(), random.Random(0)
         registry = RetryingRegistry(self.rows, lambda: str(chance.random()), clock, chance)
         store = MemoryStore(MemoryObjects(clock))
-        self.performer = Performer(store, registry, clock, chance, lambda: b"")
+        self.performer = StepRunner(store, registry, clock, chance, lambda: b"")
 
     async def put(self, row: PartitionRow) -> None:
         await self.rows.put_if(*key(), row.row(), [], "w")

@@ -10,7 +10,7 @@ from broker.groups.decisions.formats import GroupKey, OffsetKey, encode_key
 from broker.groups.decisions.key_compaction import RECORDS_FLOOR
 from broker.groups.decisions.limits import GroupLimits
 from broker.groups.decisions.newer import BYTES_MAX, NewerRecord, NewerRecords, newer_key
-from broker.groups.decisions.offsets import Wanted
+from broker.groups.decisions.offsets import OffsetCommit
 from logstore.testing.virtual_loop import VirtualClock, run
 from tests.broker.groups.running_coordinator import Bench, MemoryPartition
 
@@ -23,7 +23,7 @@ ALL = [OFFSET, GROUP, KIND, NAMELESS]
 
 
 def put(coordinator: Coordinator, offset: int, group: str, partition: int = 0) -> None:
-    coordinator.commit(group, [Wanted(("t", partition), b"1" * 16, offset, -1, "")], -1)
+    coordinator.commit(group, [OffsetCommit(("t", partition), b"1" * 16, offset, -1, "")], -1)
 
 
 async def write_anew(coordinator: Coordinator) -> None:

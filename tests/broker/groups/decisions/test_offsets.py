@@ -3,7 +3,14 @@
 import pytest
 
 from broker.groups.decisions.formats import CommittedOffset
-from broker.groups.decisions.offsets import Committer, Wanted, check_commit, commit, delete, find
+from broker.groups.decisions.offsets import (
+    Committer,
+    OffsetCommit,
+    check_commit,
+    commit,
+    delete,
+    find,
+)
 from logstore.wire.errors import ErrorCode
 from tests.broker.groups.played import GROUP, RANGE, SESSION_MS, Play
 
@@ -13,7 +20,7 @@ SUBSCRIBED = (("range", bytes.fromhex("0000 00000001 0004 72656164 ffffffff")),)
 
 
 def put(play: Play, topic: str = "t", offset: int = 5, keep_ms: int = -1) -> None:
-    wanted = Wanted((topic, 0), ID, offset, 3, "text")
+    wanted = OffsetCommit((topic, 0), ID, offset, 3, "text")
     play.append(commit(GROUP, [wanted], keep_ms, play.now))
 
 

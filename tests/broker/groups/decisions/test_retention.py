@@ -4,7 +4,7 @@ from broker.groups.decisions.deletion import delete_group
 from broker.groups.decisions.describe import describe, listed
 from broker.groups.decisions.formats import GroupKey
 from broker.groups.decisions.group import Phase
-from broker.groups.decisions.offsets import Wanted, commit
+from broker.groups.decisions.offsets import OffsetCommit, commit
 from broker.groups.decisions.retention import expired
 from logstore.wire.errors import ErrorCode
 from tests.broker.groups.decisions.test_offsets import SUBSCRIBED
@@ -15,7 +15,7 @@ ID = bytes(range(16))
 
 
 def put(play: Play, topic: str, keep_ms: int = -1) -> None:
-    play.append(commit(GROUP, [Wanted((topic, 0), ID, 1, -1, "")], keep_ms, play.now))
+    play.append(commit(GROUP, [OffsetCommit((topic, 0), ID, 1, -1, "")], keep_ms, play.now))
 
 
 def sweep(play: Play) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from logstore.errors import Corrupt, NotFound, Refused
-from logstore.formats.pieces import TopicPartition
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.history.delta import Tables
 from logstore.history.names import table_key
 from logstore.history.snapshot import CommitFacts, Snapshot
@@ -20,14 +20,16 @@ _TURNS_BACK = frozenset({"RESTORE", "REPLACE TABLE", "CREATE OR REPLACE TABLE", 
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class DurableEnds:
     """`ends`: what a table held a grace ago and holds now. `troubles`: one line each, an alarm."""
 
     ends: Mapping[TopicPartition, int]
     troubles: Sequence[str]
 
 
-def held_ends(tables: Tables, topic_ids: Sequence[bytes], grace_ms: int, now_ms: int) -> Held:
+def held_ends(
+    tables: Tables, topic_ids: Sequence[bytes], grace_ms: int, now_ms: int
+) -> DurableEnds:
     """Of the partitions of these topics; a topic without a table, or with a young one, has none.
 
     Nothing comes from a cache, so that an overwrite is found: per topic read are the table's newest
@@ -49,7 +51,7 @@ def held_ends(tables: Tables, topic_ids: Sequence[bytes], grace_ms: int, now_ms:
             troubles.append(found)
         else:
             ends.update((TopicPartition(topic_id, one), end) for one, end in found.items())
-    return Held(ends, troubles)
+    return DurableEnds(ends, troubles)
 
 
 def _held(tables: Tables, topic_id: bytes, since_ms: int) -> Mapping[int, int] | str:

@@ -11,7 +11,7 @@ from broker.network.latencies import Histogram
 BEAT_S = 0.5
 
 
-class Beat:
+class LoopLag:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.lateness = Histogram()
         self._loop = loop

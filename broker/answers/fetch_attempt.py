@@ -7,12 +7,12 @@ look, loads the segments that the look names, and looks again.
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from broker.answers.fencing import FenceCheck
 from broker.answers.leader_hint import Hint
 from broker.answers.leaders import hint_of, own_hint, preferred_replica
 from broker.answers.partitions import check_epoch
 from broker.answers.services import Services
-from broker.answers.sure import Standing
-from broker.network.authorizer import Kind, Operation
+from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from broker.network.referrals import TopicPartition
 from logstore.epoch.log import Topic
@@ -38,7 +38,7 @@ READ_COMMITTED = 1
 UNKNOWN_OFFSET = -1
 
 
-class Cold(NamedTuple):
+class StoreRead(NamedTuple):
     """A read that memory cannot serve."""
 
     key: tuple[int, int]
@@ -54,7 +54,7 @@ class Cold(NamedTuple):
 Loaded = Mapping[tuple[int, int], Chunk | ErrorCode]
 
 
-class Look:
+class FetchAttempt:
     """What one look found. `bytes_max` bounds the whole answer, softly."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Look:
         call: Call,
         request: FetchRequest,
         loaded: Loaded,
-        standing: Standing = None,
+        standing: FenceCheck = None,
     ) -> None:
         self.topics: list[FetchableTopicResponse] = []
         self.byte_count = 0
@@ -75,7 +75,7 @@ class Look:
         """Other leaders that are named, by broker."""
         self.sent_away: list[TopicPartition] = []
         """Partitions that the consumer is to read at a follower."""
-        self.cold: list[Cold] = []
+        self.cold: list[StoreRead] = []
         self.waited_for: list[Readable] = []
         """Partitions of which everything there is was taken: more may come."""
         self._broker = broker
@@ -150,7 +150,7 @@ class Look:
             return topic, ErrorCode.NONE
         if by_id:
             return None, ErrorCode.UNKNOWN_TOPIC_ID
-        if not self._broker.allows(self._call, Operation.READ, Kind.TOPIC, asked.topic):
+        if not self._broker.allows(self._call, Operation.READ, ResourceKind.TOPIC, asked.topic):
             return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -213,7 +213,7 @@ class Look:
             codec: Compression = "producer"
             if topic is not None:
                 codec = self._broker.rules(topic).table_codec
-            self.cold.append(Cold(key, partition, offset, up_to, bytes_max, codec))
+            self.cold.append(StoreRead(key, partition, offset, up_to, bytes_max, codec))
             return
         if found.byte_count > self._left and self.byte_count:
             found = _first_batches(found, self._left)

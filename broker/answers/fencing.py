@@ -19,10 +19,10 @@ from logstore.wire.errors import ErrorCode
 
 LOOK_TIMEOUT_S = 30.0
 
-Standing = ErrorCode | None
+FenceCheck = ErrorCode | None
 """None: not checked yet. NONE: not sealed when it was checked. Else the code to answer."""
 
-Attempt = Callable[[Standing], bool]
+Attempt = Callable[[FenceCheck], bool]
 """Answers a call and returns True; returns False if a check must come first (never with a code)."""
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from logstore.formats.rows import BrokerRow
 
 
-class Sightings:
+class FirstSeen:
     """Since when each fact has been true at every look. The keys are facts."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Sightings:
 
 
 @dataclass(slots=True)
-class Turn:
+class Interval:
     """When a kind of work is looked at: every so often, and on and on while there is some."""
 
     every_s: float
@@ -65,11 +65,11 @@ class Advances:
 
 
 @dataclass(slots=True)
-class Memory:
-    sightings: Sightings = field(default_factory=Sightings)
+class ControllerState:
+    sightings: FirstSeen = field(default_factory=FirstSeen)
     advances: Advances = field(default_factory=Advances)
-    replicas: Turn = field(default_factory=lambda: Turn(5.0))
-    balance: Turn = field(default_factory=lambda: Turn(30.0))
+    replicas: Interval = field(default_factory=lambda: Interval(5.0))
+    balance: Interval = field(default_factory=lambda: Interval(30.0))
     restoring: set[int] = field(default_factory=set)
     """Brokers that are being given back the partitions they are the preferred leader of."""
     is_levelling: bool = False

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 
-class Desk:
+class ActionQueue:
     """`may_act` is asked again when a task's turn comes; `on_failure` counts."""
 
     def __init__(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from logstore.errors import Corrupt, LogstoreError
-from logstore.formats.chain_state import ChainState, Stretch, StretchKey
+from logstore.formats.chain_state import ChainState, EpochKey, EpochRange
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.rows import ChainStatus, PartitionRow
 from logstore.protocol.seal import read_chain_row, seal_chain
@@ -112,13 +112,13 @@ def _inherit_one(chains: Chains, key: PartitionKey, row: PartitionRow) -> Steps[
 
 def newest_stretch(
     chains: Chains, key: PartitionKey, row: PartitionRow
-) -> Steps[tuple[Stretch, int] | None]:
+) -> Steps[tuple[EpochRange, int] | None]:
     """The newest epoch range before the row's current one that was begun, and its leader epoch.
 
     None: the partition has never held anything. Not for several at once on the same `chains`.
     """
     for ref in reversed(row.stretches[:-1]):
-        stretch = yield from _ended_stretch(chains, StretchKey(*key, ref.leader_epoch), ref.chain)
+        stretch = yield from _ended_stretch(chains, EpochKey(*key, ref.leader_epoch), ref.chain)
         if stretch is not None:
             return stretch, ref.leader_epoch
     if row.stretches[-1].start:
@@ -129,7 +129,7 @@ def newest_stretch(
     return None
 
 
-def _ended_stretch(chains: Chains, key: StretchKey, epoch: int) -> Steps[Stretch | None]:
+def _ended_stretch(chains: Chains, key: EpochKey, epoch: int) -> Steps[EpochRange | None]:
     """An epoch range that is over, None if it was never begun.
 
     On an open chain it is over by a committed release, so that must be there to be read; where it

@@ -22,6 +22,7 @@ from logstore.protocol.steps import (
     Delete,
     DeleteRow,
     DrawNonce,
+    Gather,
     Get,
     GetRange,
     GetRow,
@@ -34,7 +35,6 @@ from logstore.protocol.steps import (
     Request,
     Steps,
     StoreMs,
-    Together,
     UpdateRow,
     Wait,
 )
@@ -46,7 +46,7 @@ TOGETHER_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Performer:
+class StepRunner:
     """Drives steps on an event loop."""
 
     store: ObjectStore
@@ -90,7 +90,7 @@ class Performer:
                 return await self.run(store_now(self.believed))
             case DrawNonce():
                 return self.draw_nonce()
-            case Together(steps):
+            case Gather(steps):
                 return await self._together(steps)
             case _:
                 return await self._perform_row(request)
@@ -163,7 +163,7 @@ class RegistryReads(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class BlockingPerformer:
+class BlockingStepRunner:
     """Drives reading steps in this thread: Spark and tools. It changes nothing anywhere."""
 
     store: BlockingObjectStore
@@ -208,7 +208,7 @@ class BlockingPerformer:
                 return self.sleep_s(seconds)
             case MonotonicS():
                 return self.monotonic_s()
-            case Together(steps):
+            case Gather(steps):
                 # In the pool's threads nothing waits for the pool, or all of them might.
                 inner = replace(self, threads=None)
                 run_all = map if self.threads is None else self.threads.map

@@ -4,7 +4,7 @@ import pytest
 
 from logstore.errors import Corrupt
 from logstore.formats.keys import segment_key
-from logstore.protocol.lookout import find_seal
+from logstore.protocol.find_seal import find_seal
 from logstore.testing.virtual_loop import run
 from tests.golden.samples import EPOCH
 from tests.logstore.protocol.built import BuiltChain

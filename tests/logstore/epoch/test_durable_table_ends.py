@@ -10,19 +10,19 @@ import pytest
 from broker.upkeep.trimming import Trimming
 from logstore.cli.gc import collect
 from logstore.config.broker import BrokerSettings
-from logstore.epoch.asked_tables import InTables, held_in
-from logstore.epoch.held_by_tables import MARK_EVERY, HeldByTables
+from logstore.epoch.durable_table_ends import MARK_EVERY, DurableTableEnds
 from logstore.epoch.log import Log
+from logstore.epoch.table_queries import VerifiedEnds, held_in
 from logstore.formats.keys import CHAINS
-from logstore.formats.pieces import TopicPartition
 from logstore.formats.rows import TABLE, TableRow
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.history import names
 from logstore.history.delta import Tables
 from logstore.history.entries import encode_commit
 from logstore.history.snapshot import Snapshot, TableCommit
 from logstore.objects.metered import StoreCounts
 from logstore.protocol.identity import Identity
-from logstore.protocol.table_marks import change_marks, drop_mark, read_marks
+from logstore.protocol.verified_versions import change_marks, drop_mark, read_marks
 from logstore.stores.location import DirectoryLocation
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from logstore.wiring.open import OpenLog
@@ -43,7 +43,7 @@ class TablesHere:
     async def snapshot(self, topic_id: bytes) -> Snapshot | None:
         return self.tables.snapshot(topic_id)
 
-    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> InTables:
+    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> VerifiedEnds:
         self.look_count += 1
         return held_in(self.tables, marks, grace_ms, now_ms)
 
@@ -51,7 +51,7 @@ class TablesHere:
 class FrozenAfterwards(TablesHere):
     """Their process stands still for three graces with the answer in its hands."""
 
-    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> InTables:
+    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> VerifiedEnds:
         found = await super().held(marks, grace_ms, now_ms)
         await VirtualClock().sleep_s(3 * GRACE_MS / 1000)
         return found
@@ -186,7 +186,7 @@ def test_without_a_copy_row_no_table_is_looked_for() -> None:
 
 def test_tables_are_looked_at_ten_times_a_grace_until_all_of_them_is_held() -> None:
     async def story(moved: Moved) -> None:
-        held = HeldByTables(moved.here, GRACE_MS)
+        held = DurableTableEnds(moved.here, GRACE_MS)
         await moved.move(0, 5)
         performer = moved.written.performer
         for expected in (10, 11, 11):

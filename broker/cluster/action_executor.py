@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from broker.cluster.decisions.placement import Heirs
+from broker.cluster.decisions.placement import Successors
 from broker.cluster.decisions.row_steps import fence_broker, reassign, remove_orphan
 from broker.cluster.decisions.view import (
     Action,
@@ -17,9 +17,16 @@ from broker.cluster.decisions.view import (
 )
 from broker.cluster.log_port import ClusterLog
 from logstore.errors import LogstoreError, Refused
-from logstore.formats.rows import NOBODY, BrokerStatus, ChainRow, ChainStatus, Change, PartitionRow
-from logstore.protocol.steps import Steps, Together
-from logstore.protocol.takeover import Heir, Inheritance, PartlyTaken, take_over
+from logstore.formats.rows import (
+    NOBODY,
+    BrokerStatus,
+    ChainRow,
+    ChainStatus,
+    FeedChange,
+    PartitionRow,
+)
+from logstore.protocol.steps import Gather, Steps
+from logstore.protocol.takeover import PartlyTaken, RecoveredPartition, Successor, take_over
 from logstore.protocol.topics import UnknownTopic, delete_topic
 from logstore.protocol.witnesses import judge_half_done
 
@@ -27,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Counts:
+class ActionCounts:
     """What this controller has done since its broker started."""
 
     takeovers: int = 0
@@ -40,13 +47,13 @@ class Counts:
     failures: int = 0
 
 
-class Acting:
+class ActionExecutor:
     """`chains` are the chains' rows as last read, updated after each action."""
 
     def __init__(self, log: ClusterLog) -> None:
-        self.counts = Counts()
+        self.counts = ActionCounts()
         self.chains: dict[int, ChainRow] = {}
-        self.heirs = Heirs((), {})
+        self.heirs = Successors((), {})
         self._led: dict[bytes, str] = {}
         """Topics whose rows may not be removed, and why."""
         self._log = log
@@ -61,7 +68,7 @@ class Acting:
                 await self.reassign([action])
             case Remind(place):
                 self.counts.reminders += 1
-                await self._log.publish([Change(place.topic, place.topic_id, place.partition)])
+                await self._log.publish([FeedChange(place.topic, place.topic_id, place.partition)])
             case DeleteTopic(topic, topic_id, reason, lacks_rows):
                 if lacks_rows:
                     await self._require_half_done(topic_id)
@@ -71,7 +78,7 @@ class Acting:
                 except UnknownTopic:
                     return  # another broker was faster
                 self.counts.deletions += 1
-                await self._log.publish([Change(topic, topic_id)])
+                await self._log.publish([FeedChange(topic, topic_id)])
             case RemoveOrphan(topic_id, partition):
                 await self._require_half_done(topic_id)
                 logger.warning(
@@ -150,29 +157,29 @@ class Acting:
             await self._performer.clock.sleep_s(log.liveness.lease_s)
         return True
 
-    def _heir_of(self, topic_id: bytes, partition: int, row: PartitionRow) -> Heir:
+    def _heir_of(self, topic_id: bytes, partition: int, row: PartitionRow) -> Successor:
         """The chosen broker was alive when we last looked; failing all others, it is this one."""
         broker = self.heirs.choose(row)
         found = self._log.brokers.get(self._log.me.broker if broker is None else broker)
         if broker is None or broker == self._log.me.broker or found is None:
-            return Heir(self._log.me.broker, self._log.epoch)
-        return Heir(broker, found.epoch)
+            return Successor(self._log.me.broker, self._log.epoch)
+        return Successor(broker, found.epoch)
 
-    def _changes(self, taken: Sequence[Inheritance]) -> list[Change]:
+    def _changes(self, taken: Sequence[RecoveredPartition]) -> list[FeedChange]:
         topics = self._log.topics_by_id
         return [
-            Change(topics[one.topic_id].name, one.topic_id, one.partition)
+            FeedChange(topics[one.topic_id].name, one.topic_id, one.partition)
             for one in taken
             if one.topic_id in topics
         ]
 
-    def _still_naming(self, chain: int) -> list[Change]:
+    def _still_naming(self, chain: int) -> list[FeedChange]:
         """Partitions that we believe to name a chain of which all that name it were just taken.
 
         Their rows have changed without a hint: a write that was given up as lost came late.
         """
         return [
-            Change(topic.name, topic.topic_id, number)
+            FeedChange(topic.name, topic.topic_id, number)
             for topic in self._log.topics.values()
             for number, row in enumerate(topic.rows)
             if row.chain == chain
@@ -192,7 +199,7 @@ class Acting:
             elif outcome:
                 self._tell_of(action)
                 place = action.place
-                changes.append(Change(place.topic, place.topic_id, place.partition))
+                changes.append(FeedChange(place.topic, place.topic_id, place.partition))
         if changes:
             await self._log.publish(changes)
         if errors:
@@ -216,5 +223,5 @@ class Acting:
 
 
 def _together(steps: Sequence[Steps[bool]]) -> Steps[Sequence[bool | LogstoreError]]:
-    results: Sequence[bool | LogstoreError] = yield Together(steps)
+    results: Sequence[bool | LogstoreError] = yield Gather(steps)
     return results

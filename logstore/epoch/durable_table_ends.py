@@ -9,13 +9,13 @@ again (`fresh`). Logs without tables cost one query of the registry.
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from logstore.epoch.asked_tables import NOTHING_VERIFIED, AskedTables
-from logstore.formats.pieces import TopicPartition
+from logstore.epoch.table_queries import NOTHING_VERIFIED, TableQueries
 from logstore.formats.rows import TableRow, TopicStatus
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.protocol.metadata import read_table_rows, read_topics
 from logstore.protocol.steps import Steps, believed_ms
-from logstore.protocol.table_marks import change_marks, drop_mark, read_marks
-from logstore.runners.perform import Performer, outcome_of
+from logstore.protocol.verified_versions import change_marks, drop_mark, read_marks
+from logstore.runners.step_runner import StepRunner, outcome_of
 
 LOOKS_PER_GRACE = 10
 MARK_EVERY = 32
@@ -23,7 +23,7 @@ MARK_EVERY = 32
 looking at some commits twice."""
 
 
-class _Known(NamedTuple):
+class _KnownEnds(NamedTuple):
     """One table at the last look, by the copy row that there was."""
 
     row: TableRow
@@ -44,17 +44,17 @@ class TableLook(NamedTuple):
     """The accepted time before tables were read: nothing later is known of them."""
 
 
-class HeldByTables:
+class DurableTableEnds:
     """Remembers the last look."""
 
-    def __init__(self, tables: AskedTables, grace_ms: int) -> None:
+    def __init__(self, tables: TableQueries, grace_ms: int) -> None:
         self._tables = tables
         self._grace_ms = grace_ms
-        self._known: dict[bytes, _Known] = {}
+        self._known: dict[bytes, _KnownEnds] = {}
         self._troubles: Sequence[str] = ()
         self._looked_at_s: float | None = None
 
-    async def look(self, performer: Performer, *, fresh: Collection[bytes] = ()) -> TableLook:
+    async def look(self, performer: StepRunner, *, fresh: Collection[bytes] = ()) -> TableLook:
         """Of every live topic that has a table; those in `fresh` are read again.
 
         Raises as registry and tables do; then nothing may be trimmed.
@@ -80,7 +80,7 @@ class HeldByTables:
         found = await self._tables.held(asked, self._grace_ms, now_ms)
         for topic_id in wanted:
             ends = {key: end for key, end in found.ends.items() if key.topic_id == topic_id}
-            self._known[topic_id] = _Known(rows[topic_id], ends)
+            self._known[topic_id] = _KnownEnds(rows[topic_id], ends)
         self._troubles = sorted({*self._troubles, *found.troubles})
         await self._mark(performer, marks, found.verified, rows.keys())
         return TableLook(self._ends(), self._troubles, min(wall_ms, now_ms))
@@ -99,7 +99,7 @@ class HeldByTables:
 
     async def _mark(
         self,
-        performer: Performer,
+        performer: StepRunner,
         marks: Mapping[bytes, int],
         verified: Mapping[bytes, int],
         live: Collection[bytes],

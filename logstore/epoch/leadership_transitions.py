@@ -15,19 +15,19 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from logstore.epoch.catalog import Catalog, Claim, Consequences, Move, Topic
+from logstore.epoch.catalog import Catalog, LeadershipChanges, LeadershipClaim, Move, Topic
 from logstore.epoch.leader import Leader
 from logstore.epoch.writer import ChainWriter, Waiter
 from logstore.errors import ConditionFailed, Fenced, LogstoreError
 from logstore.formats.chain_state import ChainState
 from logstore.formats.partition_state import PartitionState
-from logstore.formats.rows import NOBODY, Change, PartitionRow
-from logstore.protocol.inheritance import inherit
+from logstore.formats.rows import NOBODY, FeedChange, PartitionRow
 from logstore.protocol.leadership import change_leader
-from logstore.protocol.steps import Steps, Together
-from logstore.protocol.takeover import Inheritance
+from logstore.protocol.recovery import inherit
+from logstore.protocol.steps import Gather, Steps
+from logstore.protocol.takeover import RecoveredPartition
 from logstore.protocol.view import PartitionKey
-from logstore.runners.perform import Performer
+from logstore.runners.step_runner import StepRunner
 
 AGAIN_FIRST_S, AGAIN_MAX_S = 0.25, 5.0
 
@@ -37,19 +37,19 @@ ChainOf = Callable[[int], int | None]
 logger = logging.getLogger(__name__)
 
 
-class Leading:
+class LeadershipTransitions:
     """`publish` notifies other brokers of changes, `on_led` this one that leaders changed."""
 
     def __init__(
         self,
-        performer: Performer,
+        performer: StepRunner,
         cluster_id: bytes,
         broker: int,
         writer: ChainWriter,
         catalog: Catalog,
         *,
         chain_of: ChainOf,
-        publish: Callable[[Sequence[Change]], Awaitable[None]],
+        publish: Callable[[Sequence[FeedChange]], Awaitable[None]],
         on_led: Callable[[Topic], None],
     ) -> None:
         self.warm: Callable[[int], ChainState | None] = lambda epoch: None
@@ -64,7 +64,7 @@ class Leading:
         self._chain_of = chain_of
         self._publish = publish
         self._on_led = on_led
-        self._claims: dict[PartitionKey, Claim] = {}
+        self._claims: dict[PartitionKey, LeadershipClaim] = {}
         self._moves: dict[PartitionKey, Move] = {}
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
@@ -72,7 +72,7 @@ class Leading:
 
     # What is to be done
 
-    def begin(self, found: Consequences) -> None:
+    def begin(self, found: LeadershipChanges) -> None:
         for claim in found.claims:
             self._claims[claim.topic.topic_id, claim.partition] = claim
         for move in found.moves:
@@ -81,17 +81,17 @@ class Leading:
             self._idle.clear()
             self._wake.set()
 
-    def inherit(self, taken: Iterable[Inheritance]) -> None:
+    def inherit(self, taken: Iterable[RecoveredPartition]) -> None:
         """Lead the partitions of a takeover, with the states that it recovered."""
         for one in taken:
             topic = self._catalog.topics_by_id.get(one.topic_id)
             if topic is not None and one.row.chain == self._writer.chain.epoch:
-                self._lead(Claim(topic, one.partition, one.row), one.state)
+                self._lead(LeadershipClaim(topic, one.partition, one.row), one.state)
 
     def lead_new(self, topic: Topic, partitions: Iterable[int]) -> None:
         """Lead partitions without an earlier leader."""
         for number in partitions:
-            self._lead(Claim(topic, number, topic.rows[number]), PartitionState())
+            self._lead(LeadershipClaim(topic, number, topic.rows[number]), PartitionState())
 
     async def until_idle(self) -> None:
         """Wait until all that is known of is claimed and moved."""
@@ -124,7 +124,7 @@ class Leading:
                 self._idle.set()
 
     def _keep(
-        self, claims: Mapping[PartitionKey, Claim], moves: Mapping[PartitionKey, Move]
+        self, claims: Mapping[PartitionKey, LeadershipClaim], moves: Mapping[PartitionKey, Move]
     ) -> bool:
         """Queue again what is not done, unless newer rows say something else; whether any was."""
         again = {
@@ -141,7 +141,7 @@ class Leading:
         self._moves.update(stuck)
         return bool(again or stuck)
 
-    def _is_wanted(self, claim: Claim) -> bool:
+    def _is_wanted(self, claim: LeadershipClaim) -> bool:
         topic = claim.topic
         if topic.is_deleted or claim.partition >= topic.partition_count:
             return False
@@ -152,7 +152,7 @@ class Leading:
 
     # Claims
 
-    async def _claim(self, claims: Mapping[PartitionKey, Claim]) -> None:
+    async def _claim(self, claims: Mapping[PartitionKey, LeadershipClaim]) -> None:
         wanted: dict[PartitionKey, PartitionRow] = {
             key: claim.topic.rows[claim.partition]
             for key, claim in claims.items()
@@ -175,7 +175,7 @@ class Leading:
                 self._lead(claims[key]._replace(row=wanted[key]), state)
         self._writer.flush()
 
-    def _lead(self, claim: Claim, state: PartitionState) -> None:
+    def _lead(self, claim: LeadershipClaim, state: PartitionState) -> None:
         """Unless the row is another leadership's by now, which has another state."""
         topic, number, row = claim
         if not self._is_wanted(claim) or topic.rows[number].leader_epoch != row.leader_epoch:
@@ -187,7 +187,7 @@ class Leading:
         now = topic.rows[number]  # of this leadership, and maybe newer than what was claimed by
         leader.follow_row(now)
         if now.target not in (NOBODY, self._broker):
-            self.begin(Consequences(moves=[Move(topic, leader, now.target)]))
+            self.begin(LeadershipChanges(moves=[Move(topic, leader, now.target)]))
         self._on_led(topic)
 
     # Releases
@@ -219,7 +219,7 @@ class Leading:
                 continue
             del moves[key]
             self.release_count += 1
-            changes.append(Change(move.topic.name, move.topic.topic_id, move.leader.partition))
+            changes.append(FeedChange(move.topic.name, move.topic.topic_id, move.leader.partition))
         await self._publish(changes)
 
     def _release(self, leader: Leader) -> int:
@@ -248,17 +248,17 @@ class Leading:
 
 
 def _each(steps: Sequence[Steps[PartitionRow]]) -> Steps[Sequence[PartitionRow | LogstoreError]]:
-    results: Sequence[PartitionRow | LogstoreError] = yield Together(steps)
+    results: Sequence[PartitionRow | LogstoreError] = yield Gather(steps)
     return results
 
 
-class Commits(Protocol):
+class CommitWaits(Protocol):
     """A chain's writer, or what stands in front of one."""
 
     def when_committed(self, seq: int, waiter: Waiter) -> None: ...
 
 
-async def committed(writer: Commits, seq: int) -> None:
+async def committed(writer: CommitWaits, seq: int) -> None:
     """Wait until segment `seq` is committed. Raises `Fenced`."""
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -11,11 +11,11 @@ from logstore.formats.chain_state import ChainState
 from logstore.formats.partition_state import PartitionState, unpack_producer
 from logstore.formats.rows import ChainStatus, PartitionRow
 from logstore.protocol.follow import Follower, copy_of
-from logstore.protocol.inheritance import Chains, inherit, newest_stretch
 from logstore.protocol.metadata import read_partition_rows
+from logstore.protocol.recovery import Chains, inherit, newest_stretch
 from logstore.protocol.seal import seal_chain
 from logstore.protocol.steps import GetRow, Request, Steps
-from logstore.protocol.takeover import Heir, take_over
+from logstore.protocol.takeover import Successor, take_over
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.golden.samples import CLUSTER_ID, EPOCH, TOPIC_ID
 from tests.logstore.protocol.built import BuiltChain, open_chain_row
@@ -92,7 +92,7 @@ def died(partitions: int, *, is_sealed: bool = False) -> DeadBroker:
 
     dead = run(life())
     if is_sealed:
-        heir = Heir(SEALER, HEIR_CHAIN)
+        heir = Successor(SEALER, HEIR_CHAIN)
         dead.run(take_over(dead.cluster_id, dead.epoch, SEALER, lambda *_: heir))
     else:
         dead.run(seal_chain(dead.cluster_id, dead.epoch, SEALER))

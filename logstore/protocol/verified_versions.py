@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from logstore.errors import ConditionFailed
 from logstore.formats.row_fields import field_of
-from logstore.ports.registry import Condition, RowAbsent
+from logstore.ports.registry import Comparison, RowAbsent
 from logstore.protocol.steps import DeleteRow, PutRow, QueryRows, Steps, UpdateRow
 
 TRIM = "trim"
@@ -33,7 +33,7 @@ def change_marks(known: Mapping[bytes, int], verified: Mapping[bytes, int]) -> S
             if before is None:
                 yield PutRow(TRIM, sk, {"version": version}, [RowAbsent()])
             else:
-                terms = [Condition("version", "=", before)]
+                terms = [Comparison("version", "=", before)]
                 yield UpdateRow(TRIM, sk, {"version": version}, terms)
         except ConditionFailed:
             continue  # a mark that another set will do
@@ -42,6 +42,6 @@ def change_marks(known: Mapping[bytes, int], verified: Mapping[bytes, int]) -> S
 def drop_mark(topic_id: bytes, version: int) -> Steps[None]:
     """Of a topic that has no table any more."""
     try:
-        yield DeleteRow(TRIM, topic_id.hex(), [Condition("version", "=", version)])
+        yield DeleteRow(TRIM, topic_id.hex(), [Comparison("version", "=", version)])
     except ConditionFailed:
         return

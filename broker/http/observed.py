@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from broker.cluster.controller import Controller
 from broker.cluster.peers import TcpPeers
 from broker.handlers.broker import Broker
-from broker.http.health import Patience, Standing, State
+from broker.http.health import Patience, ServingStatus, State
 from broker.upkeep.trimming import Trimming
 from logstore.epoch.log import Log, Topic
 from logstore.objects.metered import StoreCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
+class Observed:
     broker: Broker
     controller: Controller
     peers: TcpPeers
@@ -25,13 +25,13 @@ class Watched:
     patience: Patience = field(default_factory=Patience)
 
 
-def standing_of(watched: Watched | None) -> Standing:
+def standing_of(watched: Observed | None) -> ServingStatus:
     """None: no epoch has begun, or accepted, yet."""
     if watched is None:
-        return Standing(state=State.STARTING)
+        return ServingStatus(state=State.STARTING)
     log = watched.broker.log
     unled = {place for topic in log.topics.values() for place in unled_in(log, topic)}
-    return Standing(
+    return ServingStatus(
         state=_state_of(watched),
         named=sum(named_in(log, topic) for topic in log.topics.values()),
         led=sum(led_in(topic) for topic in log.topics.values()),
@@ -41,7 +41,7 @@ def standing_of(watched: Watched | None) -> Standing:
     )
 
 
-def _state_of(watched: Watched) -> State:
+def _state_of(watched: Observed) -> State:
     if watched.broker.log.fenced.is_set():
         return State.FENCED
     if watched.stop.is_set() or watched.broker.clients.is_stopping:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from logstore.formats.pieces import TopicPartition
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.history import names
 from logstore.history.delta import Tables
-from logstore.history.held import held_ends
+from logstore.history.durable_ends import held_ends
 from logstore.history.snapshot import Snapshot, TableCommit
 from tests.logstore.history.tables import (
     NOW_MS,

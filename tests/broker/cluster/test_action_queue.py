@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from broker.cluster.desk import TASK_S_MAX, TASKS_MAX, Desk
+from broker.cluster.action_queue import TASK_S_MAX, TASKS_MAX, ActionQueue
 from logstore.errors import Retryable
 from logstore.testing.virtual_loop import VirtualClock, run
 
@@ -22,12 +22,12 @@ class Played:
         self.failures += 1
 
 
-def play(story: Callable[[Desk, Played], Coroutine[Any, Any, None]]) -> None:
+def play(story: Callable[[ActionQueue, Played], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
         played = Played()
         try:
             async with asyncio.TaskGroup() as tasks:
-                desk = Desk(tasks, VirtualClock(), lambda: played.may_act, played.count)
+                desk = ActionQueue(tasks, VirtualClock(), lambda: played.may_act, played.count)
                 await story(desk, played)
                 raise _Over
         except* _Over:
@@ -37,7 +37,7 @@ def play(story: Callable[[Desk, Played], Coroutine[Any, Any, None]]) -> None:
 
 
 def test_an_action_under_way_is_not_begun_again() -> None:
-    async def story(desk: Desk, played: Played) -> None:
+    async def story(desk: ActionQueue, played: Played) -> None:
         go_on = asyncio.Event()
 
         async def work() -> None:
@@ -55,7 +55,7 @@ def test_an_action_under_way_is_not_begun_again() -> None:
 
 
 def test_what_was_just_done_waits_before_it_is_repeated() -> None:
-    async def story(desk: Desk, played: Played) -> None:
+    async def story(desk: ActionQueue, played: Played) -> None:
         async def work() -> None:
             pass
 
@@ -70,7 +70,7 @@ def test_what_was_just_done_waits_before_it_is_repeated() -> None:
 
 
 def test_what_fails_is_tried_again_later_and_later() -> None:
-    async def story(desk: Desk, played: Played) -> None:
+    async def story(desk: ActionQueue, played: Played) -> None:
         async def fail() -> None:
             raise Retryable("the registry is away")
 
@@ -89,7 +89,7 @@ def test_what_fails_is_tried_again_later_and_later() -> None:
 
 
 def test_what_takes_too_long_is_ended_and_counted() -> None:
-    async def story(desk: Desk, played: Played) -> None:
+    async def story(desk: ActionQueue, played: Played) -> None:
         async def hang() -> None:
             await asyncio.Event().wait()
 
@@ -103,7 +103,7 @@ def test_what_takes_too_long_is_ended_and_counted() -> None:
 
 
 def test_few_tasks_run_at_once_and_those_whose_time_is_over_do_nothing() -> None:
-    async def story(desk: Desk, played: Played) -> None:
+    async def story(desk: ActionQueue, played: Played) -> None:
         running = 0
 
         async def work() -> None:

@@ -11,17 +11,23 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
-from logstore.formats.pieces import Cut
 from logstore.formats.rows import TableRow, TopicRow
+from logstore.formats.segment_ranges import SplitPoint
 from logstore.history.snapshot import Snapshot
 from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.protocol.witnesses import TopicFate
-from logstore.reading.extents import Extent, Extents, Range, TopicExtent
-from logstore.reading.reader import LogReader, PartitionView, Piece, TopicPartition, Trimmed
-from logstore.reading.snapshots import OpenTables, Snapshots, open_tables
+from logstore.reading.extents import Extent, Extents, OffsetRange, TopicExtent
+from logstore.reading.reader import (
+    BelowTrimPoint,
+    LogReader,
+    PartitionView,
+    SegmentRange,
+    TopicPartition,
+)
+from logstore.reading.snapshots import OpenTables, SnapshotCache, open_tables
 from logstore.reading.table_ranges import TableRange, table_range
 from logstore.reading.table_times import first_offset_at_or_after
-from logstore.reading.tasks import Places
+from logstore.reading.tasks import Located
 from logstore.retry import RetryDelays, retry
 from logstore.wiring.open import ReadableLog, open_readable
 
@@ -51,7 +57,7 @@ class TopicFilter(Protocol):
         ...
 
 
-class Survey:
+class LogMetadata:
     """Topics of one log. Not for several threads at once."""
 
     def __init__(
@@ -73,7 +79,7 @@ class Survey:
         self._open_log = open_log
         self._chance = random.Random()
         self._reader: LogReader | None = None
-        self._snapshots = Snapshots(lambda: open_tables(url, self._storage))
+        self._snapshots = SnapshotCache(lambda: open_tables(url, self._storage))
         self._rows: dict[str, TopicRow] = {}
         self._copies: Mapping[bytes, TableRow] = {}
         self._views: Mapping[TopicPartition, PartitionView] = {}
@@ -134,14 +140,14 @@ class Survey:
                 return extents
             self._sleep_s(max(0.0, min(self._poll_at_s, deadline_s) - now_s))
 
-    def places(self, ranges: Iterable[Range]) -> Places:
+    def places(self, ranges: Iterable[OffsetRange]) -> Located:
         """Where the offsets of `ranges` lie, which must be in the extents.
 
-        Raises `Corrupt`, `NotFound` or `Trimmed` if they cannot be found; the metadata may then be
+        Raises `Corrupt`, `NotFound` or `BelowTrimPoint` if they cannot be found; the metadata may then be
         too old.
         """
         history: list[TableRange] = []
-        pieces: list[Piece] = []
+        pieces: list[SegmentRange] = []
         for one in ranges:
             key = TopicPartition(one.topic_id, one.partition)
             part = self._held(key, one.start, one.end)
@@ -151,13 +157,13 @@ class Survey:
                 start = part.end
             if start < one.end:
                 pieces += self._retry(self._pieces_of, key, start, one.end)
-        return Places(history, pieces)
+        return Located(history, pieces)
 
     def segment_sizes(self, chain: int, first_seq: int, last_seq: int) -> list[int]:
         spans = self._retry(self._log().spans, chain, first_seq, last_seq)
         return [span.size_bytes for span in spans]
 
-    def offsets_at(self, cuts: Sequence[Cut]) -> list[int]:
+    def offsets_at(self, cuts: Sequence[SplitPoint]) -> list[int]:
         """Where tasks divide pieces, by offsets. Raises `Corrupt` as `places` does."""
         return self._retry(self._log().offsets_at, cuts)
 
@@ -211,7 +217,7 @@ class Survey:
             self.newest_table(key.topic_id)
         return table_range(self._snapshots.known(key.topic_id), key.partition, start, end)
 
-    def _pieces_of(self, key: TopicPartition, start: int, end: int) -> list[Piece]:
+    def _pieces_of(self, key: TopicPartition, start: int, end: int) -> list[SegmentRange]:
         return self._log().pieces(key, self._views[key].row, start, end)
 
     def _log(self) -> LogReader:
@@ -226,5 +232,5 @@ class Survey:
             self._chance,
             sleep_s=self._sleep_s,
             monotonic_s=self._clock.monotonic_s,
-            unless=(Trimmed,),  # waiting does not help: newer rows and tables are needed
+            unless=(BelowTrimPoint,),  # waiting does not help: newer rows and tables are needed
         )

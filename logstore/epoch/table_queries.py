@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from logstore.errors import Corrupt, NotFound, Refused
-from logstore.formats.pieces import TopicPartition
+from logstore.formats.segment_ranges import TopicPartition
 from logstore.history.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NOTHING_VERIFIED = -1
 
 
-class InTables(NamedTuple):
+class VerifiedEnds(NamedTuple):
     """`ends`: below them a table holds a partition durably. `troubles`: one line each, alarms.
 
     `verified`: by topic, the version up to which commits were found to follow each other.
@@ -28,17 +28,17 @@ class InTables(NamedTuple):
     verified: Mapping[bytes, int]
 
 
-class AskedTables(Protocol):
+class TableQueries(Protocol):
     """Raises as stores do."""
 
     async def snapshot(self, topic_id: bytes) -> Snapshot | None:
         """The newest version; None: the topic has no table."""
 
-    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> InTables:
+    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> VerifiedEnds:
         """What tables held a grace ago and hold now; `marks`: as `verified`, of the last time."""
 
 
-class TablesInThreads:
+class ThreadedTableQueries:
     """Asks in threads. `open_tables` is called with the first question."""
 
     def __init__(self, open_tables: "Callable[[], Tables]") -> None:
@@ -48,7 +48,7 @@ class TablesInThreads:
     async def snapshot(self, topic_id: bytes) -> Snapshot | None:
         return await asyncio.to_thread(lambda: self._opened().snapshot(topic_id))
 
-    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> InTables:
+    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> VerifiedEnds:
         return await asyncio.to_thread(lambda: held_in(self._opened(), marks, grace_ms, now_ms))
 
     def _opened(self) -> "Tables":
@@ -57,9 +57,11 @@ class TablesInThreads:
         return self._tables
 
 
-def held_in(tables: "Tables", marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> InTables:
-    """As `AskedTables.held`, blocking. Of the topics that have a mark, if only a low one."""
-    from logstore.history.held import held_ends
+def held_in(
+    tables: "Tables", marks: Mapping[bytes, int], grace_ms: int, now_ms: int
+) -> VerifiedEnds:
+    """As `TableQueries.held`, blocking. Of the topics that have a mark, if only a low one."""
+    from logstore.history.durable_ends import held_ends
 
     verified: dict[bytes, int] = {}
     troubles: list[str] = []
@@ -74,12 +76,12 @@ def held_in(tables: "Tables", marks: Mapping[bytes, int], grace_ms: int, now_ms:
             verified[topic_id] = found
     held = held_ends(tables, list(verified), grace_ms, now_ms)
     troubles += held.troubles
-    return InTables(held.ends, troubles, {} if held.troubles else verified)
+    return VerifiedEnds(held.ends, troubles, {} if held.troubles else verified)
 
 
 def _verify(tables: "Tables", topic_id: bytes, mark: int) -> int | str | None:
     """The version up to which all is well, or what is not; None: there is no table."""
-    from logstore.history.held import broken_link
+    from logstore.history.durable_ends import broken_link
     from logstore.history.names import table_key
 
     now = tables.snapshot(topic_id)

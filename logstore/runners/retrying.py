@@ -14,7 +14,7 @@ from logstore.ports.objects import BlockingObjectStore, Buffer, ObjectInfo
 from logstore.protocol.put import create_equal
 from logstore.protocol.steps import Create, Request
 from logstore.retry import RetryDelays, retry
-from logstore.runners.perform import BlockingPerformer
+from logstore.runners.step_runner import BlockingStepRunner
 
 ATTEMPTS_MAX = 8
 _DELAYS = RetryDelays(attempts_max=ATTEMPTS_MAX)
@@ -22,7 +22,7 @@ _DELAYS = RetryDelays(attempts_max=ATTEMPTS_MAX)
 _Answer = TypeVar("_Answer")
 
 
-class PatientStore:
+class RetryingStore:
     """Calls on `store`, each tried up to 8 times, over some seconds; `Denied` is raised at once."""
 
     def __init__(
@@ -36,7 +36,7 @@ class PatientStore:
         self._sleep_s = sleep_s
 
     @classmethod
-    def of(cls, store: BlockingObjectStore) -> "PatientStore":
+    def of(cls, store: BlockingObjectStore) -> "RetryingStore":
         """`store` itself, if it is patient already."""
         return store if isinstance(store, cls) else cls(store)
 
@@ -58,7 +58,7 @@ class PatientStore:
 
     def create_equal(self, key: str, data: Buffer) -> bool:
         """Whether the object under `key` has these bytes now. Raises as stores do."""
-        performer = _Performer(self._store, None, self._chance, None, self._sleep_s)
+        performer = _CreatingStepRunner(self._store, None, self._chance, None, self._sleep_s)
         return performer.run(create_equal(key, data, attempts_max=ATTEMPTS_MAX))  # type: ignore[arg-type]
 
     def close(self) -> None:
@@ -69,10 +69,10 @@ class PatientStore:
 
 
 @dataclass(frozen=True, slots=True)
-class _Performer(BlockingPerformer):
+class _CreatingStepRunner(BlockingStepRunner):
     """A reader's, that creates as well."""
 
     def _perform(self, request: Request) -> Any:
         if isinstance(request, Create):
             return self.store.create(request.key, request.parts)
-        return BlockingPerformer._perform(self, request)
+        return BlockingStepRunner._perform(self, request)

@@ -11,7 +11,7 @@ from logstore.epoch.log import Log
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.rows import (
     TOPIC,
-    Change,
+    FeedChange,
     PartitionRow,
     TopicRow,
     TopicStatus,
@@ -21,7 +21,7 @@ from logstore.formats.rows import (
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.objects import Buffer
 from logstore.protocol.metadata import read_partition_row
-from logstore.protocol.takeover import Inheritance
+from logstore.protocol.takeover import RecoveredPartition
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.written import WrittenLog
 
@@ -46,7 +46,7 @@ async def put_topic(written: WrittenLog, log: Log, name: str, row: PartitionRow)
         partition_pk(topic_id, 0), partition_sk(topic_id, 0), row.row(), [], name
     )
     await written.rows.put_if(TOPIC, name, topic.row(), [], name)
-    await log.publish([Change(name, topic_id)])
+    await log.publish([FeedChange(name, topic_id)])
     return topic_id
 
 
@@ -86,7 +86,7 @@ def test_a_takeover_that_is_over_late_begins_no_leadership_that_has_ended() -> N
             now = now.taken_by(broker=1, chain=log.epoch, start=7)
             topic_id = await put_topic(written, log, "orders", now)
             await until(lambda: "orders" in log.topics, SOON_S)
-            log.inherit([Inheritance(topic_id, 0, late, PartitionState())])
+            log.inherit([RecoveredPartition(topic_id, 0, late, PartitionState())])
             assert not log.topics["orders"].leaders
 
     run(scenario())

@@ -6,12 +6,12 @@ import logging
 from broker.cluster.controller import Controller
 from broker.cluster.peers import TcpPeers
 from broker.handlers.broker import Broker
-from broker.http.beat import Beat
 from broker.http.health import why_not_healthy, why_not_ready
+from broker.http.loop_lag import LoopLag
 from broker.http.observe import Observer
+from broker.http.observed import Observed, standing_of
 from broker.http.scrape import Scrape
-from broker.http.server import Answer, HttpServer, Page
-from broker.http.watched import Watched, standing_of
+from broker.http.server import Answer, HttpPage, HttpServer
 from broker.network.listeners import Listener
 from broker.upkeep.trimming import Trimming
 from logstore.cli.main import installed_version
@@ -21,11 +21,11 @@ from logstore.objects.metered import StoreCounts
 logger = logging.getLogger(__name__)
 
 
-class Door:
+class HttpApp:
     def __init__(self, settings: BrokerSettings) -> None:
         loop = asyncio.get_running_loop()
-        self._watched: Watched | None = None
-        self._beat = Beat(loop)
+        self._watched: Observed | None = None
+        self._beat = LoopLag(loop)
         observer = Observer(installed_version(), settings, self._beat.lateness)
         scrape = Scrape(loop, lambda: observer.read(self._watched))
         routes = {"/metrics": scrape.ask, "/healthz": self._healthz, "/readyz": self._readyz}
@@ -47,7 +47,7 @@ class Door:
         stop: asyncio.Event,
     ) -> None:
         """Tell of this epoch from now on."""
-        self._watched = Watched(
+        self._watched = Observed(
             broker=broker,
             controller=controller,
             peers=peers,
@@ -62,9 +62,9 @@ class Door:
 
     def _healthz(self, answer: Answer) -> None:
         trouble = why_not_healthy(standing_of(self._watched))
-        answer(Page(503, f"{trouble}\n".encode()) if trouble else Page(200, b"healthy\n"))
+        answer(HttpPage(503, f"{trouble}\n".encode()) if trouble else HttpPage(200, b"healthy\n"))
 
     def _readyz(self, answer: Answer) -> None:
         reasons = why_not_ready(standing_of(self._watched))
         lines = "".join(f"{reason}\n" for reason in reasons)
-        answer(Page(503, lines.encode()) if reasons else Page(200, b"ready\n"))
+        answer(HttpPage(503, lines.encode()) if reasons else HttpPage(200, b"ready\n"))

@@ -10,7 +10,7 @@ class TopicPartition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SegmentRange:
     """Offsets [start, end) of one epoch range, in segments [first seq, last seq] of one chain."""
 
     topic_id: bytes
@@ -23,8 +23,8 @@ class Piece:
     end: int
 
 
-class Cut(NamedTuple):
+class SplitPoint(NamedTuple):
     """A place to divide a piece: before segment `seq`, with first seq < `seq` <= last seq."""
 
-    piece: Piece
+    piece: SegmentRange
     seq: int
