@@ -81,7 +81,7 @@ class LagListener(StreamingQueryListener):
         """Answer any GET with `metrics`, in a thread, until `close`. Where it listens."""
         listener = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class MetricsHandler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 body = listener.metrics().encode()
                 self.send_response(200)
@@ -93,7 +93,7 @@ class LagListener(StreamingQueryListener):
             def log_message(self, format: str, *args: object) -> None:
                 """Scrapes are not logged."""
 
-        self._server = ThreadingHTTPServer((host, port), Handler)
+        self._server = ThreadingHTTPServer((host, port), MetricsHandler)
         serve = self._server.serve_forever
         threading.Thread(target=serve, name="logstore-lag", daemon=True).start()
         return host, self._server.server_port

@@ -104,6 +104,18 @@ def statements(tree: ast.AST) -> Iterator[ast.AST]:
             yield from statements(node)
 
 
+def test_a_class_name_is_unique_in_the_product() -> None:
+    """Generated messages aside: their names are Kafka's, one set for each API."""
+    places: dict[str, list[str]] = {}
+    for path in sources():
+        if path.parts[0] in PACKAGES:
+            for node in ast.walk(ast.parse(text_of(path))):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name, []).append(f"{path}:{node.lineno}")
+
+    assert {name: lines for name, lines in places.items() if len(lines) > 1} == {}
+
+
 def test_no_file_is_named_for_what_does_not_belong_anywhere() -> None:
     assert not [path for path in sources() if NOT_NAMES.intersection([*path.parts, path.stem])]
 

@@ -1,9 +1,9 @@
 """This broker's view of all topics, and the effects of changed rows on its leaderships. Pure.
 
 A partition row that names this broker's chain makes it the leader once it has claimed the partition
-(`epoch.leadership_transitions`); one with a higher leader epoch ends its leadership. Rows never go back: one with
-a lower leader epoch or log start than is known, or a topic's with a lower version, was read before
-it.
+(`epoch.leadership_transitions`); one with a higher leader epoch ends its leadership. Rows never go
+back: one with a lower leader epoch or log start than is known, or a topic's with a lower version,
+was read before it.
 
 A topic is served only when all its partition rows exist: an incomplete creation is no topic.
 """

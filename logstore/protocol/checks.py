@@ -70,12 +70,18 @@ CURES = {
     ProblemKind.FOREIGN: f"{_COPY}; find the other program that writes here",
     ProblemKind.STRANGE_KEY: "move it away; nothing reads it",
     ProblemKind.CHECKPOINT: _COPY,
-    ProblemKind.TRIMMED_TOO_FAR: f"stop logstore gc, nothing is deleted before the grace; {_RESTORE}",
-    ProblemKind.TABLE: "follow the error, or put the table back from a copy; nothing is trimmed by it",
+    ProblemKind.TRIMMED_TOO_FAR: (
+        f"stop logstore gc, nothing is deleted before the grace; {_RESTORE}"
+    ),
+    ProblemKind.TABLE: (
+        "follow the error, or put the table back from a copy; nothing is trimmed by it"
+    ),
     ProblemKind.TABLE_FILE: "put the file back from a copy",
     ProblemKind.TABLE_COMMITS: _UNSAFE,
     ProblemKind.TABLE_BEHIND: f"put the table back from a copy; else {_RESTORE}. {_UNSAFE}",
-    ProblemKind.TABLE_CHECKPOINT: "move it away; readers take the entries, the next one has another name",
+    ProblemKind.TABLE_CHECKPOINT: (
+        "move it away; readers take the entries, the next one has another name"
+    ),
 }
 """What to do about each."""
 

@@ -3,8 +3,8 @@
 A protocol (put an object once, seal a chain, find an offset) is written top-down as a generator. It
 yields one of the requests below; its driver performs the request and sends the answer back, or
 throws its error. So the protocol has no I/O, clock or randomness of its own, the same code serves
-asynchronous brokers and blocking readers (`logstore.runners.step_runner`), and a simulation can give
-any answer, in any order, with a crash between any two of them.
+asynchronous brokers and blocking readers (`logstore.runners.step_runner`), and a simulation can
+give any answer, in any order, with a crash between any two of them.
 """
 
 from collections.abc import Generator, Sequence

@@ -143,8 +143,8 @@ class LogMetadata:
     def places(self, ranges: Iterable[OffsetRange]) -> Located:
         """Where the offsets of `ranges` lie, which must be in the extents.
 
-        Raises `Corrupt`, `NotFound` or `BelowTrimPoint` if they cannot be found; the metadata may then be
-        too old.
+        Raises `Corrupt`, `NotFound` or `BelowTrimPoint` if they cannot be found; the metadata may
+        then be too old.
         """
         history: list[TableRange] = []
         pieces: list[SegmentRange] = []

@@ -140,8 +140,8 @@ def read_in_memory(
 class Reader:
     """Reads segments that may not be in memory; every wait is for the store or the registry.
 
-    Where the segments of an offset may be gone it raises `BelowTrimPoint`, or `NotFound` as the store
-    does: neither says that there is nothing.
+    Where the segments of an offset may be gone it raises `BelowTrimPoint`, or `NotFound` as the
+    store does: neither says that there is nothing.
     """
 
     def __init__(
@@ -200,8 +200,8 @@ class Reader:
         )
 
     async def _check_not_trimmed(self, partition: Readable, offset: int) -> None:
-        """Raises `BelowTrimPoint` where checkpoints that are known of here have been deleted, or the row
-        lists the epoch range no more: its chain may have forgotten it.
+        """Raises `BelowTrimPoint` where checkpoints that are known of here have been deleted, or
+        the row lists the epoch range no more: its chain may have forgotten it.
         """
         _check_listed(partition, offset)
         ref = stretch_of(partition.stretches, offset)
@@ -393,8 +393,8 @@ def _is_current(partition: Readable, ref: EpochEntry) -> bool:
 
 
 def _check_listed(partition: Readable, offset: int) -> None:
-    """Raises `BelowTrimPoint` below the epoch ranges that the row lists: the table holds these offsets, or
-    nothing does.
+    """Raises `BelowTrimPoint` below the epoch ranges that the row lists: the table holds these
+    offsets, or nothing does.
     """
     first = partition.stretches[0].start
     if offset < first:

@@ -30,13 +30,7 @@ from logstore.formats.rows import (
     TopicRow,
     TopicStatus,
 )
-from logstore.formats.segment import (
-    HEADER_BYTES,
-    Entry,
-    EntryKind,
-    decode_front,
-    decode_header,
-)
+from logstore.formats.segment import HEADER_BYTES, Entry, EntryKind, decode_front, decode_header
 from logstore.formats.segment_ranges import SegmentRange, SplitPoint, TopicPartition
 from logstore.ports.clock import blocking_sleep_s
 from logstore.ports.objects import BlockingObjectStore
@@ -61,6 +55,7 @@ from logstore.protocol.seal import read_chain_row
 from logstore.protocol.steps import Steps
 from logstore.protocol.walk import get_patiently
 from logstore.protocol.witnesses import TopicFate, read_fates
+from logstore.reading.segment_gone import SegmentGone
 from logstore.records.lookup import first_record_at_or_after
 from logstore.retry import RetryDelays, retry
 from logstore.wiring.open import ReadableLog
@@ -81,20 +76,6 @@ FRONTS_TOGETHER = 32
 GET_ATTEMPTS_MAX = 8
 _GETS = RetryDelays(attempts_max=GET_ATTEMPTS_MAX)  # some six seconds
 ROW_READS_MAX = 8
-
-
-class SegmentGone(Retryable):
-    """A segment is not in the store: moved to a table or deleted since; the registry decides."""
-
-    def __init__(self, chain: int, seq: int) -> None:
-        super().__init__(
-            f"segment is gone: chain={chain} seq={seq}; read the partition's row again"
-        )
-        self.chain = chain
-        self.seq = seq
-
-    def __reduce__(self) -> tuple[type["SegmentGone"], tuple[int, int]]:
-        return SegmentGone, (self.chain, self.seq)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +179,8 @@ class LogReader:
         """Where offsets [start, end) lie, in order.
 
         Raises `Corrupt` when some cannot be found: below its first epoch range a partition lies in
-        its table, if anywhere. `BelowTrimPoint` where what is known is too old: read rows, then the table.
+        its table, if anywhere. `BelowTrimPoint` where what is known is too old: read rows, then the
+        table.
         """
         return self._log.performer.run(self._pieces(key, row, start, end))
 
@@ -227,8 +209,8 @@ class LogReader:
         """Offset of the first committed record at or after `timestamp` (ms); None without one.
 
         Only from `start` on, or log start: what lies below may be in segments no more, and chains
-        that hold nothing else are not looked at. Raises `BelowTrimPoint` where the row lists no epoch
-        range for offsets from there on: these are in the topic's table.
+        that hold nothing else are not looked at. Raises `BelowTrimPoint` where the row lists no
+        epoch range for offsets from there on: these are in the topic's table.
         """
         start = view.log_start if start is None else start
         first = view.row.stretches[0].start

@@ -22,8 +22,8 @@ QUANTUM_S = 0.001
 OTHER_STEP_S = 10e-6
 STEP_S = {
     "SimulatedTransport._read": 125e-6,
-    "Desk._run": 113e-6,
-    "Leading.run": 109e-6,
+    "ActionQueue._run": 113e-6,
+    "LeadershipTransitions.run": 109e-6,
     "Trimming.run": 95e-6,
     "Log.start": 93e-6,
     "Controller.run": 82e-6,
@@ -41,7 +41,7 @@ STEP_S = {
     "Membership.run": 29e-6,
     "Clients._uncork": 27e-6,
     "SegmentCache.body": 25e-6,
-    "Performer._outcome": 22e-6,
+    "StepRunner._outcome": 22e-6,
     "Coordinators.run": 20e-6,
     "TaskGroup._on_task_done": 4e-6,
 }
