@@ -62,14 +62,14 @@ def build(directory: Path, shape: Shape) -> None:
 
 
 async def _build(directory: Path, shape: Shape) -> None:
-    opened = await open_log(str(directory), clock=SystemClock(), chance=random.Random(1))
+    opened = await open_log(str(directory), clock=SystemClock(), rng=random.Random(1))
     try:
         rows = [_topic_row(shape)]
         for number in range(shape.chains):
             rows += await _put_chain(opened, shape, number)
         for first in range(0, len(rows), ROWS_TOGETHER):
             await asyncio.gather(
-                *(opened.performer.run(row) for row in rows[first : first + ROWS_TOGETHER])
+                *(opened.runner.run(row) for row in rows[first : first + ROWS_TOGETHER])
             )
     finally:
         await opened.close()
@@ -90,7 +90,7 @@ async def _put_chain(opened: OpenLog, shape: Shape, number: int) -> list[Steps[N
         is_due = len(chain.spans) >= limits.checkpoint_segments
         if is_due or chain.entry_count >= limits.checkpoint_entries or seq == shape.segments - 1:
             data = encode_checkpoint(chain)
-            await opened.performer.run(_create(checkpoint_key(chain.epoch, chain.next_seq), data))
+            await opened.runner.run(_create(checkpoint_key(chain.epoch, chain.next_seq), data))
             rebase(chain, decode_checkpoint(data))
             chain.entry_count = 0
     return list(_rows_of(chain, number))
@@ -154,13 +154,13 @@ def _entry(kind: EntryKind, partition: int, base_offset: int, last_offset: int) 
 def _rows_of(chain: ChainState, number: int) -> Iterator[Steps[None]]:
     row = ChainRow(broker=chain.epoch, status=ChainStatus.OPEN, checkpoint=chain.checkpoint)
     yield _put(CHAIN, chain_sk(chain.epoch), row)
-    for key in chain.stretches:
+    for key in chain.epoch_ranges:
         found = PartitionRow(
             broker=chain.epoch,
             chain=chain.epoch,
             leader_epoch=0,
             log_start=0,
-            stretches=(EpochEntry(0, chain.epoch, 0),),
+            epoch_ranges=(EpochEntry(0, chain.epoch, 0),),
             replicas=(chain.epoch,),
         )
         yield _put(partition_pk(TOPIC_ID, key.partition), partition_sk(*key[:2]), found)

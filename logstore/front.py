@@ -117,7 +117,7 @@ class LogView:
             topics,
             self._storage,
             open_log=lambda url, storage: log,
-            open_tables=lambda url, storage: open_tables(url, storage, log.performer.store),
+            open_tables=lambda url, storage: open_tables(url, storage, log.runner.store),
         )
 
 

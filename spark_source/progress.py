@@ -222,12 +222,12 @@ class Progress:
         if self._target is not None:
             return self._survey.extents()
 
-        def is_news(now: Extents) -> bool:
+        def is_update(now: Extents) -> bool:
             return has_news(since, now) and (
                 not is_limited or self._is_due(self._settled(since, now), latest(now))
             )
 
-        return self._survey.wait_for_news(is_news, LONG_POLL_S)
+        return self._survey.wait_for_news(is_update, LONG_POLL_S)
 
     def _is_due(self, begin: Position, end: Position) -> bool:
         if self._pace.offsets_min is None:

@@ -20,7 +20,7 @@ from logstore.history.names import table_key
 from logstore.reading.log_metadata import LogMetadata
 from logstore.stores.location import parse_location
 from spark_source.planning.choices import TopicChoice
-from spark_source.planning.pinning import PinnedSnapshot, pin
+from spark_source.planning.pinning import PinnedSnapshot, pin_snapshot
 from spark_source.planning.schema import TABLE_COLUMNS, ddl_of
 from spark_source.source import FORMAT
 
@@ -50,7 +50,7 @@ def table(
         raise Invalid(f"history is read by {DELTA} or {SOURCE}, not by: {history}")
     storage = dict(options or {})
     where = parse_location(url).url
-    moment = pin(LogMetadata(where, TopicChoice("subscribe", (topic,)), storage), topic)
+    moment = pin_snapshot(LogMetadata(where, TopicChoice("subscribe", (topic,)), storage), topic)
     relation = _Relation(spark, where, storage, moment)
     if not moment.has_history or history == SOURCE:
         return relation.by_source()

@@ -1,7 +1,7 @@
 """Checkpoints of a chain that has lived for long: bytes, and how long each holds the event loop.
 
     100k producers    idempotent ones of one partition, five batches each
-    10k ended         stretches released, as of partitions moved away, and not forgotten yet
+    10k ended         epoch ranges released, as of partitions moved away, and not forgotten yet
     1M earlier        checkpoints, none of which is deleted: a month at 100 segments a second
     all three         in one chain
 
@@ -55,7 +55,7 @@ def _run(shape: Shape) -> dict[str, float]:
     front, front_ms = _timed(lambda: decode_checkpoint(data))
     states = data[front.front_bytes : front.pages_at]
     found, decode_ms, decode_slice_ms = _sliced(chain_state_in_slices(front, states))
-    assert len(found.stretches) == len(chain.stretches)
+    assert len(found.epoch_ranges) == len(chain.epoch_ranges)
     return {
         "MB": len(data) / 1e6,
         "freeze ms": freeze_ms,
@@ -93,11 +93,11 @@ def _chain(producers: int, ended: int, earlier: int) -> ChainState:
     for producer in range(producers):
         for batch in range(BATCHES_KEPT):
             state.apply_batch(producer, 0, batch, batch, batch, CREATED_MS, CREATED_MS)
-    stretches = {
+    epoch_ranges = {
         EpochKey(number.to_bytes(16), 0, 0): EpochRange(0, 9, PartitionState(), released=True)
         for number in range(ended)
     }
-    stretches[EpochKey(bytes([255] * 16), 0, 0)] = EpochRange(0, 9, state)
+    epoch_ranges[EpochKey(bytes([255] * 16), 0, 0)] = EpochRange(0, 9, state)
     return ChainState(
         cluster_id=bytes(16),
         epoch=5,
@@ -105,5 +105,5 @@ def _chain(producers: int, ended: int, earlier: int) -> ChainState:
         created_ms=CREATED_MS,
         checkpoints=array("Q", range(FROM_SEQ - SEGMENTS * earlier, FROM_SEQ + SEGMENTS, SEGMENTS)),
         spans=[SegmentSpan(1_000, 100_000)] * SEGMENTS,
-        stretches=stretches,
+        epoch_ranges=epoch_ranges,
     )

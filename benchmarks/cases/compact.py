@@ -94,7 +94,7 @@ async def _fill(
     directory: Path, partitions: int, value_bytes: int, codec: Codec, size_bytes: int
 ) -> int:
     """Bytes of the batches as they are stored."""
-    opened = await open_log(str(directory), clock=SystemClock(), chance=random.Random(0))
+    opened = await open_log(str(directory), clock=SystemClock(), rng=random.Random(0))
     stored_bytes = 0
     try:
         async with asyncio.TaskGroup() as tasks:

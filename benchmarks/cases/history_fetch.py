@@ -93,11 +93,11 @@ def _read_all(server: Server, topics: Mapping[str, str], options: Options) -> di
 
 def _cold_fetches(server: Server, topic: str, records: int) -> list[float]:
     """Milliseconds of fetches that begin anywhere in any partition."""
-    chance, took_ms = random.Random(1), []
+    rng, took_ms = random.Random(1), []
     host, _, port = server.bootstrap.partition(":")
     with Connection.open(host, int(port), 30.0) as client:
         for _ in range(COLD_FETCHES):
-            partition, offset = chance.randrange(PARTITIONS), chance.randrange(records)
+            partition, offset = rng.randrange(PARTITIONS), rng.randrange(records)
             wanted = FetchPartition(partition, -1, offset, partition_max_bytes=1)
             request = FetchRequest(
                 -1, 0, 1, 1 << 20, topics=[FetchTopic(topic, partitions=[wanted])]

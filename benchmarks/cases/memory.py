@@ -106,9 +106,9 @@ class _Registry(RetryingRegistry):
         self._check()
         return await super().query(pk, prefix)
 
-    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
+    async def update_if(self, pk: str, sk: str, sets: Row, *conditions: Condition) -> None:
         self._check()
-        await super().update_if(pk, sk, sets, *terms)
+        await super().update_if(pk, sk, sets, *conditions)
 
 
 @dataclass(slots=True)
@@ -171,11 +171,11 @@ async def _one_hour(world: _World, trimmer: Trimmer) -> None:
         wanted = Raise(
             topic.topic_id, number, log.epoch, leader.leader_epoch, leader.high_watermark
         )
-        await log.performer.run(raise_log_start(wanted))
+        await log.runner.run(raise_log_start(wanted))
     # The wall clock runs ahead of all others here: each pass asks the store for the time again.
-    performer = replace(log.performer, believed=BelievedTime())
+    runner = replace(log.runner, believed=BelievedTime())
     for _ in range(2):
-        await outcome_of(performer.run(trimmer.steps(only(log.epoch))))
+        await outcome_of(runner.run(trimmer.steps(only(log.epoch))))
         await asyncio.sleep(0.01)
     await log.forget_ended()
 
@@ -187,9 +187,9 @@ async def _figures_of(world: _World, after: str) -> dict[str, float]:
     return {
         f"{after}: leader RSS MB": psutil.Process().memory_info().rss / 1e6,
         f"{after}: follower RSS MB": followed["rss_bytes"] / 1e6,
-        f"{after}: producers led": _producers(chain.stretches.values()),
+        f"{after}: producers led": _producers(chain.epoch_ranges.values()),
         f"{after}: producers followed": followed["producers"],
-        f"{after}: stretches": len(chain.stretches),
+        f"{after}: stretches": len(chain.epoch_ranges),
         f"{after}: checkpoints listed": len(chain.checkpoints),
     }
 
@@ -198,8 +198,8 @@ def _watermarks(topic: Topic) -> int:
     return sum(leader.high_watermark for leader in topic.leaders.values())
 
 
-def _producers(stretches: Iterable[EpochRange]) -> int:
-    return sum(len(one.state.producers) for one in stretches)
+def _producers(epoch_ranges: Iterable[EpochRange]) -> int:
+    return sum(len(one.state.producers) for one in epoch_ranges)
 
 
 @asynccontextmanager
@@ -215,11 +215,11 @@ async def _world(url: str) -> AsyncIterator[_World]:
 @asynccontextmanager
 async def _life(url: str, broker: int) -> AsyncIterator[tuple[_Clock, _Registry, Log]]:
     """One broker on the log at `url`, with its clock and registry."""
-    clock, chance = _Clock(), random.Random(broker)
-    opened = await open_log(url, clock=clock, chance=chance)
+    clock, rng = _Clock(), random.Random(broker)
+    opened = await open_log(url, clock=clock, rng=rng)
     rows = Backends(parse_location(url)).rows(EMBEDDED_REGISTRY, "create")
-    registry = _Registry(rows, lambda: f"{chance.getrandbits(64):016x}", clock, chance)
-    opened = replace(opened, performer=replace(opened.performer, registry=registry))
+    registry = _Registry(rows, lambda: f"{rng.getrandbits(64):016x}", clock, rng)
+    opened = replace(opened, runner=replace(opened.runner, registry=registry))
     me = BrokerInfo(broker, "localhost", 9091 + broker, "", f"the lock of {broker}")
     settings = LogSettings(limits=ChainLimits(checkpoint_segments=64))
     collect_less()
@@ -295,7 +295,7 @@ def _followed(log: Log) -> Iterable[EpochRange]:
     for row in log.topics["orders"].rows[:1]:
         chain = log.followed_chain(row.chain)
         if chain is not None:
-            yield from chain.stretches.values()
+            yield from chain.epoch_ranges.values()
 
 
 async def _until(condition: Callable[[], bool]) -> None:

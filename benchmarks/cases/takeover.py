@@ -37,7 +37,7 @@ from logstore.wiring.open import OpenLog
 
 OpenRows = Callable[[], AbstractContextManager[RowStore]]
 
-DYING, HEIR = 1, 2
+DYING, SUCCESSOR = 1, 2
 WAIT_S = 120.0
 TOPIC = "orders"
 
@@ -87,20 +87,20 @@ def _run(open_rows: OpenRows, partitions: int) -> dict[str, float]:
 
 async def _measure(rows: RowStore, partitions: int) -> dict[str, float]:
     opened = await _open(rows)
-    run, cluster_id = opened.performer.run, opened.identity.cluster_id
+    run, cluster_id = opened.runner.run, opened.identity.cluster_id
     try:
-        async with _life(opened, HEIR) as heir:
+        async with _life(opened, SUCCESSOR) as successor:
             async with _life(opened, DYING) as dying:
                 epoch = dying.epoch
                 await _fill(dying, partitions)
-                await _until(lambda: TOPIC in heir.topics)
-            topic = heir.topics[TOPIC]
-            sealed = await run(seal_chain(cluster_id, epoch, HEIR))
+                await _until(lambda: TOPIC in successor.topics)
+            topic = successor.topics[TOPIC]
+            sealed = await run(seal_chain(cluster_id, epoch, SUCCESSOR))
             began, began_cpu = time.perf_counter(), time.process_time()
-            to_heir = Successor(HEIR, heir.epoch)
-            taken = await run(take_over(cluster_id, epoch, HEIR, lambda *_: to_heir))
+            to_successor = Successor(SUCCESSOR, successor.epoch)
+            taken = await run(take_over(cluster_id, epoch, SUCCESSOR, lambda *_: to_successor))
             rows_s = time.perf_counter() - began
-            heir.inherit(taken)
+            successor.lead_recovered(taken)
             await _until(lambda: len(topic.leaders) == partitions)
             led_s = time.perf_counter() - began
             cpu_s = time.process_time() - began_cpu
@@ -117,16 +117,16 @@ async def _measure(rows: RowStore, partitions: int) -> dict[str, float]:
 
 
 async def _open(rows: RowStore) -> OpenLog:
-    clock, chance = SystemClock(), random.Random(1)
-    performer = StepRunner(
+    clock, rng = SystemClock(), random.Random(1)
+    runner = StepRunner(
         MemoryStore(MemoryObjects(clock)),
-        RetryingRegistry(rows, lambda: f"{chance.getrandbits(64):016x}", clock, chance),
+        RetryingRegistry(rows, lambda: f"{rng.getrandbits(64):016x}", clock, rng),
         clock,
-        chance,
-        lambda: chance.randbytes(16),
+        rng,
+        lambda: rng.randbytes(16),
     )
-    identity = await performer.run(ensure_identity("memory"))
-    return OpenLog(DirectoryLocation(Path("/memory")), performer, identity, StoreCounts())
+    identity = await runner.run(ensure_identity("memory"))
+    return OpenLog(DirectoryLocation(Path("/memory")), runner, identity, StoreCounts())
 
 
 @asynccontextmanager

@@ -52,21 +52,21 @@ class CountedRegistry:
             self.counts.add("query", read_units(size))
         return found
 
-    async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
+    async def put_if(self, pk: str, sk: str, row: Row, *conditions: Condition) -> None:
         try:
-            await self._registry.put_if(pk, sk, row, *terms)
+            await self._registry.put_if(pk, sk, row, *conditions)
         finally:
             self.counts.add("put", write_units(row_bytes(pk, sk, row) + WRITE_ID_BYTES))
 
-    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
+    async def update_if(self, pk: str, sk: str, sets: Row, *conditions: Condition) -> None:
         try:
-            await self._registry.update_if(pk, sk, sets, *terms)
+            await self._registry.update_if(pk, sk, sets, *conditions)
         finally:
             self.counts.add("update", write_units(row_bytes(pk, sk, sets) + WRITE_ID_BYTES))
 
-    async def delete_if(self, pk: str, sk: str, *terms: Condition) -> None:
+    async def delete_if(self, pk: str, sk: str, *conditions: Condition) -> None:
         try:
-            await self._registry.delete_if(pk, sk, *terms)
+            await self._registry.delete_if(pk, sk, *conditions)
         finally:
             self.counts.add("delete", write_units(0))
 

@@ -42,13 +42,13 @@ def main() -> int:
 
 
 def _counted(opened: OpenLog, path: Path) -> OpenLog:
-    registry = CountedRegistry(opened.performer.registry)
+    registry = CountedRegistry(opened.runner.registry)
 
     def tell(*_: object) -> None:
         write_counts(path, opened.counts, registry.counts)
 
     signal.signal(signal.SIGUSR1, tell)
-    return replace(opened, performer=replace(opened.performer, registry=registry))
+    return replace(opened, runner=replace(opened.runner, registry=registry))
 
 
 def _profiled(settings: ServeSettings, path: Path) -> int:

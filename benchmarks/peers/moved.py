@@ -23,19 +23,19 @@ def move_all(directory: Path) -> None:
 
 
 async def _trim(directory: Path) -> None:
-    opened = await open_existing(str(directory), clock=SystemClock(), chance=random.Random())
+    opened = await open_existing(str(directory), clock=SystemClock(), rng=random.Random())
     try:
         store = DirectoryStore(directory)
         tables = open_tables(str(directory), None, store)
         held: dict[TopicPartition, int] = {}
-        for topic_id in await opened.performer.run(read_table_rows()):
+        for topic_id in await opened.runner.run(read_table_rows()):
             snapshot = tables.snapshot(topic_id)
             ends = {} if snapshot is None else snapshot.ends
             held |= {TopicPartition(topic_id, number): end for number, end in ends.items()}
         trimmer = Trimmer(opened.identity.cluster_id, grace_ms=0)
         deleted = 0
         for _ in range(2):
-            done = await opened.performer.run(trimmer.steps(every, held))
+            done = await opened.runner.run(trimmer.steps(every, held))
             deleted += sum(done.deleted.values())
         if not deleted:
             raise RuntimeError("no segment was trimmed: nothing would be read from tables")

@@ -35,10 +35,10 @@ def asked_when_idle(url: str, topic: str) -> dict[str, float]:
 
     def open_counted(url: str, storage: Mapping[str, str]) -> ReadableLog:
         log = open_readable(url, storage)
-        assert log.performer.registry is not None
-        reads = CountedReads(log.performer.registry)
+        assert log.runner.registry is not None
+        reads = CountedReads(log.runner.registry)
         opened.append((log, reads))
-        return replace(log, performer=replace(log.performer, registry=reads))
+        return replace(log, runner=replace(log.runner, registry=reads))
 
     passing = SteppedTime()
     survey = LogMetadata(

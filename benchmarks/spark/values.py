@@ -13,11 +13,11 @@ KINDS = ("random", "json")
 
 def values_of(kind: str, record_bytes: int, *, pool_bytes: int = POOL_BYTES) -> Sequence[bytes]:
     """Values of `record_bytes` each, to be used over and over."""
-    chance = random.Random(record_bytes)
+    rng = random.Random(record_bytes)
     count = pool_bytes // record_bytes
     if kind == "random":
-        return [chance.randbytes(record_bytes) for _ in range(count)]
-    return [_json(chance, record_bytes, number) for number in range(count)]
+        return [rng.randbytes(record_bytes) for _ in range(count)]
+    return [_json(rng, record_bytes, number) for number in range(count)]
 
 
 def checksum(values: Sequence[bytes], count: int) -> int:
@@ -27,18 +27,18 @@ def checksum(values: Sequence[bytes], count: int) -> int:
     return rounds * sum(sums) + sum(sums[:rest])
 
 
-def _json(chance: random.Random, record_bytes: int, number: int) -> bytes:
+def _json(rng: random.Random, record_bytes: int, number: int) -> bytes:
     """One object, filled up to its size with a word: clicks compress to a quarter or so."""
-    clicks = [_click(chance, number + k) for k in range(max(1, record_bytes // 110))]
+    clicks = [_click(rng, number + k) for k in range(max(1, record_bytes // 110))]
     text = json.dumps(clicks[0] if len(clicks) == 1 else {"clicks": clicks}, separators=(",", ":"))
     return text.ljust(record_bytes)[:record_bytes].encode()
 
 
-def _click(chance: random.Random, number: int) -> dict[str, object]:
+def _click(rng: random.Random, number: int) -> dict[str, object]:
     return {
         "id": number,
-        "user": chance.randrange(100_000),
-        "action": chance.choice(["view", "search", "add", "buy"]),
-        "page": f"/products/{chance.randrange(5000)}",
-        "session": f"{chance.getrandbits(32):08x}",
+        "user": rng.randrange(100_000),
+        "action": rng.choice(["view", "search", "add", "buy"]),
+        "page": f"/products/{rng.randrange(5000)}",
+        "session": f"{rng.getrandbits(32):08x}",
     }

@@ -26,11 +26,11 @@ Attempt = Callable[[FenceCheck], bool]
 """Answers a call and returns True; returns False if a check must come first (never with a code)."""
 
 
-async def look_for_seal(log: Log) -> LogstoreError | None:
+async def check_not_sealed(log: Log) -> LogstoreError | None:
     """The error to answer with, if this broker may no longer answer for its partitions."""
     try:
         async with asyncio.timeout(LOOK_TIMEOUT_S):
-            await log.look_for_seal()
+            await log.check_not_sealed()
     except TimeoutError:
         return OutcomeUnknown("the fencing check timed out")
     except LogstoreError as error:
@@ -38,16 +38,16 @@ async def look_for_seal(log: Log) -> LogstoreError | None:
     return None
 
 
-async def standing_of(log: Log) -> ErrorCode:
-    error = await look_for_seal(log)
+async def fence_check_of(log: Log) -> ErrorCode:
+    error = await check_not_sealed(log)
     return ErrorCode.NONE if error is None else code_of(error)
 
 
-def answer_surely(broker: Services, call: Call, attempt: Attempt) -> None:
+def answer_after_fence_check(broker: Services, call: Call, attempt: Attempt) -> None:
     """Let `attempt` answer: at once where it may, else after a fencing check."""
-    if not (broker.log.vouches and attempt(None)):
+    if not (broker.log.has_read_lease and attempt(None)):
         broker.start(call, partial(_attempt, broker, attempt), broker.cold_reads)
 
 
 async def _attempt(broker: Services, attempt: Attempt) -> None:
-    attempt(await standing_of(broker.log))
+    attempt(await fence_check_of(broker.log))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from broker.answers.fencing import look_for_seal
+from broker.answers.fencing import check_not_sealed
 from broker.answers.services import Services
 from broker.groups.coordinator import Coordinator
 from broker.network.authorizer import Operation, ResourceKind
@@ -29,19 +29,19 @@ def coordinator_for(
     return broker.groups.find(group_id)
 
 
-def when_vouched(broker: Services, call: Call, step: Callable[[], None]) -> None:
+def when_leased(broker: Services, call: Call, step: Callable[[], None]) -> None:
     """Take `step`, which answers from the state of a group, once that cannot be out of date.
 
     A broker that cannot renew its lease makes a fencing check first (safety rule 9): if it was
     fenced, `step` finds that it coordinates nothing. An answer that waits for a commit needs no
     check: a fenced broker commits nothing.
     """
-    if broker.log.vouches:
+    if broker.log.has_read_lease:
         step()
         return
 
     async def look_then_step() -> None:
-        error = await look_for_seal(broker.log)
+        error = await check_not_sealed(broker.log)
         if error is not None and not broker.log.fenced.is_set():
             raise error
         step()

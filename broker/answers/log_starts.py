@@ -23,7 +23,7 @@ async def raise_led(
     log: Log, wanted: Sequence[NewStart], reason: StartReason = StartReason.RECORDS_DELETED
 ) -> Sequence[int | LogstoreError | None]:
     """For each, log start as it is afterwards, or what went wrong; None: another broker leads."""
-    outcomes = await log.performer.run(raise_log_starts([_raise_of(one, reason) for one in wanted]))
+    outcomes = await log.runner.run(raise_log_starts([_raise_of(one, reason) for one in wanted]))
     changes = []
     for (topic, leader, _), outcome in zip(wanted, outcomes, strict=True):
         if isinstance(outcome, int):
@@ -37,6 +37,6 @@ async def raise_led(
 
 def _raise_of(one: NewStart, reason: StartReason) -> Raise:
     leader = one.leader
-    chain = leader.stretches[-1].chain
+    chain = leader.epoch_ranges[-1].chain
     leads = chain, leader.leader_epoch
     return Raise(leader.topic_id, leader.partition, *leads, one.offset, reason)

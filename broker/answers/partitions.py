@@ -32,9 +32,9 @@ def check_epoch(partition: Readable, current_leader_epoch: int) -> ErrorCode:
 
 def epoch_at(partition: Readable, offset: int) -> int:
     """Leader epoch of the epoch range with `offset`; -1 where none is listed any more."""
-    stretches = partition.stretches
-    number = bisect_right(stretches, offset, key=lambda stretch: stretch.start) - 1
-    return stretches[number].leader_epoch if number >= 0 else NO_EPOCH
+    epoch_ranges = partition.epoch_ranges
+    number = bisect_right(epoch_ranges, offset, key=lambda epoch_range: epoch_range.start) - 1
+    return epoch_ranges[number].leader_epoch if number >= 0 else NO_EPOCH
 
 
 def end_of_epoch(partition: Readable, leader_epoch: int) -> tuple[int, int]:
@@ -45,11 +45,13 @@ def end_of_epoch(partition: Readable, leader_epoch: int) -> tuple[int, int]:
     records are in the table alone may be said to have ended late: nothing that a consumer has read
     is ever cut off, and that is what it asks for.
     """
-    stretches = partition.stretches
-    if leader_epoch == stretches[-1].leader_epoch:
+    epoch_ranges = partition.epoch_ranges
+    if leader_epoch == epoch_ranges[-1].leader_epoch:
         return leader_epoch, partition.log_end
-    number = bisect_right(stretches, leader_epoch, key=lambda stretch: stretch.leader_epoch)
-    if leader_epoch < 0 or number == len(stretches):
+    number = bisect_right(
+        epoch_ranges, leader_epoch, key=lambda epoch_range: epoch_range.leader_epoch
+    )
+    if leader_epoch < 0 or number == len(epoch_ranges):
         return -1, -1
-    found = stretches[number - 1].leader_epoch if number else leader_epoch
-    return found, stretches[number].start
+    found = epoch_ranges[number - 1].leader_epoch if number else leader_epoch
+    return found, epoch_ranges[number].start

@@ -40,7 +40,7 @@ async def change_all(
 async def _change(
     broker: Services, wanted: Sequence[PlacementChange]
 ) -> Sequence[PartitionRow | LogstoreError]:
-    outcomes = await broker.log.performer.run(
+    outcomes = await broker.log.runner.run(
         change_placements([(one.topic.topic_id, one.partition, one.decide) for one in wanted])
     )
     await broker.log.publish(

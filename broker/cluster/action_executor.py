@@ -53,11 +53,11 @@ class ActionExecutor:
     def __init__(self, log: ClusterLog) -> None:
         self.counts = ActionCounts()
         self.chains: dict[int, ChainRow] = {}
-        self.heirs = Successors((), {})
+        self.successors = Successors((), {})
         self._led: dict[bytes, str] = {}
         """Topics whose rows may not be removed, and why."""
         self._log = log
-        self._performer = log.performer
+        self._runner = log.runner
 
     async def act(self, action: Action) -> None:
         """Raises `LogstoreError`; the next look of a controller decides it again."""
@@ -74,7 +74,7 @@ class ActionExecutor:
                     await self._require_half_done(topic_id)
                 logger.warning("removing topic: name=%s reason=%s", topic, reason)
                 try:
-                    await self._performer.run(delete_topic(topic, topic_id))
+                    await self._runner.run(delete_topic(topic, topic_id))
                 except UnknownTopic:
                     return  # another broker was faster
                 self.counts.deletions += 1
@@ -86,7 +86,7 @@ class ActionExecutor:
                     topic_id.hex(),
                     partition,
                 )
-                await self._performer.run(remove_orphan(action))
+                await self._runner.run(remove_orphan(action))
                 self.counts.orphans += 1
             case StepDown():
                 raise AssertionError("only who holds the lease can step down")
@@ -95,7 +95,7 @@ class ActionExecutor:
         """Raises `Refused` where other rows of the topic were lost. Chains are asked once."""
         refusal = self._led.get(topic_id)
         if refusal is None:
-            ruling = await self._performer.run(judge_half_done(self._log.cluster_id, topic_id))
+            ruling = await self._runner.run(judge_half_done(self._log.cluster_id, topic_id))
             if ruling.may:
                 return
             refusal = f"rows of topic {topic_id.hex()} are lost: {ruling.why}; run: logstore fsck"
@@ -107,28 +107,30 @@ class ActionExecutor:
     async def _take_over(self, action: TakeOver) -> None:
         log, chain = self._log, action.chain
         if action.probe:
-            await log.look_for_seal()  # does the store answer us?
+            await log.check_not_sealed()  # does the store answer us?
         logger.warning(
             "taking over: chain=%d broker=%d reason=%s", chain, action.broker, action.reason
         )
-        clock = self._performer.clock
+        clock = self._runner.clock
         began_s = clock.monotonic_s()
         if not await self._fence(action):
             return
         row = self.chains.get(chain) or ChainRow(broker=action.broker, status=ChainStatus.OPEN)
         if row.status is ChainStatus.OPEN:
             self.chains[chain] = replace(row, status=ChainStatus.FENCED)
-        steps = take_over(log.cluster_id, chain, log.me.broker, self._heir_of, log.followed_chain)
+        steps = take_over(
+            log.cluster_id, chain, log.me.broker, self._successor_of, log.followed_chain
+        )
         trouble: PartlyTaken | None = None
         try:
-            taken = await self._performer.run(steps)
+            taken = await self._runner.run(steps)
         except PartlyTaken as partly:
             taken, trouble = partly.taken, partly
         else:
             self.chains[chain] = replace(row, status=ChainStatus.SEALED)
             self.counts.takeovers += 1
         self.counts.partitions_taken += len(taken)
-        log.inherit(taken)
+        log.lead_recovered(taken)
         await log.publish([*self._changes(taken), *self._still_naming(chain)])
         if trouble is not None:
             raise trouble
@@ -144,22 +146,22 @@ class ActionExecutor:
             return True  # it said itself that it renews no more
         is_silent = log.liveness.is_silent(action.broker)
         is_fenced = row.status is BrokerStatus.FENCED
-        may_vouch = log.liveness.is_alive(action.broker) or (is_fenced and not is_silent)
+        may_hold_lease = log.liveness.is_alive(action.broker) or (is_fenced and not is_silent)
         heartbeat = row.heartbeat if is_silent else None
         steps = fence_broker(action.broker, row.epoch, heartbeat)
-        if not await self._performer.run(steps):
+        if not await self._runner.run(steps):
             logger.warning(
                 "not taken over, the broker is alive: broker=%d epoch=%d", action.broker, row.epoch
             )
             return False
-        if may_vouch:
+        if may_hold_lease:
             # It has renewed until now, and may answer fetches until that runs out.
-            await self._performer.clock.sleep_s(log.liveness.lease_s)
+            await self._runner.clock.sleep_s(log.liveness.lease_s)
         return True
 
-    def _heir_of(self, topic_id: bytes, partition: int, row: PartitionRow) -> Successor:
+    def _successor_of(self, topic_id: bytes, partition: int, row: PartitionRow) -> Successor:
         """The chosen broker was alive when we last looked; failing all others, it is this one."""
-        broker = self.heirs.choose(row)
+        broker = self.successors.choose(row)
         found = self._log.brokers.get(self._log.me.broker if broker is None else broker)
         if broker is None or broker == self._log.me.broker or found is None:
             return Successor(self._log.me.broker, self._log.epoch)
@@ -189,7 +191,7 @@ class ActionExecutor:
 
     async def reassign(self, actions: Sequence[Reassign]) -> None:
         """All together, with one write of the change feed."""
-        outcomes = await self._performer.run(
+        outcomes = await self._runner.run(
             _together([reassign(action.place, action.wanted) for action in actions])
         )
         changes, errors = [], []

@@ -56,7 +56,7 @@ class _Term:
     """One period as the controller, and the state that is kept for as long."""
 
     memory: ControllerState
-    sightings: FirstSeen = field(default_factory=FirstSeen)
+    first_seen: FirstSeen = field(default_factory=FirstSeen)
     """Of half-done topics that are to be cleared away."""
     cleaning: Interval = field(default_factory=lambda: Interval(CLEANING_S))
     chains_at_s: float | None = None
@@ -74,14 +74,14 @@ class Controller:
     ) -> None:
         self._settings = settings
         self._log = log
-        self._performer = log.performer
-        self._clock = log.performer.clock
+        self._runner = log.runner
+        self._clock = log.runner.clock
         self._me = log.me.broker
         self._look_now = asyncio.Event()
         self._stopping = asyncio.Event()
         self._keeper = LeaseKeeper(log, settings.lease_s, self._look_now)
         self._notice = EarlyNotice(log, peers or NoPeers())
-        self._acting = ActionExecutor(log)
+        self._executor = ActionExecutor(log)
         self._term: _Term | None = None
         self._places: PlacedPartitions | None = None
         self._told = ""
@@ -101,7 +101,7 @@ class Controller:
 
     @property
     def counts(self) -> ActionCounts:
-        return self._acting.counts
+        return self._executor.counts
 
     @property
     def lease_changes(self) -> int:
@@ -114,8 +114,8 @@ class Controller:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._keeper.run())
                 tasks.create_task(self._notice.run())
-                desk = ActionQueue(tasks, self._clock, lambda: self.is_active, self._count_failure)
-                await self._look_on(desk)
+                queue = ActionQueue(tasks, self._clock, lambda: self.is_active, self._count_failure)
+                await self._look_on(queue)
                 raise _ControllerEnded
         except* _ControllerEnded:
             pass
@@ -130,20 +130,20 @@ class Controller:
 
     # Looking
 
-    async def _look_on(self, desk: ActionQueue) -> None:
+    async def _look_on(self, queue: ActionQueue) -> None:
         fenced = self._log.fenced
         while not (fenced.is_set() or self._stopping.is_set()):
             self._notice.watch()
             self._keeper.hurry_if_orphaned()
             try:
-                await self._look(desk)
+                await self._look(queue)
             except LogstoreError as error:
                 if self.is_active and str(error) != self._told:
                     self._told = str(error)
                     logger.warning("the controller cannot read the cluster: %s", error)
             await wait_for(self._look_now, LOOK_S)
 
-    async def _look(self, desk: ActionQueue) -> None:
+    async def _look(self, queue: ActionQueue) -> None:
         if not self.is_active:
             self._term = None
             return
@@ -152,15 +152,15 @@ class Controller:
         )
         now_s = self._clock.monotonic_s()
         if term.chains_at_s is None or now_s - term.chains_at_s >= CHAINS_S:
-            self._acting.chains = await self._performer.run(read_chains())
+            self._executor.chains = await self._runner.run(read_chains())
             term.chains_at_s = now_s
         view = self._view(now_s)
         actions = decide(view, term.memory, self._settings.rules)
-        self._choose_heirs(view, actions, desk)
-        await self._start_all(actions, desk)
+        self._choose_successors(view, actions, queue)
+        await self._start_all(actions, queue)
         if term.cleaning.is_due(now_s):
             term.cleaning.end(now_s, found=False)
-            desk.start("cleaning", partial(self._clean, term, desk))
+            queue.start("cleaning", partial(self._clean, term, queue))
 
     def _view(self, now_s: float) -> ClusterView:
         places = self._places = self._places or PlacedPartitions(self._all_places())
@@ -169,7 +169,7 @@ class Controller:
             now_s=now_s,
             brokers=self._log.brokers,
             alive=self._log.liveness.alive | {self._me},
-            chains=self._acting.chains,
+            chains=self._executor.chains,
             places=places,
         )
 
@@ -181,18 +181,20 @@ class Controller:
     def _rows_changed(self, topic: ClusterTopic) -> None:
         self._places = None
 
-    def _choose_heirs(self, view: ClusterView, actions: list[Action], desk: ActionQueue) -> None:
+    def _choose_successors(
+        self, view: ClusterView, actions: list[Action], queue: ActionQueue
+    ) -> None:
         """Count the partitions of each broker again, unless running takeovers still count."""
         taken = {action.broker for action in actions if isinstance(action, TakeOver)}
-        heirs = (view.eligible or view.alive) - taken
-        if desk.is_idle:
-            self._acting.heirs = Successors(heirs, view.places.led)
+        successors = (view.eligible or view.alive) - taken
+        if queue.is_idle:
+            self._executor.successors = Successors(successors, view.places.led)
         else:
-            self._acting.heirs.restrict(heirs, view.places.led)
+            self._executor.successors.restrict(successors, view.places.led)
 
     # Acting
 
-    async def _start_all(self, actions: list[Action], desk: ActionQueue) -> None:
+    async def _start_all(self, actions: list[Action], queue: ActionQueue) -> None:
         for action in actions:
             if isinstance(action, StepDown):
                 logger.warning("stepping down: broker=%d reason=%s", self._me, action.reason)
@@ -201,16 +203,16 @@ class Controller:
                 return
             if not isinstance(action, Reassign):
                 again_s = REMIND_AGAIN_S if isinstance(action, Remind) else LOOK_S
-                desk.start(_key(action), partial(self._acting.act, action), again_s=again_s)
+                queue.start(_key(action), partial(self._executor.act, action), again_s=again_s)
         moves = [action for action in actions if isinstance(action, Reassign)]
         if moves:
-            desk.start("reassigning", partial(self._acting.reassign, moves))
+            queue.start("reassigning", partial(self._executor.reassign, moves))
 
-    async def _clean(self, term: _Term, desk: ActionQueue) -> None:
-        inventory = await self._performer.run(read_inventory())
-        for action in clean(inventory, term.sightings, self._clock.monotonic_s()):
-            desk.start(_key(action), partial(self._acting.act, action))
-        await self._performer.run(forget_deleted())
+    async def _clean(self, term: _Term, queue: ActionQueue) -> None:
+        inventory = await self._runner.run(read_inventory())
+        for action in clean(inventory, term.first_seen, self._clock.monotonic_s()):
+            queue.start(_key(action), partial(self._executor.act, action))
+        await self._runner.run(forget_deleted())
 
 
 def _key(action: Action) -> Hashable:

@@ -45,7 +45,7 @@ class EarlyNotice:
         self._peers.watch(found)
 
     async def _confirm(self, broker: int, epoch: int) -> None:
-        row = await outcome_of(self._log.performer.run(read_broker(broker)))
+        row = await outcome_of(self._log.runner.run(read_broker(broker)))
         self._asked.discard((broker, epoch))
         if row is None or isinstance(row, LogstoreError) or row.epoch != epoch:
             return

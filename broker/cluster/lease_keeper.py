@@ -23,8 +23,8 @@ class LeaseKeeper:
     def __init__(self, log: ClusterLog, lease_s: float, on_active: asyncio.Event) -> None:
         self._log = log
         self._me = log.me.broker
-        self._performer = log.performer
-        self._clock = log.performer.clock
+        self._runner = log.runner
+        self._clock = log.runner.clock
         self._lease = Lease(CONTROLLER, owner=self._me, owner_epoch=log.epoch, lease_s=lease_s)
         self._lock = asyncio.Lock()
         self._step_now = asyncio.Event()
@@ -54,7 +54,7 @@ class LeaseKeeper:
                 logger.warning("this broker is the controller now: broker=%d", self._me)
                 self._on_active.set()
             # Watchers that look at the same time would race for it at the same time.
-            spread = 1.0 if self.is_active else 0.8 + self._performer.chance.random() / 5
+            spread = 1.0 if self.is_active else 0.8 + self._runner.rng.random() / 5
             await wait_for(self._step_now, wait_s * spread)
 
     def hurry_if_orphaned(self) -> None:
@@ -70,7 +70,7 @@ class LeaseKeeper:
         self._abstains_until_s = self._clock.monotonic_s() + abstain_s
         try:
             async with asyncio.timeout(GIVE_UP_S), self._lock:
-                await outcome_of(self._performer.run(self._lease.give_up()))
+                await outcome_of(self._runner.run(self._lease.give_up()))
         except TimeoutError:
             return  # it runs out by itself
 
@@ -83,7 +83,7 @@ class LeaseKeeper:
         try:
             async with asyncio.timeout(self._lease.lease_s), self._lock:
                 now_s = self._clock.monotonic_s()
-                await self._performer.run(self._lease.step(now_s, self._is_dead))
+                await self._runner.run(self._lease.step(now_s, self._is_dead))
         except (LogstoreError, TimeoutError) as error:
             logger.debug("the controller lease can be neither renewed nor read: %s", error)
 

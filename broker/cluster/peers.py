@@ -60,9 +60,9 @@ class NoPeers:
 
 
 class TcpPeers:
-    def __init__(self, clock: Clock, chance: random.Random) -> None:
+    def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self.connected: set[Peer] = set()
         self._wanted: dict[int, Peer] = {}
         self._changed = asyncio.Event()
@@ -115,7 +115,7 @@ class TcpPeers:
                 if self._clock.monotonic_s() - began_s >= SHORT_S:
                     wait_s = AGAIN_FIRST_S
                     continue
-            await self._clock.sleep_s(wait_s * (0.5 + self._chance.random() / 2))
+            await self._clock.sleep_s(wait_s * (0.5 + self._rng.random() / 2))
             wait_s = min(2 * wait_s, AGAIN_MAX_S)
 
 

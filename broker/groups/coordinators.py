@@ -123,7 +123,7 @@ class Coordinators:
 
     async def _sweep(self) -> None:
         try:
-            now_ms = await self._log.performer.run(believed_ms())
+            now_ms = await self._log.runner.run(believed_ms())
         except LogstoreError as error:
             logger.warning("offsets of groups are not expired, the time is unknown: %s", error)
             return

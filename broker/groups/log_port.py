@@ -116,7 +116,7 @@ class LedPartition:
         leads = log.epoch, leader.leader_epoch
         reason = StartReason.REWRITTEN
         wanted = Raise(leader.topic_id, leader.partition, *leads, offset, reason)
-        raised = await log.performer.run(raise_log_start(wanted))
+        raised = await log.runner.run(raise_log_start(wanted))
         if raised is not None:
             # Its row, too: the next leader must start from this log start.
             log_start = max(raised, leader.row.log_start)

@@ -83,7 +83,7 @@ async def _lower_factors(broker: Services, request: AlterPartitionReassignmentsR
         def lower(row: TopicRow, replicas: int = fewest) -> TopicRow:
             return replace(row, replicas=min(row.replicas, replicas))
 
-        await broker.log.performer.run(change_topic(topic.name, topic.topic_id, lower))
+        await broker.log.runner.run(change_topic(topic.name, topic.topic_id, lower))
         await broker.log.publish([FeedChange(topic.name, topic.topic_id)])
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from broker.answers.creation import begin_and_wait
 from broker.answers.errors import Refuse, code_of
-from broker.answers.fencing import standing_of
+from broker.answers.fencing import fence_check_of
 from broker.answers.log_starts import NewStart, raise_led
 from broker.answers.services import Services
 from broker.answers.shown_cluster import INTERNAL_TOPICS
@@ -65,7 +65,7 @@ async def _delete_all(broker: Services, call: Call, request: DeleteRecordsReques
                 result.error_code = code_of(error)
                 if isinstance(error, OffsetOutOfRange):
                     doubtful.append(result)
-    standing = await standing_of(broker.log) if doubtful else ErrorCode.NONE
+    standing = await fence_check_of(broker.log) if doubtful else ErrorCode.NONE
     for result in doubtful:
         result.error_code = standing or result.error_code
     outcomes = await begin_and_wait(broker, _raise(broker, wanted), request.timeout_ms / 1000)

@@ -5,7 +5,7 @@ A group that does not exist is "Dead"; from version 6 on it is GROUP_ID_NOT_FOUN
 
 from functools import partial
 
-from broker.answers.group_requests import coordinator_for, when_vouched
+from broker.answers.group_requests import coordinator_for, when_leased
 from broker.answers.repeats import without_repeats
 from broker.answers.services import Services
 from broker.groups.decisions.describe import DEAD, describe
@@ -24,7 +24,7 @@ GROUP_OPERATIONS = (Operation.READ, Operation.DELETE, Operation.DESCRIBE)
 
 
 def handle(broker: Services, call: Call, request: DescribeGroupsRequest) -> None:
-    when_vouched(broker, call, partial(_handle, broker, call, request))
+    when_leased(broker, call, partial(_handle, broker, call, request))
 
 
 def _handle(broker: Services, call: Call, request: DescribeGroupsRequest) -> None:

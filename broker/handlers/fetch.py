@@ -23,7 +23,7 @@ import asyncio
 from collections.abc import Callable
 
 from broker.answers.errors import code_of
-from broker.answers.fencing import FenceCheck, standing_of
+from broker.answers.fencing import FenceCheck, fence_check_of
 from broker.answers.fetch_attempt import FetchAttempt, StoreRead
 from broker.answers.services import Services, Work
 from broker.network.call import Call, guard
@@ -79,12 +79,12 @@ class _Fetch:
         self.timer_bucket = 0
 
     def look(self) -> None:
-        if not self._broker.log.vouches:
-            self._begin(self._look_surely)
+        if not self._broker.log.has_read_lease:
+            self._begin(self._attempt_after_fence_check)
             return
         look = self._look_with({})
         if look.is_doubtful:
-            self._begin(self._look_surely)
+            self._begin(self._attempt_after_fence_check)
         elif look.cold:
             self._begin(self._load)
         else:
@@ -107,9 +107,9 @@ class _Fetch:
         self.drop()
         self._broker.start(self._call, work, self._broker.cold_reads)
 
-    async def _look_surely(self) -> None:
+    async def _attempt_after_fence_check(self) -> None:
         """Make a fencing check first; a look after it may be answered."""
-        standing = await standing_of(self._broker.log)
+        standing = await fence_check_of(self._broker.log)
         look = self._look_with({}, standing)
         if look.cold:
             await self._load(standing)
@@ -162,7 +162,7 @@ class _Fetch:
         except TimeoutError:
             look = self._look_with(loaded, standing)  # what there is; the consumer asks again
         if look.is_doubtful:
-            look = self._look_with(loaded, await standing_of(self._broker.log))
+            look = self._look_with(loaded, await fence_check_of(self._broker.log))
         self._answer(look)
 
     def _look_with(

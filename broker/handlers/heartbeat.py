@@ -5,7 +5,7 @@ REBALANCE_IN_PROGRESS sends it back to JoinGroup.
 
 from functools import partial
 
-from broker.answers.group_requests import coordinator_for, when_vouched
+from broker.answers.group_requests import coordinator_for, when_leased
 from broker.answers.services import Services
 from broker.network.authorizer import Operation
 from broker.network.call import Call
@@ -14,7 +14,7 @@ from logstore.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 def handle(broker: Services, call: Call, request: HeartbeatRequest) -> None:
-    when_vouched(broker, call, partial(_handle, broker, call, request))
+    when_leased(broker, call, partial(_handle, broker, call, request))
 
 
 def _handle(broker: Services, call: Call, request: HeartbeatRequest) -> None:

@@ -74,7 +74,7 @@ async def _alter(
 
 async def _change(broker: Services, topic: Topic, changes: list[ConfigChange]) -> None:
     defaults = broker.settings.topic_defaults
-    row = await broker.log.performer.run(
+    row = await broker.log.runner.run(
         change_topic_configs(
             topic.name, topic.topic_id, lambda configs: apply_changes(configs, defaults, changes)
         )

@@ -6,7 +6,7 @@ on by state, from version 5 by type; all groups here are of the type "classic".
 
 from functools import partial
 
-from broker.answers.group_requests import when_vouched
+from broker.answers.group_requests import when_leased
 from broker.answers.services import Services
 from broker.groups.decisions.describe import CLASSIC, listed
 from broker.network.authorizer import CLUSTER, Operation, ResourceKind
@@ -20,7 +20,7 @@ from logstore.wire.messages.list_groups import (
 
 
 def handle(broker: Services, call: Call, request: ListGroupsRequest) -> None:
-    when_vouched(broker, call, partial(_handle, broker, call, request))
+    when_leased(broker, call, partial(_handle, broker, call, request))
 
 
 def _handle(broker: Services, call: Call, request: ListGroupsRequest) -> None:

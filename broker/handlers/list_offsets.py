@@ -18,7 +18,7 @@ from functools import partial
 from typing import Protocol
 
 from broker.answers.errors import code_of
-from broker.answers.fencing import FenceCheck, answer_surely
+from broker.answers.fencing import FenceCheck, answer_after_fence_check
 from broker.answers.partitions import check_epoch, epoch_at, find_leader
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
@@ -48,7 +48,7 @@ _ByTime = tuple[Leader, ListOffsetsPartition, ListOffsetsPartitionResponse]
 
 
 def handle(broker: Services, call: Call, request: ListOffsetsRequest) -> None:
-    answer_surely(broker, call, partial(_answer, broker, call, request))
+    answer_after_fence_check(broker, call, partial(_answer, broker, call, request))
 
 
 def _answer(

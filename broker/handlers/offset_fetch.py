@@ -10,7 +10,7 @@ Not done: transactions, so no offset is ever unstable and `require_stable` chang
 from collections.abc import Callable
 from functools import partial
 
-from broker.answers.group_requests import coordinator_for, when_vouched
+from broker.answers.group_requests import coordinator_for, when_leased
 from broker.answers.repeats import Topics, merge_groups
 from broker.answers.services import Services
 from broker.groups.coordinator import Coordinator
@@ -34,7 +34,7 @@ NOTHING = -1
 
 
 def handle(broker: Services, call: Call, request: OffsetFetchRequest) -> None:
-    when_vouched(broker, call, partial(_handle, broker, call, request))
+    when_leased(broker, call, partial(_handle, broker, call, request))
 
 
 def _handle(broker: Services, call: Call, request: OffsetFetchRequest) -> None:

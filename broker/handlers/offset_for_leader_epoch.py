@@ -7,7 +7,7 @@ Only the leader answers.
 
 from functools import partial
 
-from broker.answers.fencing import FenceCheck, answer_surely
+from broker.answers.fencing import FenceCheck, answer_after_fence_check
 from broker.answers.partitions import check_epoch, end_of_epoch, find_leader
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
@@ -25,7 +25,7 @@ from logstore.wire.messages.offset_for_leader_epoch import (
 
 
 def handle(broker: Services, call: Call, request: OffsetForLeaderEpochRequest) -> None:
-    answer_surely(broker, call, partial(_answer, broker, call, request))
+    answer_after_fence_check(broker, call, partial(_answer, broker, call, request))
 
 
 def _answer(

@@ -24,7 +24,7 @@ from functools import partial
 from broker.answers.batch_checks import NO_BATCH, check_produced
 from broker.answers.commits import failed
 from broker.answers.errors import Refuse, code_of
-from broker.answers.fencing import look_for_seal
+from broker.answers.fencing import check_not_sealed
 from broker.answers.key_checks import KeyChecks, RefuseRecords
 from broker.answers.leaders import hint_of
 from broker.answers.produce_bytes import PartitionOutcome, TopicOutcome, encode_produce_frame
@@ -112,7 +112,9 @@ def _append_all(broker: Services, call: Call, request: ProduceRequest, keys: Key
     if request.acks == NO_ACKS:
         _end_unanswered(call, topics)
     elif doubts:
-        work = partial(_answer_surely, broker, call, topics, seq, request.timeout_ms, doubts)
+        work = partial(
+            _answer_after_fence_check, broker, call, topics, seq, request.timeout_ms, doubts
+        )
         broker.start(call, work, broker.cold_reads)
     elif seq < broker.log.writer.committed_end:
         call.answer_bytes(encode_produce_frame(call.correlation_id, call.version, topics))
@@ -120,7 +122,7 @@ def _append_all(broker: Services, call: Call, request: ProduceRequest, keys: Key
         broker.commits.wait(call, topics, seq, request.timeout_ms)
 
 
-async def _answer_surely(
+async def _answer_after_fence_check(
     broker: Services,
     call: Call,
     topics: list[TopicOutcome],
@@ -129,7 +131,7 @@ async def _answer_surely(
     doubts: "list[_Doubt]",
 ) -> None:
     """Refuse batches of idempotent producers only if no other broker had become the leader."""
-    error = await look_for_seal(broker.log)
+    error = await check_not_sealed(broker.log)
     if error is not None:
         for outcomes, number in doubts:
             outcomes[number] = _refused(outcomes[number].partition, error)

@@ -33,7 +33,7 @@ class ServingStatus:
     named: int = 0
     led: int = 0
     unled: int = 0
-    vouches: bool = False
+    has_read_lease: bool = False
     put_age_s: float = 0.0
 
 
@@ -69,7 +69,7 @@ def why_not_ready(standing: ServingStatus) -> list[str]:
     reasons = []
     if standing.unled:
         reasons.append(f"partitions are not led yet: led={standing.led} named={standing.named}")
-    if not standing.vouches:
+    if not standing.has_read_lease:
         reasons.append("the lease is not renewed: the registry does not answer")
     if standing.put_age_s > PUT_AGE_MAX_S:
         reasons.append(f"the store accepts no puts: oldest put={standing.put_age_s:.1f} s")

@@ -7,7 +7,7 @@ from broker.http import catalogue as m
 from broker.http.health import ServingStatus, State, why_not_ready
 from broker.http.names import ShownNames
 from broker.http.observe_groups import GroupReading
-from broker.http.observed import Observed, standing_of
+from broker.http.observed import Observed, fence_check_of
 from broker.http.reading import Reading
 from broker.network.latencies import Histogram
 from logstore.config.broker import BrokerSettings
@@ -29,7 +29,7 @@ class Observer:
         self._topics, self._groups = ShownNames(names_max), ShownNames(names_max)
 
     def read(self, watched: Observed | None) -> Iterator[Sequence[Reading]]:
-        standing = standing_of(watched)
+        standing = fence_check_of(watched)
         yield [
             _one(m.BUILD, 1, self._version),
             *(_one(m.STATE, standing.state is state, state) for state in State),
@@ -109,7 +109,7 @@ def _cluster(watched: Observed, standing: ServingStatus) -> list[Reading]:
     log, peers = watched.broker.log, watched.peers
     return [
         _one(m.BROKERS, len(log.live_brokers())),
-        _one(m.VOUCHES, standing.vouches),
+        _one(m.VOUCHES, standing.has_read_lease),
         _one(m.TOPICS, len(log.topics)),
         _one(m.NAMED, standing.named),
         _one(m.LED, standing.led),

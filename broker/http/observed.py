@@ -25,7 +25,7 @@ class Observed:
     patience: Patience = field(default_factory=Patience)
 
 
-def standing_of(watched: Observed | None) -> ServingStatus:
+def fence_check_of(watched: Observed | None) -> ServingStatus:
     """None: no epoch has begun, or accepted, yet."""
     if watched is None:
         return ServingStatus(state=State.STARTING)
@@ -35,8 +35,8 @@ def standing_of(watched: Observed | None) -> ServingStatus:
         state=_state_of(watched),
         named=sum(named_in(log, topic) for topic in log.topics.values()),
         led=sum(led_in(topic) for topic in log.topics.values()),
-        unled=watched.patience.overdue(unled, log.performer.clock.monotonic_s()),
-        vouches=log.vouches,
+        unled=watched.patience.overdue(unled, log.runner.clock.monotonic_s()),
+        has_read_lease=log.has_read_lease,
         put_age_s=log.writer.oldest_put_age_s,
     )
 

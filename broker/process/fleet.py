@@ -31,21 +31,19 @@ class FleetMember:
     command: Sequence[str]
 
 
-def back_off_s(deaths: int, chance: random.Random) -> float:
+def back_off_s(deaths: int, rng: random.Random) -> float:
     """Before start number `deaths` + 1: doubling from half a second, at most half a minute."""
     longest = min(BACK_OFF_MAX_S, BACK_OFF_FIRST_S * 2.0 ** min(deaths - 1, 16))
-    return longest * (0.75 + chance.random() / 4)
+    return longest * (0.75 + rng.random() / 4)
 
 
 class Fleet:
     """`stop` may be called twice: first in good order, then at once."""
 
-    def __init__(
-        self, members: Sequence[FleetMember], clock: Clock, chance: random.Random, say: Say
-    ):
+    def __init__(self, members: Sequence[FleetMember], clock: Clock, rng: random.Random, say: Say):
         self._members = members
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._say = say
         self._running: dict[int, asyncio.subprocess.Process] = {}
         self._accepting: set[int] = set()
@@ -95,7 +93,7 @@ class Fleet:
                 return
             lived_s = self._clock.monotonic_s() - began_s
             deaths = 1 if lived_s >= STEADY_S else deaths + 1
-            delay_s = back_off_s(deaths, self._chance)
+            delay_s = back_off_s(deaths, self._rng)
             self._say(
                 f"logstore: broker {member.broker} died: {_how(code)}; "
                 f"it starts again in {delay_s:.1f} s"

@@ -85,7 +85,7 @@ async def live_until_stopped(host: Host) -> int:
 
     Raises `LogstoreError` if the first start fails, or if a later one fails for good.
     """
-    clock, stop = host.opened.performer.clock, host.stop
+    clock, stop = host.opened.runner.clock, host.stop
     wait_s, has_lived = AGAIN_FIRST_S, False
     while True:
         began_s = clock.monotonic_s()
@@ -136,9 +136,9 @@ async def _live(host: Host) -> int | None:
 
 async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
     """Serve until the process is to stop (the exit code), or the chain is fenced (None)."""
-    performer, given = log.performer, host.settings
+    runner, given = log.runner, host.settings
     broker = Broker(log, given, authorizer=AllowAll(), clock=host.clock, tasks=tasks, ids=host.ids)
-    peers = TcpPeers(performer.clock, performer.chance)
+    peers = TcpPeers(runner.clock, runner.rng)
     controller = Controller(log, ControllerSettings.of(given), peers)
     broker.controller = controller
     server = Server(broker, host.listeners)
@@ -189,8 +189,10 @@ async def _hand_over(host: Host, log: Log) -> None:
     ]
     if others:
         rows = [row for topic in log.topics.values() for row in topic.rows]
-        heirs = Successors(others, Counter(row.broker for row in rows))
-        await log.drain(DRAIN_TIMEOUT_S, lambda topic, number: heirs.choose(topic.rows[number]))
+        successors = Successors(others, Counter(row.broker for row in rows))
+        await log.drain(
+            DRAIN_TIMEOUT_S, lambda topic, number: successors.choose(topic.rows[number])
+        )
 
 
 async def _end(host: Host, log: Log, server: Server) -> int | None:

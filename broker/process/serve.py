@@ -91,7 +91,7 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None) -> int:
         opened = await open_log(
             settings.url,
             clock=SystemClock(),
-            chance=random.Random(),
+            rng=random.Random(),
             storage=settings.settings.storage,
             state_directory=settings.state_directory,
         )

@@ -47,10 +47,10 @@ class Retention:
         self.failed_count = 0
 
     async def run(self) -> None:
-        performer = self._log.performer
+        runner = self._log.runner
         while True:
             # Brokers that were started together need not all write at once.
-            await performer.clock.sleep_s(self._period_s * (0.75 + performer.chance.random() / 2))
+            await runner.clock.sleep_s(self._period_s * (0.75 + runner.rng.random() / 2))
             await self.run_once()
 
     async def run_once(self) -> None:
@@ -60,7 +60,7 @@ class Retention:
             self._ledgers = {}
             return
         try:
-            now_ms = await log.performer.run(believed_ms())
+            now_ms = await log.runner.run(believed_ms())
         except LogstoreError as error:
             self._tell({f"retention does not know the time: {error}"})
             return
@@ -68,7 +68,7 @@ class Retention:
         ledgers, troubles = {}, self._doubts()
         for number, (topic, leader, policy) in enumerate(held):
             if number % PARTITIONS_PER_TURN == 0:
-                await log.performer.clock.sleep_s(0)
+                await log.runner.clock.sleep_s(0)
             key = (topic.topic_id, leader.partition)
             ledger = self._ledgers.get(key)
             if ledger is None or ledger.at < leader.log_start:
@@ -97,7 +97,7 @@ class Retention:
 
     def _doubts(self) -> set[str]:
         """A wall clock that is ahead: said once for each day that it is."""
-        days = self._log.performer.believed.ahead_ms / DAY_MS
+        days = self._log.runner.believed.ahead_ms / DAY_MS
         if days < DOUBTED_DAYS:
             return set()
         return {
@@ -160,7 +160,7 @@ class _Pass:
     async def _read_table(self, ledger: Ledger, leader: Leader, policy: Policy) -> bool:
         """Read on in the partition's table; False: the table has no more to read."""
         if self._rows is None:
-            self._rows = await self._log.performer.run(read_table_rows())
+            self._rows = await self._log.runner.run(read_table_rows())
         row = self._rows.get(leader.topic_id)
         if row is None or row.ends.get(leader.partition, 0) <= ledger.at:
             return False

@@ -72,6 +72,6 @@ class WatchedStore:
 
 
 def watch_store(opened: OpenLog, clock: Clock) -> OpenLog:
-    performer = opened.performer
-    watched = replace(performer, store=WatchedStore(performer.store, clock))
-    return replace(opened, performer=watched)
+    runner = opened.runner
+    watched = replace(runner, store=WatchedStore(runner.store, clock))
+    return replace(opened, runner=watched)

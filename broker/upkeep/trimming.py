@@ -26,7 +26,7 @@ class TrimmedLog(Protocol):
     cluster_id: bytes
 
     @property
-    def performer(self) -> StepRunner: ...
+    def runner(self) -> StepRunner: ...
 
     async def forget_ended(self, held: Mapping[TopicPartition, int]) -> int: ...
 
@@ -56,10 +56,10 @@ class Trimming:
         """The troubles that were logged, while they last."""
 
     async def run(self) -> None:
-        performer = self._log.performer
+        runner = self._log.runner
         while True:
             # Brokers that were started together need not all ask at once.
-            await performer.clock.sleep_s(self._period_s * (0.75 + performer.chance.random() / 2))
+            await runner.clock.sleep_s(self._period_s * (0.75 + runner.rng.random() / 2))
             await self.trim_once()
 
     async def trim_once(self) -> None:
@@ -86,11 +86,11 @@ class Trimming:
 
         Returns the pass's result, and the offsets that tables hold.
         """
-        performer = self._log.performer
-        held = await self._tables.look(performer, fresh=due or ())
+        runner = self._log.runner
+        held = await self._tables.look(runner, fresh=due or ())
         for trouble in held.troubles:
             troubles[f"segments are not trimmed by a table: {trouble}"] = logging.ERROR
-        done = await performer.run(
+        done = await runner.run(
             self._trimmer.steps(
                 wanted,
                 held.ends,

@@ -77,12 +77,12 @@ def survey_chain(
     cluster_id = log.identity.cluster_id
     try:
         checkpoint = 0 if row is None else row.checkpoint
-        survey.state = log.performer.run(read_chain_at(cluster_id, epoch, checkpoint))
+        survey.state = log.runner.run(read_chain_at(cluster_id, epoch, checkpoint))
     except LogstoreError:
         survey.is_replayed = False  # the survey of checkpoints names the damage
     walk = _Walk(survey, cluster_id, 0 if row is None else row.trim)
     for seq, front in _fronts(log, epoch, sorted(objects), advance):
-        walk.visit(seq, objects[seq], front, log.performer)
+        walk.visit(seq, objects[seq], front, log.runner)
     walk.finish()
     return survey
 
@@ -92,7 +92,7 @@ def _fronts(
 ) -> Iterator[tuple[int, Front | LogstoreError]]:
     for first in range(0, len(seqs), FRONTS_AT_ONCE):
         some = seqs[first : first + FRONTS_AT_ONCE]
-        yield from zip(some, log.performer.run(_read_all(epoch, some)), strict=True)
+        yield from zip(some, log.runner.run(_read_all(epoch, some)), strict=True)
         advance(len(some))
 
 
@@ -117,7 +117,7 @@ class _Walk:
         seq: int,
         info: ObjectInfo,
         front: Front | LogstoreError,
-        performer: BlockingStepRunner,
+        runner: BlockingStepRunner,
     ) -> None:
         if isinstance(front, NotFound):
             return  # trimmed since it was listed
@@ -126,7 +126,7 @@ class _Walk:
             self._end_at(self._next_seq)
         header: Header | None = None
         if isinstance(front, LogstoreError):
-            self._note_damage(info, front, performer)
+            self._note_damage(info, front, runner)
         else:
             header = front.index.header
             self._note(size_finding(info.key, header, info.size_bytes))
@@ -166,10 +166,10 @@ class _Walk:
         self._survey.committed_end = seq
 
     def _note_damage(
-        self, info: ObjectInfo, error: LogstoreError, performer: BlockingStepRunner
+        self, info: ObjectInfo, error: LogstoreError, runner: BlockingStepRunner
     ) -> None:
         try:
-            front = performer.store.get_range(info.key, 0, FRONT_GUESS_BYTES)
+            front = runner.store.get_range(info.key, 0, FRONT_GUESS_BYTES)
         except LogstoreError:
             self._note(Finding(info.key, None, str(error)))
             return

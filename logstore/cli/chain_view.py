@@ -43,10 +43,10 @@ class ChainView:
 
 def view_chain(log: ReadableLog, epoch: int) -> ChainView:
     """Raises `NotFound` for a chain that has neither a row nor an object."""
-    row = log.performer.run(_row(epoch))
+    row = log.runner.run(_row(epoch))
     objects = {
         place[1]: info
-        for info in log.performer.store.list(chain_prefix(epoch))
+        for info in log.runner.store.list(chain_prefix(epoch))
         if (place := parsed_key(info.key)) is not None
     }
     if row is None and not objects:

@@ -63,14 +63,14 @@ def view_checkpoint(
     """`topics` are names by id. Raises `NotFound`; `Corrupt` when its front cannot be read."""
     key = checkpoint_key(epoch, seq)
     try:
-        data = log.performer.store.get(key)
+        data = log.runner.store.get(key)
     except NotFound as error:
         raise NotFound(
             f"no such checkpoint: epoch={epoch} seq={seq}; the chain's row names the last one: "
             "inspect registry"
         ) from error
     try:
-        front = log.performer.run(read_checkpoint(epoch, seq))
+        front = log.runner.run(read_checkpoint(epoch, seq))
     except LogstoreError as error:
         raise Corrupt(f"{key}: {error}") from error
     producers, findings = _producers(key, front, data)
@@ -83,7 +83,7 @@ def view_checkpoint(
         front.broker,
         front.created_ms,
         front.earlier,
-        _stretches(front, producers, topics),
+        _epoch_ranges(front, producers, topics),
         _pages(front, topics),
         [*findings, *_page_findings(key, front, data)],
     )
@@ -98,10 +98,12 @@ def _producers(
         chain = chain_state_of(front, states)
     except LogstoreError as error:
         return {}, [Finding(key, front.front_bytes, str(error))]
-    return {stretch: len(s.state.producers) for stretch, s in chain.stretches.items()}, []
+    return {
+        epoch_range: len(s.state.producers) for epoch_range, s in chain.epoch_ranges.items()
+    }, []
 
 
-def _stretches(
+def _epoch_ranges(
     front: Checkpoint, producers: Mapping[object, int], topics: Mapping[bytes, str]
 ) -> list[EpochRangeLine]:
     return [
@@ -116,7 +118,7 @@ def _stretches(
             summary.state_bytes,
             summary.max_timestamp,
         )
-        for key, summary in front.stretches.items()
+        for key, summary in front.epoch_ranges.items()
     ]
 
 

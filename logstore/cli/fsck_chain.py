@@ -25,7 +25,7 @@ from logstore.protocol.checks import (
     extents_of,
 )
 from logstore.protocol.steps import Gather, Steps
-from logstore.protocol.walk import Front, get_patiently, read_chain_at, read_checkpoint, read_front
+from logstore.protocol.walk import Front, get_retrying, read_chain_at, read_checkpoint, read_front
 from logstore.runners.step_runner import BlockingStepRunner
 
 FRONTS_AT_ONCE = 32
@@ -73,7 +73,7 @@ class CheckedChain:
 
 
 def look_at_chain(
-    performer: BlockingStepRunner,
+    runner: BlockingStepRunner,
     cluster_id: bytes,
     epoch: int,
     row: ChainRow | None,
@@ -83,7 +83,7 @@ def look_at_chain(
     bodies: bool,
 ) -> CheckedChain:
     """`objects` are those under the chain's keys, by seq, in order. `bodies`: read all bytes."""
-    look = _ChainCheck(performer, cluster_id, epoch, row, counts, bodies)
+    look = _ChainCheck(runner, cluster_id, epoch, row, counts, bodies)
     for some in _chunks(objects):
         for (seq, info), front in zip(some, look.fronts(some), strict=True):
             look.visit(seq, info, front)
@@ -103,14 +103,14 @@ class _ChainCheck:
 
     def __init__(
         self,
-        performer: BlockingStepRunner,
+        runner: BlockingStepRunner,
         cluster_id: bytes,
         epoch: int,
         row: ChainRow | None,
         counts: FsckCounts,
         bodies: bool,
     ) -> None:
-        self._performer, self._cluster_id, self._epoch = performer, cluster_id, epoch
+        self._runner, self._cluster_id, self._epoch = runner, cluster_id, epoch
         self._row, self._counts, self._bodies = row, counts, bodies
         self._trim = 0 if row is None else row.trim
         self._problems: list[Problem] = []
@@ -131,7 +131,7 @@ class _ChainCheck:
             read_front(self._epoch, seq) if seq == 0 or seq >= self._trim else _nothing()
             for seq, _ in some
         ]
-        found: list[Front | LogstoreError | None] = self._performer.run(_together(steps))
+        found: list[Front | LogstoreError | None] = self._runner.run(_together(steps))
         return found
 
     def _known_checkpoints(self) -> frozenset[int]:
@@ -139,7 +139,7 @@ class _ChainCheck:
         if self._row is None or not self._row.checkpoint:
             return frozenset()
         try:
-            front = self._performer.run(read_checkpoint(self._epoch, self._row.checkpoint))
+            front = self._runner.run(read_checkpoint(self._epoch, self._row.checkpoint))
         except LogstoreError as error:
             self._bad_checkpoint(self._row.checkpoint, str(error))
             return frozenset()
@@ -147,7 +147,7 @@ class _ChainCheck:
 
     def _enter(self, seq: int) -> ChainState | None:
         try:
-            return self._performer.run(read_chain_at(self._cluster_id, self._epoch, seq))
+            return self._runner.run(read_chain_at(self._cluster_id, self._epoch, seq))
         except LogstoreError as error:
             self._bad_checkpoint(seq, str(error))
             return None
@@ -244,7 +244,7 @@ class _ChainCheck:
 
     def _read(self, key: str, bytes_max: int) -> bytes:
         """A store that throttles is asked again: it says nothing of the object."""
-        return self._performer.run(get_patiently(key, 0, bytes_max))
+        return self._runner.run(get_retrying(key, 0, bytes_max))
 
     # The end
 
@@ -260,7 +260,7 @@ class _ChainCheck:
             broker=None if self._opening is None else self._opening.broker,
             end=end,
             seal=self._seal,
-            stretches={} if self._state is None else extents_of(self._state),
+            epoch_ranges={} if self._state is None else extents_of(self._state),
             is_whole=self._state is not None,
         )
         if row is not None:

@@ -99,7 +99,7 @@ class _LogCheck:
 
     def everything(self) -> _Findings:
         self._begin()
-        listed = self._log.performer.store.list(CHAINS)
+        listed = self._log.runner.store.list(CHAINS)
         for epoch, objects in _by_chain(listed, self._found.problems):
             self._look_at(epoch, objects)
         return self._finish()
@@ -108,7 +108,7 @@ class _LogCheck:
         self._wanted = epochs
         self._begin()
         for epoch in sorted(epochs):
-            listed = self._log.performer.store.list(chain_prefix(epoch))
+            listed = self._log.runner.store.list(chain_prefix(epoch))
             for found, objects in _by_chain(listed, self._found.problems):
                 self._look_at(found, objects)
         # Keys that fit no chain are looked for in the list of all, without reading anything.
@@ -138,7 +138,7 @@ class _LogCheck:
 
     def _look_at(self, epoch: int, objects: Iterable[tuple[int, ObjectInfo]]) -> None:
         look = look_at_chain(
-            self._log.performer,
+            self._log.runner,
             self._log.identity.cluster_id,
             epoch,
             self._rows.get(epoch),
@@ -157,14 +157,14 @@ class _LogCheck:
             self._advance(1)
 
     def _note_strange_keys(self) -> None:
-        for _, objects in _by_chain(self._log.performer.store.list(CHAINS), self._found.problems):
+        for _, objects in _by_chain(self._log.runner.store.list(CHAINS), self._found.problems):
             for _ in objects:
                 pass
 
     def _check_epochs(self) -> None:
         """Every epoch drawn has an opening; none is in use that was not drawn."""
         found = self._found
-        drawn = self._log.performer.run(read_cluster(self._log.identity.cluster_id)).next_epoch
+        drawn = self._log.runner.run(read_cluster(self._log.identity.cluster_id)).next_epoch
         expected = {*range(1, drawn), *self._rows}
         if self._wanted is not None:
             expected &= self._wanted
@@ -188,7 +188,7 @@ class _LogCheck:
     def _check_checkpoint_keys(self) -> None:
         """Count the checkpoints that no row leads to. Those that one does have been compared."""
         named: dict[int, frozenset[int]] = {}
-        for info in self._log.performer.store.list(CHECKPOINTS):
+        for info in self._log.runner.store.list(CHECKPOINTS):
             place = parsed_key(info.key)
             if place is None or checkpoint_key(*place) != info.key:
                 self._problem(ProblemKind.STRANGE_KEY, info.key, "no checkpoint has this key")
@@ -203,7 +203,7 @@ class _LogCheck:
         if row is None or not row.checkpoint:
             return frozenset()
         try:
-            front = self._log.performer.run(read_checkpoint(epoch, row.checkpoint))
+            front = self._log.runner.run(read_checkpoint(epoch, row.checkpoint))
         except LogstoreError:
             return frozenset((row.checkpoint,))
         return frozenset((*front.earlier, front.seq))
@@ -224,7 +224,7 @@ class _LogCheck:
         led = {
             key.topic_id: epoch
             for epoch, chain in sorted(chains.items())
-            for key in chain.stretches
+            for key in chain.epoch_ranges
         }
         for (topic_id, number), row in rows.items():
             self._found.problems += partition_problems(topic_id, number, row, chains)
@@ -241,7 +241,7 @@ class _LogCheck:
         gone = (known - live) | seen.deleted
         held = self._tables.ends(rows.keys())
         for epoch, chain in chains.items():
-            for key, extent in chain.stretches.items():
+            for key, extent in chain.epoch_ranges.items():
                 taken = rows.get((key.topic_id, key.partition))
                 if taken is not None and key.topic_id not in gone:
                     held_end = held.get((key.topic_id, key.partition), 0)
@@ -261,12 +261,12 @@ class _LogCheck:
         found = {
             key.topic_id: DataLocation(checkpoint_key(epoch, front.seq), (epoch,))
             for epoch, front in sorted(fronts.items())
-            for key in front.stretches
+            for key in front.epoch_ranges
         }
         for topic_id in self._tables.snapshots:
             found[topic_id] = DataLocation(table_key(topic_id), ())
         for epoch, chain in sorted(self._found.chains.items()):
-            for key in chain.stretches:
+            for key in chain.epoch_ranges:
                 found[key.topic_id] = DataLocation(segment_key(epoch, 0), (epoch,))
         return found
 
@@ -295,7 +295,7 @@ class _LogCheck:
             if row is None or not row.trim:
                 continue
             try:
-                found[epoch] = self._log.performer.run(read_checkpoint(epoch, row.trim))
+                found[epoch] = self._log.runner.run(read_checkpoint(epoch, row.trim))
             except LogstoreError:
                 continue  # named already, when the chain was entered there
         return found

@@ -66,7 +66,7 @@ def look_at_tables(log: ReadableLog, counts: FsckCounts, *, bodies: bool) -> See
 class _TableCheck:
     def __init__(self, log: ReadableLog, counts: FsckCounts, bodies: bool) -> None:
         self._log, self._counts, self._bodies = log, counts, bodies
-        self._store = RetryingStore(log.performer.store)
+        self._store = RetryingStore(log.runner.store)
         self.seen = SeenTables()
         self._sizes = {info.key: info.size_bytes for info in self._store.list(f"{names.TABLES}/")}
         self._rows = self._read_rows()
@@ -238,15 +238,15 @@ def end_problems(
         end = ends.get((topic_id, number), 0)
         chain = chains.get(row.chain)
         if chain is not None and chain.is_whole and topic_id in tables.snapshots:
-            stretch = chain.stretches.get(EpochKey(topic_id, number, row.leader_epoch))
-            committed = row.stretches[-1].start if stretch is None else stretch.end
+            epoch_range = chain.epoch_ranges.get(EpochKey(topic_id, number, row.leader_epoch))
+            committed = row.epoch_ranges[-1].start if epoch_range is None else epoch_range.end
             if end > committed:
                 detail = f"the table holds offsets below {end}, the log only below {committed}"
                 yield Problem(ProblemKind.OLD_REGISTRY, where, detail, (row.chain,))
         table = tables.snapshots.get(topic_id)
         first_offset = None if table is None else table.first(number)
         yield from _log_start_problems(row, first_offset, where)
-        first = row.stretches[0]
+        first = row.epoch_ranges[0]
         if first.start > max(row.log_start, end):
             detail = f"offsets [{max(row.log_start, end)}, {first.start}) are in no stretch"
             yield Problem(ProblemKind.LOST, where, f"{detail} and in no table", (first.chain,))

@@ -26,7 +26,7 @@ from logstore.formats.topic_record import (
 from logstore.protocol.checks import Problem, ProblemKind
 from logstore.protocol.disposal import Fate, fate_of
 from logstore.protocol.steps import Gather, Steps
-from logstore.protocol.walk import get_patiently
+from logstore.protocol.walk import get_retrying
 from logstore.wiring.open import ReadableLog
 
 
@@ -86,7 +86,7 @@ def look_at_topics(
 
 def _keys(log: ReadableLog, problems: list[Problem]) -> Mapping[bytes, list[str]]:
     found: dict[bytes, list[str]] = defaultdict(list)
-    for info in log.performer.store.list(TOPICS):
+    for info in log.runner.store.list(TOPICS):
         place = record_place(info.key)
         if place is None:
             problems.append(
@@ -102,7 +102,7 @@ def _read(
 ) -> Mapping[bytes, list[TopicRecord]]:
     """Those that can be read, by topic id."""
     found: dict[bytes, list[TopicRecord]] = defaultdict(list)
-    for key, record in zip(keys, log.performer.run(_records(keys)), strict=True):
+    for key, record in zip(keys, log.runner.run(_records(keys)), strict=True):
         if isinstance(record, LogstoreError):
             problems.append(Problem(ProblemKind.DAMAGED, key, str(record), ()))
         else:
@@ -116,4 +116,4 @@ def _records(keys: list[str]) -> Steps[list[TopicRecord | LogstoreError]]:
 
 
 def _record(key: str) -> Steps[TopicRecord]:
-    return decode_record(key, (yield from get_patiently(key, 0, RECORD_BYTES_MAX)))
+    return decode_record(key, (yield from get_retrying(key, 0, RECORD_BYTES_MAX)))

@@ -61,7 +61,7 @@ async def _run(options: argparse.Namespace) -> int:
 
     storage = storage_of(options)
     log = await open_existing(
-        options.url, clock=SystemClock(), chance=random.Random(), storage=storage
+        options.url, clock=SystemClock(), rng=random.Random(), storage=storage
     )
     try:
         tables = ThreadedTableQueries(lambda: Tables(options.url, storage))
@@ -105,25 +105,25 @@ async def _trust(log: "OpenLog", tables: "TableQueries", name: str) -> None:
     from logstore.protocol.metadata import read_topics
     from logstore.protocol.verified_versions import change_marks, read_marks
 
-    topic = (await log.performer.run(read_topics())).get(name)
+    topic = (await log.runner.run(read_topics())).get(name)
     snapshot = None if topic is None else await tables.snapshot(topic.topic_id)
     if snapshot is None:
         raise Invalid(f"no such topic, or it has no table: topic={name}")
-    marks = await log.performer.run(read_marks())
-    await log.performer.run(change_marks(marks, {snapshot.topic_id: snapshot.version}))
+    marks = await log.runner.run(read_marks())
+    await log.runner.run(change_marks(marks, {snapshot.topic_id: snapshot.version}))
 
 
 async def _sweep(log: "OpenLog", tables: "TableQueries", defaults: Mapping[str, str]) -> "Swept":
     from logstore.protocol.metadata import read_table_rows
     from logstore.protocol.retention_sweep import sweep, topics_to_sweep
 
-    topics = await log.performer.run(topics_to_sweep(defaults))
+    topics = await log.runner.run(topics_to_sweep(defaults))
     snapshots = {}
-    for topic_id in (await log.performer.run(read_table_rows())).keys() & topics.keys():
+    for topic_id in (await log.runner.run(read_table_rows())).keys() & topics.keys():
         snapshot = await tables.snapshot(topic_id)
         if snapshot is not None:
             snapshots[topic_id] = snapshot
-    return await log.performer.run(sweep(topics, snapshots))
+    return await log.runner.run(sweep(topics, snapshots))
 
 
 async def _trim(
@@ -133,11 +133,11 @@ async def _trim(
     from logstore.protocol.metadata import read_table_rows
     from logstore.protocol.trimming import Trimmer
 
-    rows = await log.performer.run(read_table_rows())
-    held = await DurableTableEnds(tables, grace_ms).look(log.performer, fresh=rows.keys())
+    rows = await log.runner.run(read_table_rows())
+    held = await DurableTableEnds(tables, grace_ms).look(log.runner, fresh=rows.keys())
     trimmer = Trimmer(log.identity.cluster_id, grace_ms=grace_ms)
     steps = trimmer.steps(held=held.ends, asked_ms=held.asked_ms)
-    return await log.performer.run(steps), held.troubles
+    return await log.runner.run(steps), held.troubles
 
 
 def _facts(done: "TrimPass") -> dict[str, object]:

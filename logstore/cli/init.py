@@ -23,14 +23,14 @@ def run(options: argparse.Namespace) -> int:
     from logstore.cli.probing import (
         checked_storage,
         deleted_text,
+        ports,
         print_report,
         report_json,
-        surroundings,
     )
     from logstore.wiring.initialise import initialise
 
     storage = checked_storage(options, options.registry)
-    done = initialise(options.url, options.registry, storage, surroundings())
+    done = initialise(options.url, options.registry, storage, ports())
     if options.json:
         print_json(
             {

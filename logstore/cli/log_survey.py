@@ -109,12 +109,12 @@ class LogSurvey:
 
 def survey_log(log: ReadableLog) -> LogSurvey:
     """Raises `Refused` when the registry is not this log's."""
-    cluster = log.performer.run(read_cluster(log.identity.cluster_id))
-    topics = log.performer.run(read_topics())
-    partitions = log.performer.run(read_partition_rows())
+    cluster = log.runner.run(read_cluster(log.identity.cluster_id))
+    topics = log.runner.run(read_topics())
+    partitions = log.runner.run(read_partition_rows())
     # Rows before objects: a chain begun in between has no row here, and only an opening.
     rows = {int(sk): ChainRow.of(row) for sk, row in query_all(log, CHAIN)}
-    objects = {folder: list(log.performer.store.list(folder)) for folder in FOLDERS}
+    objects = {folder: list(log.runner.store.list(folder)) for folder in FOLDERS}
     segments, findings = _by_chain(objects[CHAINS])
     surveys = _survey_chains(log, rows, segments)
     findings += [finding for survey in surveys.values() for finding in survey.findings]
@@ -187,7 +187,7 @@ def _survey_checkpoints(
             continue
         present.add(place)
         try:
-            log.performer.run(read_checkpoint(*place))
+            log.runner.run(read_checkpoint(*place))
         except LogstoreError as error:
             found.append(Finding(info.key, None, str(error)))
     for epoch, row in rows.items():
@@ -207,7 +207,7 @@ def _survey_tables(
         key = f"{TABLES}/{folder}"
         try:
             topic_id = bytes.fromhex(folder)
-            snapshot = TableLog(RetryingStore(log.performer.store), topic_id).snapshot(None)
+            snapshot = TableLog(RetryingStore(log.runner.store), topic_id).snapshot(None)
         except (LogstoreError, ValueError) as error:
             found.append(Finding(key, None, f"no table that can be read: {error}"))
             continue
@@ -249,7 +249,7 @@ def _partition_lines(
                 row.broker,
                 row.leader_epoch,
                 row.chain,
-                len(row.stretches),
+                len(row.epoch_ranges),
                 row.log_start,
                 end,
                 is_complete,
@@ -263,8 +263,10 @@ def _end(
 ) -> tuple[int | None, bool]:
     if survey is None or survey.state is None:
         return None, False
-    stretch = survey.state.stretches.get(EpochKey(topic_id, number, row.leader_epoch))
-    return row.stretches[-1].start if stretch is None else stretch.end, survey.is_replayed
+    epoch_range = survey.state.epoch_ranges.get(EpochKey(topic_id, number, row.leader_epoch))
+    return row.epoch_ranges[
+        -1
+    ].start if epoch_range is None else epoch_range.end, survey.is_replayed
 
 
 def _cost(stored: Sequence[FolderLine]) -> Cost:

@@ -17,15 +17,15 @@ def run(options: argparse.Namespace) -> int:
     from logstore.cli.probing import (
         checked_storage,
         deleted_text,
+        ports,
         print_report,
         report_json,
-        surroundings,
     )
     from logstore.errors import Refused
     from logstore.wiring.initialise import probe_log, refusal
 
     storage = checked_storage(options, None)
-    probed = probe_log(options.url, storage, surroundings())
+    probed = probe_log(options.url, storage, ports())
     if options.json:
         print_json(
             {

@@ -13,7 +13,7 @@ from logstore.probe import Report
 from logstore.wiring.initialise import InitPorts, check_arguments
 
 
-def surroundings() -> InitPorts:
+def ports() -> InitPorts:
     from logstore.cli.main import installed_version
 
     return InitPorts(SystemClock(), random.Random(), blocking_sleep_s, installed_version())

@@ -71,12 +71,12 @@ def view_registry(log: ReadableLog) -> list[RowLine]:
 
 def query_all(log: ReadableLog, pk: str) -> Sequence[tuple[str, Row]]:
     """All rows of `pk` as (sk, row)."""
-    return log.performer.run(_query(pk))
+    return log.runner.run(_query(pk))
 
 
 def topic_names(log: ReadableLog) -> dict[bytes, str]:
     """Names of topics by id, for those that have one."""
-    return {row.topic_id: name for name, row in log.performer.run(read_topics()).items()}
+    return {row.topic_id: name for name, row in log.runner.run(read_topics()).items()}
 
 
 def _query(pk: str) -> Steps[Sequence[tuple[str, Row]]]:

@@ -88,7 +88,7 @@ async def _run(options: argparse.Namespace) -> "Restored":
     log = await open_existing(
         options.url,
         clock=SystemClock(),
-        chance=random.Random(),
+        rng=random.Random(),
         storage=storage,
         lost_registry="imagine" if options.dry_run else "create",
     )
@@ -98,7 +98,7 @@ async def _run(options: argparse.Namespace) -> "Restored":
     try:
         with progress("reading chains", None) as advance:
             return await restore(
-                log.performer,
+                log.runner,
                 log.identity.cluster_id,
                 ThreadedTableQueries(lambda: Tables(options.url, storage)),
                 dry_run=options.dry_run,

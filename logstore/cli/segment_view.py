@@ -76,7 +76,7 @@ def view_segment(
     """`topics` are names by id, for those that still have one. Raises `NotFound`."""
     key = segment_key(epoch, seq)
     try:
-        data = log.performer.store.get(key)
+        data = log.runner.store.get(key)
     except NotFound as error:
         raise NotFound(
             f"no such segment: epoch={epoch} seq={seq}; see: inspect chain {epoch}"

@@ -16,7 +16,7 @@ def table_of(log: ReadableLog, reader: LogReader, topic_id: bytes) -> Snapshot |
     """The topic's table as it is now; None where nothing has moved yet."""
     if topic_id not in reader.table_rows():
         return None
-    return TableLog(RetryingStore(log.performer.store), topic_id).snapshot(None)
+    return TableLog(RetryingStore(log.runner.store), topic_id).snapshot(None)
 
 
 def table_batches(
@@ -24,7 +24,7 @@ def table_batches(
 ) -> Iterator[bytes]:
     """Batches, one after the other, that hold offsets [start, end) and may hold more."""
     rows = read_rows(
-        log.performer.store,
+        log.runner.store,
         table.topic_id,
         table.files_for(key.partition, start, end, whole_batches=True),
         key.partition,

@@ -99,7 +99,7 @@ def _partition_line(key: TopicPartition, view: PartitionView) -> PartitionLine:
         row.replicas,
         view.log_start,
         view.end,
-        row.stretches,
+        row.epoch_ranges,
     )
 
 
@@ -128,7 +128,7 @@ def _records(
 
 
 def _batches(log: ReadableLog, piece: SegmentRange) -> Iterator[FoundBatch]:
-    store = log.performer.store
+    store = log.runner.store
     return read_batches(store, piece.chain, piece.first_seq, piece.last_seq, [piece])
 
 

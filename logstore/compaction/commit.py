@@ -64,7 +64,7 @@ def commit_once(
     snapshot: Snapshot,
     commit: TableCommit,
     sleep_s: Callable[[float], None],
-    chance: random.Random,
+    rng: random.Random,
 ) -> Snapshot:
     """The snapshot that has the commit. Raises `Overtaken`, and what stores raise for long."""
     for attempt in range(1, ATTEMPTS_MAX):
@@ -73,7 +73,7 @@ def commit_once(
         except TableConflict:
             pass  # decided below, from the table
         except (Retryable, OutcomeUnknown):
-            sleep_s(pause_s(attempt, chance))
+            sleep_s(pause_s(attempt, rng))
         newest = tables.snapshot(snapshot.topic_id)
         if newest is None:
             raise Overtaken(f"the table is gone: topic={snapshot.topic_id.hex()}")

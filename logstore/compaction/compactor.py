@@ -72,9 +72,7 @@ class Compactor:
             watch("lease")
             self._acquire(rows, wait_s)
             before = log.counts.requests()
-            tables = self._given_tables or Tables(
-                self._url, self._storage, store=log.performer.store
-            )
+            tables = self._given_tables or Tables(self._url, self._storage, store=log.runner.store)
             ports = Ports(
                 rows=rows,
                 reader=reader,

@@ -70,7 +70,7 @@ class LeasedRows:
 
     def perform(self, steps: Steps[T]) -> T:
         """Raises as the steps do; `Retryable` where there is no answer for long."""
-        return self._call(self.log.performer.run(steps))
+        return self._call(self.log.runner.run(steps))
 
     def acquire(self, wait_s: float) -> None:
         """Become the owner. Raises `Busy` once another owner has shown that it lives.
@@ -123,7 +123,7 @@ class LeasedRows:
     async def _live(self) -> None:
         self._stop = asyncio.Event()
         self._log = await open_existing(
-            self._url, clock=self._clock, chance=random.Random(), storage=self._storage
+            self._url, clock=self._clock, rng=random.Random(), storage=self._storage
         )
         try:
             self._ready.set()
@@ -152,7 +152,7 @@ class LeasedRows:
 
     async def _try_to_acquire(self) -> None:
         now_s = self._clock.monotonic_s()
-        await self.log.performer.run(self._lease.step(now_s, lambda owner, epoch: False))
+        await self.log.runner.run(self._lease.step(now_s, lambda owner, epoch: False))
 
     async def _step(self) -> None:
         try:
@@ -164,7 +164,7 @@ class LeasedRows:
     async def _give_up(self) -> None:
         try:
             async with asyncio.timeout(GIVE_UP_S):
-                await self.log.performer.run(self._lease.give_up())
+                await self.log.runner.run(self._lease.give_up())
         except (LogstoreError, TimeoutError):
             return  # it runs out by itself
 

@@ -81,7 +81,7 @@ class Session:
         self.told: dict[bytes, int] = {}
         """By topic id, the version that its copy row names: later ones may be its owner's."""
         self.summary = Summary(run=str(run))
-        self._chance = random.Random(run.owner)
+        self._rng = random.Random(run.owner)
 
     def step(self, name: str) -> None:
         """Before every step. Raises `Retryable` once another run may be at work."""
@@ -110,9 +110,7 @@ class Session:
             self.step(f"create table: {topic.name}")
             snapshot = self.ports.tables.create(topic.topic_id, topic.name)
         self.step(f"commit: {topic.name}")
-        committed = commit_once(
-            self.ports.tables, snapshot, commit, self.ports.sleep_s, self._chance
-        )
+        committed = commit_once(self.ports.tables, snapshot, commit, self.ports.sleep_s, self._rng)
         self.see(state, committed)
         self.step(f"copy row: {topic.name}")
         self.raise_copy_row(state)

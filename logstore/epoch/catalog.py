@@ -81,13 +81,13 @@ class Catalog:
         for topic in self.topics.values():
             yield from topic.leaders.values()
 
-    def apply(self, news: RegistryUpdate) -> LeadershipChanges:
+    def apply(self, update: RegistryUpdate) -> LeadershipChanges:
         """Apply rows that were read; the effects on leaderships."""
-        self.version = max(self.version, news.version)
-        self.edit_count += not news.version
-        topics = dict(news.topics)
-        partitions = dict(news.partitions)
-        if news.is_everything:
+        self.version = max(self.version, update.version)
+        self.edit_count += not update.version
+        topics = dict(update.topics)
+        partitions = dict(update.partitions)
+        if update.is_everything:
             topics = {**dict.fromkeys(self._topic_rows), **topics}
             partitions = {**dict.fromkeys(self._rows), **partitions}
         changed = {name for name, row in topics.items() if self._put_topic_row(name, row)}

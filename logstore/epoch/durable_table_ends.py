@@ -54,15 +54,15 @@ class DurableTableEnds:
         self._troubles: Sequence[str] = ()
         self._looked_at_s: float | None = None
 
-    async def look(self, performer: StepRunner, *, fresh: Collection[bytes] = ()) -> TableLook:
+    async def look(self, runner: StepRunner, *, fresh: Collection[bytes] = ()) -> TableLook:
         """Of every live topic that has a table; those in `fresh` are read again.
 
         Raises as registry and tables do; then nothing may be trimmed.
         """
-        now_s, wall_ms = performer.clock.monotonic_s(), performer.clock.now_ms()
+        now_s, wall_ms = runner.clock.monotonic_s(), runner.clock.now_ms()
         if not fresh and self._is_recent(now_s):
             return TableLook(self._ends(), self._troubles, wall_ms)
-        rows = await performer.run(_live_tables())
+        rows = await runner.run(_live_tables())
         self._known = {key: known for key, known in self._known.items() if key in rows}
         wanted = [
             topic_id
@@ -74,15 +74,15 @@ class DurableTableEnds:
             self._troubles = ()
         if not wanted:
             return TableLook(self._ends(), self._troubles, wall_ms)
-        marks = await performer.run(read_marks())
+        marks = await runner.run(read_marks())
         asked = {topic_id: marks.get(topic_id, NOTHING_VERIFIED) for topic_id in wanted}
-        now_ms = await performer.run(believed_ms())
+        now_ms = await runner.run(believed_ms())
         found = await self._tables.held(asked, self._grace_ms, now_ms)
         for topic_id in wanted:
             ends = {key: end for key, end in found.ends.items() if key.topic_id == topic_id}
             self._known[topic_id] = _KnownEnds(rows[topic_id], ends)
         self._troubles = sorted({*self._troubles, *found.troubles})
-        await self._mark(performer, marks, found.verified, rows.keys())
+        await self._mark(runner, marks, found.verified, rows.keys())
         return TableLook(self._ends(), self._troubles, min(wall_ms, now_ms))
 
     def _is_recent(self, now_s: float) -> bool:
@@ -99,7 +99,7 @@ class DurableTableEnds:
 
     async def _mark(
         self,
-        performer: StepRunner,
+        runner: StepRunner,
         marks: Mapping[bytes, int],
         verified: Mapping[bytes, int],
         live: Collection[bytes],
@@ -110,9 +110,9 @@ class DurableTableEnds:
             for topic_id, version in verified.items()
             if version - marks.get(topic_id, NOTHING_VERIFIED) >= MARK_EVERY
         }
-        await outcome_of(performer.run(change_marks(marks, higher)))
+        await outcome_of(runner.run(change_marks(marks, higher)))
         for topic_id in marks.keys() - live:
-            await outcome_of(performer.run(drop_mark(topic_id, marks[topic_id])))
+            await outcome_of(runner.run(drop_mark(topic_id, marks[topic_id])))
 
 
 def _live_tables() -> Steps[dict[bytes, TableRow]]:

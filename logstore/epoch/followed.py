@@ -29,7 +29,7 @@ class FollowedChain(Protocol):
     @property
     def is_entered(self) -> bool: ...
 
-    def stretch(self, key: EpochKey) -> EpochRange | None: ...
+    def epoch_range(self, key: EpochKey) -> EpochRange | None: ...
 
 
 class Followed:
@@ -43,7 +43,7 @@ class Followed:
         self.row = row
         self.log_start = row.log_start
         self.edited_end = row.edited_end
-        self.high_watermark = row.stretches[-1].start
+        self.high_watermark = row.epoch_ranges[-1].start
         self.is_retired = False
         self._chain = chain
         self._watchers: dict[Callable[[], None], None] = {}
@@ -57,16 +57,16 @@ class Followed:
         self.row, self._chain = row, chain
         self.log_start = max(self.log_start, row.log_start)
         self.edited_end = max(self.edited_end, row.edited_end)
-        self.high_watermark = max(self.high_watermark, row.stretches[-1].start)
+        self.high_watermark = max(self.high_watermark, row.epoch_ranges[-1].start)
         self.advance()
         if has_new_leader:
             self._wake()
 
     def advance(self) -> None:
         """More of the chain may be known."""
-        stretch = self._stretch()
-        if stretch is not None and stretch.end > self.high_watermark:
-            self.high_watermark = stretch.end
+        epoch_range = self._epoch_range()
+        if epoch_range is not None and epoch_range.end > self.high_watermark:
+            self.high_watermark = epoch_range.end
             self._wake()
 
     def retire(self) -> None:
@@ -85,8 +85,8 @@ class Followed:
         return self.row.leader_epoch
 
     @property
-    def stretches(self) -> Sequence[EpochEntry]:
-        return self.row.stretches
+    def epoch_ranges(self) -> Sequence[EpochEntry]:
+        return self.row.epoch_ranges
 
     @property
     def log_end(self) -> int:
@@ -96,8 +96,8 @@ class Followed:
     @property
     def last_stable_offset(self) -> int:
         """First offset of the oldest open transaction, else the high watermark."""
-        stretch = self._stretch()
-        opened = stretch.state.open_transactions if stretch is not None else None
+        epoch_range = self._epoch_range()
+        opened = epoch_range.state.open_transactions if epoch_range is not None else None
         return min(self.high_watermark, *opened.values()) if opened else self.high_watermark
 
     @property
@@ -141,11 +141,11 @@ class Followed:
         return max_timestamp_below([self._rows()], offset)
 
     def _rows(self) -> bytearray:
-        stretch = self._stretch()
-        return bytearray() if stretch is None else stretch.rows
+        epoch_range = self._epoch_range()
+        return bytearray() if epoch_range is None else epoch_range.rows
 
-    def _stretch(self) -> EpochRange | None:
-        return self._chain.stretch(self.key)
+    def _epoch_range(self) -> EpochRange | None:
+        return self._chain.epoch_range(self.key)
 
     def _wake(self) -> None:
         for watcher in tuple(self._watchers):

@@ -9,7 +9,7 @@ here but on fetch, through the segment cache.
 
 Chains that no partition is followed in any more are kept for a while, a few at most: until a sealed
 chain is summed up, and in the life of a chain that partitions were released from, the index of what
-its leader wrote last is nowhere else. `stretch` enters others on demand.
+its leader wrote last is nowhere else. `epoch_range` enters others on demand.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class Followers:
     def __init__(
         self,
         cluster_id: bytes,
-        performer: StepRunner,
+        runner: StepRunner,
         checkpoints: ChainCheckpoints,
         tasks: asyncio.TaskGroup,
         *,
@@ -55,7 +55,7 @@ class Followers:
     ) -> None:
         self._cluster_id = cluster_id
         self._delete_grace_s = delete_grace_s
-        self._performer = performer
+        self._runner = runner
         self._checkpoints = checkpoints
         self._chains: dict[int, _Chain] = {}
         """The latest used last."""
@@ -108,18 +108,18 @@ class Followers:
         """A consumer's fetch could not be read here: send it to the leader for a while."""
         chain = self._chains.get(epoch)
         if chain is not None:
-            chain.doubted_s = self._performer.clock.monotonic_s()
+            chain.doubted_s = self._runner.clock.monotonic_s()
 
-    async def stretch(self, epoch: int, key: EpochKey, offset: int) -> EpochRange | None:
+    async def epoch_range(self, epoch: int, key: EpochKey, offset: int) -> EpochRange | None:
         """An epoch range with its index rows since the last checkpoint, read up to `offset`.
 
         For offsets that no checkpoint covers yet. Not to be changed. Raises as the store does.
         """
         chain = self._chain(epoch)
-        found = chain.stretch(key)
+        found = chain.epoch_range(key)
         if found is None or found.end <= offset:
             await self._read(chain)
-            found = chain.stretch(key)
+            found = chain.epoch_range(key)
         self._forget_some()
         return found
 
@@ -132,7 +132,7 @@ class Followers:
     def _chain(self, epoch: int) -> "_Chain":
         chain = self._chains.pop(epoch, None)
         if chain is None:
-            chain = _Chain(self._cluster_id, epoch, self._performer, self._delete_grace_s / 2)
+            chain = _Chain(self._cluster_id, epoch, self._runner, self._delete_grace_s / 2)
         self._chains[epoch] = chain
         return chain
 
@@ -173,7 +173,7 @@ class Followers:
 
     async def _run(self, chain: "_Chain") -> None:
         """Follow `chain` as long as any partition of it is wanted, or until it is sealed."""
-        clock, pace = self._performer.clock, PollPace()
+        clock, pace = self._runner.clock, PollPace()
         try:
             while not chain.is_unwanted:
                 outcome = await outcome_of(self._read(chain, pace.width))
@@ -209,7 +209,7 @@ class _Chain:
 
     cluster_id: bytes
     epoch: int
-    performer: StepRunner
+    runner: StepRunner
     row_age_s_max: float
     """Half the grace of deletion: by an older row an absent segment may be deleted (rule 6)."""
 
@@ -250,16 +250,16 @@ class _Chain:
     def is_at_tail(self) -> bool:
         """Whether every segment of a moment ago has been read here."""
         seen_s = self._tail_seen_s
-        return self.follower.is_sealed or self.performer.clock.monotonic_s() - seen_s < CAUGHT_UP_S
+        return self.follower.is_sealed or self.runner.clock.monotonic_s() - seen_s < CAUGHT_UP_S
 
     @property
     def is_served(self) -> bool:
         is_sound = self.is_entered and self.error is None and not self.is_unwanted
-        is_trusted = self.performer.clock.monotonic_s() - self.doubted_s >= TROUBLE_S
+        is_trusted = self.runner.clock.monotonic_s() - self.doubted_s >= TROUBLE_S
         return is_sound and is_trusted and self.is_at_tail
 
-    def stretch(self, key: EpochKey) -> EpochRange | None:
-        return self.follower.state.stretches.get(key) if self.is_entered else None
+    def epoch_range(self, key: EpochKey) -> EpochRange | None:
+        return self.follower.state.epoch_ranges.get(key) if self.is_entered else None
 
     def durable_checkpoints(self) -> Sequence[int]:
         return self.follower.checkpoints
@@ -283,11 +283,11 @@ class _Chain:
 
         Partitions are notified of new segments, however it ended.
         """
-        follower, perform = self.follower, self.performer.run
+        follower, perform = self.follower, self.runner.run
         entered_count = follower.entered_count
         if not follower.is_entered:
             count = await perform(follower.advance())
-            self._tail_seen_s = self.performer.clock.monotonic_s()
+            self._tail_seen_s = self.runner.clock.monotonic_s()
             self._tell_all()
             return count
         touched: set[EpochKey] = set()
@@ -304,7 +304,7 @@ class _Chain:
         if follower.entered_count > entered_count:
             self._tell_all()
         if width is None or count < width:
-            self._tail_seen_s = self.performer.clock.monotonic_s()
+            self._tail_seen_s = self.runner.clock.monotonic_s()
         return count
 
     def _tell_all(self) -> None:

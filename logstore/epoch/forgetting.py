@@ -53,36 +53,36 @@ CHECKPOINTS_LISTED_MIN = 64
 class Forgettable(NamedTuple):
     """Epoch ranges that may be forgotten, and which topics are deleted, as a record says."""
 
-    stretches: Sequence[EpochKey]
+    epoch_ranges: Sequence[EpochKey]
     deleted: Collection[bytes]
 
 
 async def forget_ended(
-    performer: StepRunner, writer: ChainWriter, led: Collection[EpochKey], live: Collection[bytes]
+    runner: StepRunner, writer: ChainWriter, led: Collection[EpochKey], live: Collection[bytes]
 ) -> int:
     """Have the owner of a chain forget what is `find_forgettable`; how many epoch ranges.
 
     `led` are the epoch ranges that go on. The list of checkpoints that are deleted is cut, too.
     Raises `Fenced`, or as store and registry do.
     """
-    ended = {key: one for key, one in writer.chain.stretches.items() if key not in led}
+    ended = {key: one for key, one in writer.chain.epoch_ranges.items() if key not in led}
     noted = {partition.topic_id for partition in writer.chain.deleted_below}
     found = Forgettable((), ())
     if ended or not noted <= set(live):
-        found = await performer.run(find_forgettable(ended, live, noted))
+        found = await runner.run(find_forgettable(ended, live, noted))
     for partition, offset in deleted_below(ended, found, writer.chain.deleted_below).items():
         writer.note_deleted(partition, offset)
-    for key in found.stretches:
+    for key in found.epoch_ranges:
         writer.forget(key)
     if len(writer.chain.checkpoints) >= CHECKPOINTS_LISTED_MIN:
-        row = await performer.run(read_chain_row(writer.chain.epoch))
+        row = await runner.run(read_chain_row(writer.chain.epoch))
         if writer.chain.checkpoints[0] < row.deleted:
             writer.cut_checkpoints(row.deleted)
-    return len(found.stretches)
+    return len(found.epoch_ranges)
 
 
 async def shorten_rows(
-    performer: StepRunner, leaders: Iterable[Leader], held: Mapping[TopicPartition, int] = NOTHING
+    runner: StepRunner, leaders: Iterable[Leader], held: Mapping[TopicPartition, int] = NOTHING
 ) -> int:
     """Drop epoch ranges below log start, or below the end that `held` has for their partition, from
     the rows of partitions led here. Returns how many rows changed.
@@ -97,7 +97,7 @@ async def shorten_rows(
         and not leader.is_released
         and shortened(leader.row, _held_end(leader, held)) != leader.row
     ][:AT_ONCE_MAX]
-    rows = await performer.run(
+    rows = await runner.run(
         _together(
             [
                 shorten_row((one.topic_id, one.partition), one.row, _held_end(one, held))
@@ -135,12 +135,12 @@ def find_forgettable(
     moved = [key for key, one in ended.items() if key.topic_id in live and one.released]
     partitions = list(islice(dict.fromkeys((key[0], key[1]) for key in moved), AT_ONCE_MAX))
     rows = dict(zip(partitions, (yield from _read_rows(partitions)), strict=True))
-    stretches = [
+    epoch_ranges = [
         key
         for key in ended
         if key.topic_id in deleted or is_dropped(key, ended[key], rows.get((key[0], key[1])))
     ]
-    return Forgettable(stretches, frozenset(deleted))
+    return Forgettable(epoch_ranges, frozenset(deleted))
 
 
 def deleted_below(
@@ -155,26 +155,26 @@ def deleted_below(
     records proves nothing: log start may lie below it.
     """
     new = {partition: 0 for partition in noted if partition.topic_id in found.deleted}
-    for key in found.stretches:
-        stretch, partition = ended[key], TopicPartition(key.topic_id, key.partition)
-        if key.topic_id not in found.deleted and stretch.end > stretch.start:
+    for key in found.epoch_ranges:
+        epoch_range, partition = ended[key], TopicPartition(key.topic_id, key.partition)
+        if key.topic_id not in found.deleted and epoch_range.end > epoch_range.start:
             known = max(new.get(partition, 0), noted.get(partition, 0))
-            if stretch.end > known:
-                new[partition] = stretch.end
+            if epoch_range.end > known:
+                new[partition] = epoch_range.end
     return new
 
 
-def is_dropped(key: EpochKey, stretch: EpochRange, row: PartitionRow | None) -> bool:
+def is_dropped(key: EpochKey, epoch_range: EpochRange, row: PartitionRow | None) -> bool:
     """Whether the partition's row says that an epoch range is over and needed no more.
 
     A row also drops epoch ranges that the table holds. Those are not forgotten: trimming asks the
     table about them again before it deletes.
     """
-    if row is None or not stretch.released or key.leader_epoch >= row.leader_epoch:
+    if row is None or not epoch_range.released or key.leader_epoch >= row.leader_epoch:
         return False
-    if stretch.end > max(stretch.start, confirmed_start(row)):
+    if epoch_range.end > max(epoch_range.start, confirmed_start(row)):
         return False
-    return all(key.leader_epoch != ref.leader_epoch for ref in row.stretches)
+    return all(key.leader_epoch != ref.leader_epoch for ref in row.epoch_ranges)
 
 
 def _read_rows(partitions: Sequence[tuple[bytes, int]]) -> Steps[list[PartitionRow | None]]:

@@ -85,8 +85,8 @@ class Leader:
         self.row = row
         self.log_start = row.log_start
         self.edited_end = row.edited_end
-        self.stretches: Sequence[EpochEntry] = row.stretches
-        self.high_watermark = row.stretches[-1].start
+        self.epoch_ranges: Sequence[EpochEntry] = row.epoch_ranges
+        self.high_watermark = row.epoch_ranges[-1].start
         self.is_taken = False
         """Whether the leadership-begin entry is committed.
 
@@ -97,16 +97,16 @@ class Leader:
         self._begun_s = writer.now_s
         self._windows: deque[_Window] = deque()
         self._watchers: dict[Callable[[], None], None] = {}
-        self._stretch: EpochRange | None = None
+        self._epoch_range: EpochRange | None = None
 
     def take(self, state: PartitionState) -> None:
         """Begin the epoch range in the writer's chain, with the recovered state."""
-        self._stretch = self._writer.take(self.key, self, self.high_watermark, state)
+        self._epoch_range = self._writer.take(self.key, self, self.high_watermark, state)
 
     def follow_row(self, row: PartitionRow) -> None:
         """The row of this leadership was changed."""
         self.row = row
-        self.stretches = row.stretches
+        self.epoch_ranges = row.epoch_ranges
         self.raise_log_start(row.log_start)
         self.edited_end = max(self.edited_end, row.edited_end)
 
@@ -123,7 +123,7 @@ class Leader:
 
     @property
     def is_released(self) -> bool:
-        return self._stretch is not None and self._stretch.released
+        return self._epoch_range is not None and self._epoch_range.released
 
     def retire(self) -> None:
         """The partition is gone, or led elsewhere: waiters look it up again."""
@@ -136,19 +136,19 @@ class Leader:
         return EpochKey(self.topic_id, self.partition, self.leader_epoch)
 
     @property
-    def stretch(self) -> EpochRange:
-        assert self._stretch is not None, "not taken yet"
-        return self._stretch
+    def epoch_range(self) -> EpochRange:
+        assert self._epoch_range is not None, "not taken yet"
+        return self._epoch_range
 
     @property
     def log_end(self) -> int:
         """The next offset to be assigned, whether or not those below are committed."""
-        return self.stretch.end
+        return self.epoch_range.end
 
     @property
     def last_stable_offset(self) -> int:
         """First offset of the oldest open transaction, else the high watermark."""
-        opened = self.stretch.state.open_transactions
+        opened = self.epoch_range.state.open_transactions
         return min(self.high_watermark, *opened.values()) if opened else self.high_watermark
 
     # Appending
@@ -160,23 +160,23 @@ class Leader:
 
         Raises `ProducerRefused`, or `Fenced` when the chain is. A repeat gets what the first got.
         """
-        stretch, writer, leader_epoch = self.stretch, self._writer, self.leader_epoch
+        epoch_range, writer, leader_epoch = self.epoch_range, self._writer, self.leader_epoch
         (  # one assignment, since this runs for every batch
             _, _, _, _, _, attributes, delta, _, max_timestamp, producer, epoch, sequence, count
         ) = header  # fmt: skip
         if producer >= 0 and sequence >= 0:
-            known = judge(stretch.state, producer, epoch, sequence, count)
+            known = judge(epoch_range.state, producer, epoch, sequence, count)
             if known is not None:
                 return self._repeated(known, header, append_time_ms is not None)
-            if sequence and producer not in stretch.state.producers:
+            if sequence and producer not in epoch_range.state.producers:
                 self._check_not_early(header)
-        if stretch.released:
+        if epoch_range.released:
             raise NotLeading(f"released: leader_epoch={leader_epoch}")
         length = len(batch)
         builder = writer.open_segment(length)
         position = builder.body_bytes
         copy = builder.add_bytes(batch)
-        base = stretch.end
+        base = epoch_range.end
         last = base + delta
         stamp(copy, 0, base, leader_epoch)
         largest_at = base if count == 1 else -1
@@ -190,16 +190,16 @@ class Leader:
             producer, epoch, sequence, max_timestamp, largest_at, count,
         )  # fmt: skip
         seq = writer.open_seq
-        stretch.end = last + 1
-        if max_timestamp > stretch.max_timestamp:
-            stretch.max_timestamp = max_timestamp
-            stretch.max_timestamp_offset = base
-        stretch.rows += ROW.pack(
+        epoch_range.end = last + 1
+        if max_timestamp > epoch_range.max_timestamp:
+            epoch_range.max_timestamp = max_timestamp
+            epoch_range.max_timestamp_offset = base
+        epoch_range.rows += ROW.pack(
             seq, position, length, count, 0, flags, base, last, max_timestamp, largest_at,
-            stretch.max_timestamp,
+            epoch_range.max_timestamp,
         )  # fmt: skip
         if producer >= 0 and sequence >= 0:
-            stretch.state.apply_batch(
+            epoch_range.state.apply_batch(
                 producer, epoch, sequence, base, last, max_timestamp, builder.created_ms
             )
         writer.appended(self, last + 1)
@@ -212,10 +212,10 @@ class Leader:
         if isinstance(known, Refusal):
             if self._writer.fenced.is_set():
                 raise Fenced("this broker was fenced: its log state is no longer authoritative")
-            if self.stretch.released:
+            if self.epoch_range.released:
                 raise NotLeading(f"released: leader_epoch={self.leader_epoch}")
             self._check_not_early(header)
-            producer = self.stretch.state.producer(header.producer_id)
+            producer = self.epoch_range.state.producer(header.producer_id)
             assert producer is not None, "it is known, or nothing would be refused"
             last = producer.batches[-1].last_sequence if producer.batches else -1
             raise ProducerRefused(
@@ -237,7 +237,7 @@ class Leader:
         here, or had ended elsewhere. In a partition's first leadership that can only be the first
         of a producer.
         """
-        state, producer_id = self.stretch.state, header.producer_id
+        state, producer_id = self.epoch_range.state, header.producer_id
         if (
             self._writer.now_s - self._begun_s < EARLY_S
             and (self.leader_epoch > 0 or producer_id not in state.producers)
@@ -274,10 +274,10 @@ class Leader:
     @property
     def first_offset_in_memory(self) -> int:
         """The index of offsets from here on is in memory; older ones are in checkpoints."""
-        for rows in (*(window.rows for window in self._windows), self.stretch.rows):
+        for rows in (*(window.rows for window in self._windows), self.epoch_range.rows):
             if rows:
                 return row_at(rows, 0).base_offset
-        return self.stretch.end
+        return self.epoch_range.end
 
     def rows_for_offset(self, offset: int) -> tuple[Rows, int]:
         """Rows in memory and the number of the one that holds `offset`, which must be there."""
@@ -298,4 +298,4 @@ class Leader:
 
     def _row_runs(self) -> list[bytearray]:
         runs = [window.rows for window in self._windows]
-        return [rows for rows in (*runs, self.stretch.rows) if rows]
+        return [rows for rows in (*runs, self.epoch_range.rows) if rows]

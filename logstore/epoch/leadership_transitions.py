@@ -23,7 +23,7 @@ from logstore.formats.chain_state import ChainState
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.rows import NOBODY, FeedChange, PartitionRow
 from logstore.protocol.leadership import change_leader
-from logstore.protocol.recovery import inherit
+from logstore.protocol.recovery import recover
 from logstore.protocol.steps import Gather, Steps
 from logstore.protocol.takeover import RecoveredPartition
 from logstore.protocol.view import PartitionKey
@@ -42,7 +42,7 @@ class LeadershipTransitions:
 
     def __init__(
         self,
-        performer: StepRunner,
+        runner: StepRunner,
         cluster_id: bytes,
         broker: int,
         writer: ChainWriter,
@@ -56,7 +56,7 @@ class LeadershipTransitions:
         """Chains that are followed here already."""
         self.claim_count = 0
         self.release_count = 0
-        self._performer = performer
+        self._runner = runner
         self._cluster_id = cluster_id
         self._broker = broker
         self._writer = writer
@@ -81,17 +81,19 @@ class LeadershipTransitions:
             self._idle.clear()
             self._wake.set()
 
-    def inherit(self, taken: Iterable[RecoveredPartition]) -> None:
+    def lead_recovered(self, taken: Iterable[RecoveredPartition]) -> None:
         """Lead the partitions of a takeover, with the states that it recovered."""
         for one in taken:
             topic = self._catalog.topics_by_id.get(one.topic_id)
             if topic is not None and one.row.chain == self._writer.chain.epoch:
-                self._lead(LeadershipClaim(topic, one.partition, one.row), one.state)
+                self._become_leader(LeadershipClaim(topic, one.partition, one.row), one.state)
 
     def lead_new(self, topic: Topic, partitions: Iterable[int]) -> None:
         """Lead partitions without an earlier leader."""
         for number in partitions:
-            self._lead(LeadershipClaim(topic, number, topic.rows[number]), PartitionState())
+            self._become_leader(
+                LeadershipClaim(topic, number, topic.rows[number]), PartitionState()
+            )
 
     async def until_idle(self) -> None:
         """Wait until all that is known of is claimed and moved."""
@@ -110,7 +112,7 @@ class LeadershipTransitions:
             claims, self._claims = self._claims, {}
             moves, self._moves = self._moves, {}
             try:
-                await self._claim(claims)
+                await self._assume_leadership(claims)
                 await self._move(moves)
             except Fenced:
                 return
@@ -152,7 +154,7 @@ class LeadershipTransitions:
 
     # Claims
 
-    async def _claim(self, claims: Mapping[PartitionKey, LeadershipClaim]) -> None:
+    async def _assume_leadership(self, claims: Mapping[PartitionKey, LeadershipClaim]) -> None:
         wanted: dict[PartitionKey, PartitionRow] = {
             key: claim.topic.rows[claim.partition]
             for key, claim in claims.items()
@@ -160,9 +162,7 @@ class LeadershipTransitions:
         }
         if not wanted:
             return
-        states = await self._performer.run(
-            inherit(self._cluster_id, self._broker, wanted, self.warm)
-        )
+        states = await self._runner.run(recover(self._cluster_id, self._broker, wanted, self.warm))
         for key, state in states.items():
             if isinstance(state, LogstoreError):
                 logger.warning(
@@ -172,10 +172,10 @@ class LeadershipTransitions:
                     state,
                 )
             else:
-                self._lead(claims[key]._replace(row=wanted[key]), state)
+                self._become_leader(claims[key]._replace(row=wanted[key]), state)
         self._writer.flush()
 
-    def _lead(self, claim: LeadershipClaim, state: PartitionState) -> None:
+    def _become_leader(self, claim: LeadershipClaim, state: PartitionState) -> None:
         """Unless the row is another leadership's by now, which has another state."""
         topic, number, row = claim
         if not self._is_wanted(claim) or topic.rows[number].leader_epoch != row.leader_epoch:
@@ -204,7 +204,7 @@ class LeadershipTransitions:
         seqs = [self._release(move.leader) for move in led.values()]
         self._writer.flush()
         await committed(self._writer, max(seqs))
-        rows: Sequence[PartitionRow | LogstoreError] = await self._performer.run(
+        rows: Sequence[PartitionRow | LogstoreError] = await self._runner.run(
             _each([self._hand_over(move) for move in led.values()])
         )
         changes = []

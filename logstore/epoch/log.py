@@ -70,7 +70,7 @@ class LogSettings:
 class Log:
     def __init__(
         self,
-        performer: StepRunner,
+        runner: StepRunner,
         me: BrokerInfo,
         started: Started,
         heartbeats: Heartbeats,
@@ -82,11 +82,11 @@ class Log:
         self.epoch = started.opened.epoch
         self.me = me
         self.cluster_id = cluster_id
-        self.performer = performer
+        self.runner = runner
         self.brokers: Mapping[int, BrokerRow] = {}
         """Every broker's row, dead or alive, as last read."""
         self.liveness = Liveness(LEASE_S)
-        self.cache = SegmentCache(performer, bytes_max=settings.cache_bytes_max)
+        self.cache = SegmentCache(runner, bytes_max=settings.cache_bytes_max)
         self._tasks = tasks
         self._producer_count = 0
         self._callbacks: list[Callable[[Topic], None]] = []
@@ -94,23 +94,23 @@ class Log:
         self.writer = ChainWriter(
             _opened_chain(cluster_id, started),
             broker=me.broker,
-            performer=performer,
+            runner=runner,
             settings=settings.flush,
             tasks=tasks,
             sink=self.cache,
             limits=settings.limits,
         )
         self._catalog = Catalog(me.broker, self.epoch)
-        self._membership = Membership(performer, self.writer, me.broker, heartbeats)
+        self._membership = Membership(runner, self.writer, me.broker, heartbeats)
         self._leading = LeadershipTransitions(
-            performer,
+            runner,
             cluster_id,
             me.broker,
             self.writer,
             self._catalog,
             chain_of=self._chain_of,
             publish=self.publish,
-            on_led=self._tell,
+            on_led=self._notify,
         )
         self._watch = self._new_watch()
         self._checkpoints = ChainCheckpoints(
@@ -118,24 +118,24 @@ class Log:
         )
         self._followers = Followers(
             cluster_id,
-            performer,
+            runner,
             self._checkpoints,
             tasks,
             delete_grace_s=settings.delete_grace_s,
         )
         self._leading.warm = self._followers.chain_state
         self._membership.followed = self._followers.served
-        self._segments = Reader(performer, self.cache, self._checkpoints, self._followers)
-        self.history = History(performer, opened.tables, settings.history)
-        self._tiers = Tiers(performer, self._segments, self.history)
+        self._segments = Reader(runner, self.cache, self._checkpoints, self._followers)
+        self.history = History(runner, opened.tables, settings.history)
+        self._tiers = Tiers(runner, self._segments, self.history)
 
     def _new_watch(self) -> Watch:
         return Watch(
-            self.performer,
+            self.runner,
             version=lambda: self._catalog.version,
             edit_count=lambda: self._catalog.edit_count,
-            on_news=self._hear,
-            on_brokers=self._meet,
+            on_update=self._on_update,
+            on_brokers=self._on_brokers,
             is_one_silent=lambda: self.liveness.is_one_silent,
         )
 
@@ -145,25 +145,25 @@ class Log:
     ) -> "Log":
         """Open a chain, take over what this broker led before, be ready to serve it."""
         cluster_id = opened.identity.cluster_id
-        performer = opened.performer
-        begun = await performer.run(begin(cluster_id, me))
-        heartbeats = Heartbeats(performer, me.broker, begun.opened.epoch, begun.heartbeat)
+        runner = opened.runner
+        begun = await runner.run(begin(cluster_id, me))
+        heartbeats = Heartbeats(runner, me.broker, begun.opened.epoch, begun.heartbeat)
         beating = tasks.create_task(heartbeats.run_while_starting())
         try:
-            started = await performer.run(finish(cluster_id, me, begun))
+            started = await runner.run(finish(cluster_id, me, begun))
         finally:
             beating.cancel()
-        log = Log(performer, me, started, heartbeats, settings, tasks, opened)
-        found = log._catalog.apply(started.news)
-        log._leading.inherit(started.inheritances)
+        log = Log(runner, me, started, heartbeats, settings, tasks, opened)
+        found = log._catalog.apply(started.update)
+        log._leading.lead_recovered(started.recovered)
         log._follow_up(found)
-        log._meet(await performer.run(read_brokers()))
+        log._on_brokers(await runner.run(read_brokers()))
         tasks.create_task(log.writer.run())
         tasks.create_task(log._membership.run())
         tasks.create_task(log._leading.run())
         tasks.create_task(log._watch.run(log.fenced))
         await log._flushed()
-        taken = {one.topic_id for one in started.inheritances}
+        taken = {one.topic_id for one in started.recovered}
         await log.publish(
             [FeedChange(t.name, t.topic_id) for t in found.changed if t.topic_id in taken]
         )
@@ -195,13 +195,13 @@ class Log:
         return self._leading.release_count
 
     @property
-    def vouches(self) -> bool:
+    def has_read_lease(self) -> bool:
         """Whether what this broker knows of the log is still its own to say (safety rule 9)."""
-        return self._membership.vouches
+        return self._membership.has_read_lease
 
-    async def look_for_seal(self) -> None:
+    async def check_not_sealed(self) -> None:
         """Before saying what might be out of date. Raises `Fenced`, or as the store does."""
-        await self._membership.look_for_seal()
+        await self._membership.check_not_sealed()
 
     def live_brokers(self) -> dict[int, BrokerRow]:
         """Those that serve as far as we know, this one included."""
@@ -218,10 +218,10 @@ class Log:
 
     def mark_dead(self, broker: int, epoch: int) -> bool:
         """The process of that epoch is gone; False where that is old news (`protocol.liveness`)."""
-        is_news = self.liveness.mark_dead(broker, epoch)
-        if is_news:
+        is_update = self.liveness.mark_dead(broker, epoch)
+        if is_update:
             self._tell_of_death()
-        return is_news
+        return is_update
 
     def on_death(self, callback: Callable[[], None]) -> None:
         """Call back whenever a broker is alive no more."""
@@ -234,14 +234,14 @@ class Log:
     async def publish(self, changes: Sequence[FeedChange]) -> None:
         """Publish changed rows to every broker. A hint: a failure is not reported."""
         if changes:
-            await outcome_of(self.performer.run(publish(changes)))
+            await outcome_of(self.runner.run(publish(changes)))
             self._watch.look_again()
 
-    def inherit(self, taken: Sequence[RecoveredPartition]) -> None:
+    def lead_recovered(self, taken: Sequence[RecoveredPartition]) -> None:
         """Lead the partitions of a takeover, without reading their state again."""
         partitions = {(one.topic_id, one.partition): one.row for one in taken}
         found = self._catalog.apply(RegistryUpdate(0, {}, partitions))
-        self._leading.inherit(taken)
+        self._leading.lead_recovered(taken)
         self._follow_up(found)
         self.writer.flush()
 
@@ -253,11 +253,11 @@ class Log:
         row = self.live_brokers().get(broker)
         return None if row is None or row.status is not BrokerStatus.SERVING else row.epoch
 
-    def _hear(self, news: RegistryUpdate) -> None:
-        rows = news.partitions.values()
+    def _on_update(self, update: RegistryUpdate) -> None:
+        rows = update.partitions.values()
         if any(row is not None and row.target == self.me.broker for row in rows):
             self._watch.hurry()  # the next news may be that it is ours
-        self._follow_up(self._catalog.apply(news))
+        self._follow_up(self._catalog.apply(update))
 
     def _follow_up(self, found: LeadershipChanges) -> None:
         self._leading.begin(found)
@@ -266,12 +266,12 @@ class Log:
             self._tasks.create_task(self._look_quietly())
         for topic in found.changed:
             self._follow(topic)
-            self._tell(topic)
+            self._notify(topic)
 
     async def _look_quietly(self) -> None:
-        await outcome_of(self.look_for_seal())
+        await outcome_of(self.check_not_sealed())
 
-    def _tell(self, topic: Topic) -> None:
+    def _notify(self, topic: Topic) -> None:
         for callback in self._callbacks:
             callback(topic)
 
@@ -285,9 +285,9 @@ class Log:
         }
         topic.followers = self._followers.follow(topic.topic_id, wanted)
 
-    def _meet(self, brokers: Mapping[int, BrokerRow]) -> None:
+    def _on_brokers(self, brokers: Mapping[int, BrokerRow]) -> None:
         self.brokers, before = brokers, self.liveness.alive
-        self.liveness.observe(brokers, self.performer.clock.monotonic_s())
+        self.liveness.observe(brokers, self.runner.clock.monotonic_s())
         if before - self.liveness.alive:
             self._tell_of_death()
         if any(row.status is BrokerStatus.DRAINING for row in self.live_brokers().values()):
@@ -304,10 +304,10 @@ class Log:
         `held` are the ends of tables by safety rule 7: rows do not list epoch ranges below. To be
         called periodically. Raises `Fenced`, or as store and registry do.
         """
-        await shorten_rows(self.performer, self._catalog.leaders(), held)
+        await shorten_rows(self.runner, self._catalog.leaders(), held)
         led = {leader.key for leader in self._catalog.leaders() if not leader.is_released}
         live = frozenset(self._catalog.topics_by_id)
-        return await forget_ended(self.performer, self.writer, led, live)
+        return await forget_ended(self.runner, self.writer, led, live)
 
     # Topics
 
@@ -325,7 +325,7 @@ class Log:
         Raises `TopicExists`, `BadTopicName`, `BadPartitionCount`, `NotAlive`, or as the registry.
         """
         rows = self._new_rows(assignments or [(self.me.broker,)] * partitions)
-        new = await self.performer.run(create_topic(name, rows, configs, replicas=replicas))
+        new = await self.runner.run(create_topic(name, rows, configs, replicas=replicas))
         topic_id = new.row.topic_id
         partitions_of = {(topic_id, number): row for number, row in enumerate(new.partitions)}
         return await self._begin_to_lead(
@@ -342,10 +342,10 @@ class Log:
         before = topic.partition_count
         new = self._new_rows(assignments or [(self.me.broker,)] * (count - before))
         rows = dict(enumerate(new, before))
-        grown = await self.performer.run(create_partitions(name, topic.topic_id, rows))
+        grown = await self.runner.run(create_partitions(name, topic.topic_id, rows))
         await self.publish([FeedChange(name, topic.topic_id)])
         partitions = {(topic.topic_id, number): row for number, row in grown.partitions.items()}
-        self._hear(RegistryUpdate(0, {name: grown.topic}, partitions))
+        self._on_update(RegistryUpdate(0, {name: grown.topic}, partitions))
         return topic
 
     def _new_rows(self, assignments: Sequence[Sequence[int]]) -> list[PartitionRow]:
@@ -358,9 +358,9 @@ class Log:
             rows.append(PartitionRow.new(replicas[0], chain, replicas))
         return rows
 
-    async def _begin_to_lead(self, name: str, news: RegistryUpdate, new: range) -> Topic:
+    async def _begin_to_lead(self, name: str, update: RegistryUpdate, new: range) -> Topic:
         """Lead our partitions of a topic just created, and notify the other leaders."""
-        found = self._catalog.apply(news)
+        found = self._catalog.apply(update)
         topic = self.topics[name]
         ours = [number for number in new if topic.rows[number].chain == self.epoch]
         self._leading.lead_new(topic, ours)
@@ -378,10 +378,10 @@ class Log:
         topic = self.topics.get(name)
         if topic is None:
             raise UnknownTopic(f"no such topic: name={name}")
-        await self.performer.run(delete_topic(name, topic.topic_id))
+        await self.runner.run(delete_topic(name, topic.topic_id))
         if self.topics.get(name) is topic:
             partitions = {(topic.topic_id, n): None for n in range(topic.partition_count)}
-            self._hear(RegistryUpdate(0, {name: None}, partitions))
+            self._on_update(RegistryUpdate(0, {name: None}, partitions))
         await self.publish([FeedChange(name, topic.topic_id)])
 
     async def _flushed(self) -> None:
@@ -421,7 +421,7 @@ class Log:
 
     def doubt(self, partition: Readable) -> None:
         """A partition followed here could not be read: leaders send no consumers for a while."""
-        self._followers.doubt(partition.stretches[-1].chain)
+        self._followers.doubt(partition.epoch_ranges[-1].chain)
 
     async def offset_for_time(
         self, partition: Readable, timestamp: int, up_to: int

@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 class Heartbeats:
     """The broker's row, moved on and on; from its first writing to the end of the process."""
 
-    def __init__(self, performer: StepRunner, broker: int, epoch: int, last: int) -> None:
-        self._performer = performer
+    def __init__(self, runner: StepRunner, broker: int, epoch: int, last: int) -> None:
+        self._runner = runner
         self._broker = broker
         self._epoch = epoch
         self._last = last
@@ -54,7 +54,7 @@ class Heartbeats:
             "followed": json.dumps(list(followed), separators=(",", ":")),
         }
         try:
-            await self._performer.registry.update_if(
+            await self._runner.registry.update_if(
                 BROKER,
                 str(self._broker),
                 sets,
@@ -73,7 +73,7 @@ class Heartbeats:
         """Until it is cancelled, or refused: the start fails by that at its end."""
         with suppress(ConditionFailed):
             while True:
-                await self._performer.clock.sleep_s(HEARTBEAT_S)
+                await self._runner.clock.sleep_s(HEARTBEAT_S)
                 with suppress(Unavailable, TimeoutError):
                     async with asyncio.timeout(HEARTBEAT_S):
                         await self.send(BrokerStatus.SERVING)
@@ -81,12 +81,12 @@ class Heartbeats:
 
 class Membership:
     def __init__(
-        self, performer: StepRunner, writer: ChainWriter, broker: int, heartbeats: Heartbeats
+        self, runner: StepRunner, writer: ChainWriter, broker: int, heartbeats: Heartbeats
     ) -> None:
         self.status = BrokerStatus.SERVING
         self.followed: Callable[[], Sequence[int]] = tuple
         """Chains of others that consumers can read here."""
-        self._performer = performer
+        self._runner = runner
         self._writer = writer
         self._broker = broker
         self._heartbeats = heartbeats
@@ -97,21 +97,21 @@ class Membership:
         self._last_look = 0
 
     @property
-    def vouches(self) -> bool:
+    def has_read_lease(self) -> bool:
         """Whether no other broker can have taken our lease for expired, by our own clock."""
         if self.status is BrokerStatus.STOPPED:
             return False
-        return self._performer.clock.monotonic_s() - self._renewed_s < LEASE_S
+        return self._runner.clock.monotonic_s() - self._renewed_s < LEASE_S
 
     async def run(self) -> None:
         """Renew until fenced. A heartbeat that hangs holds up none of those after it."""
         async with asyncio.TaskGroup() as tasks:
             while not self._writer.fenced.is_set():
                 tasks.create_task(self._renew_in_time())
-                await self._performer.clock.sleep_s(HEARTBEAT_S)
+                await self._runner.clock.sleep_s(HEARTBEAT_S)
 
     async def _renew_in_time(self) -> None:
-        began_s = self._performer.clock.monotonic_s()
+        began_s = self._runner.clock.monotonic_s()
         try:
             async with asyncio.timeout(LEASE_S):  # a later answer would be of no use
                 await self.renew()
@@ -132,7 +132,7 @@ class Membership:
         taken us for dead: before it seals our chain it makes sure that we renew no more."""
         if status is not None:
             self.status = status
-        clock, writer = self._performer.clock, self._writer
+        clock, writer = self._runner.clock, self._writer
         began_s = clock.monotonic_s()
         try:
             await self._heartbeats.send(
@@ -143,7 +143,7 @@ class Membership:
         else:
             self._renewed_s = max(self._renewed_s, began_s)
 
-    async def look_for_seal(self) -> None:
+    async def check_not_sealed(self) -> None:
         """Raises `Fenced` if the chain is sealed by now, or as the store does.
 
         Callers share looks, but none gets one that began before it asked.
@@ -159,7 +159,7 @@ class Membership:
 
     async def _look_once(self) -> None:
         writer = self._writer
-        if await self._performer.run(find_seal(writer.chain.epoch, writer.committed_end)):
+        if await self._runner.run(find_seal(writer.chain.epoch, writer.committed_end)):
             writer.stop()
         if writer.fenced.is_set():
             raise Fenced(f"chain {writer.chain.epoch} was sealed: another broker took over")

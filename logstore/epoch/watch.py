@@ -18,7 +18,7 @@ from logstore.errors import LogstoreError
 from logstore.formats.rows import BrokerRow
 from logstore.protocol.metadata import read_brokers
 from logstore.protocol.steps import Steps
-from logstore.protocol.view import RegistryUpdate, read_everything, read_news
+from logstore.protocol.view import RegistryUpdate, read_everything, read_update
 from logstore.runners.step_runner import StepRunner
 
 FEED_S = 0.25
@@ -43,18 +43,18 @@ class Watch:
 
     def __init__(
         self,
-        performer: StepRunner,
+        runner: StepRunner,
         *,
         version: Callable[[], int],
         edit_count: Callable[[], int],
-        on_news: Callable[[RegistryUpdate], None],
+        on_update: Callable[[RegistryUpdate], None],
         on_brokers: Callable[[Mapping[int, BrokerRow]], None],
         is_one_silent: Callable[[], bool],
     ) -> None:
-        self._performer = performer
+        self._runner = runner
         self._version = version
         self._edit_count = edit_count
-        self._on_news = on_news
+        self._on_update = on_update
         self._on_brokers = on_brokers
         self._is_one_silent = is_one_silent
         self._wake = asyncio.Event()
@@ -68,13 +68,13 @@ class Watch:
 
     def hurry(self) -> None:
         """Read it often for a while. Repeated calls in that time make it no faster."""
-        now_s = self._performer.clock.monotonic_s()
+        now_s = self._runner.clock.monotonic_s()
         if now_s >= self._hurry_until_s:
             self._wake.set()
         self._hurry_until_s = now_s + HURRY_S
 
     async def run(self, fenced: asyncio.Event) -> None:
-        clock = self._performer.clock
+        clock = self._runner.clock
         self._put_off_everything()
         while not fenced.is_set():
             with suppress(TimeoutError):
@@ -91,7 +91,7 @@ class Watch:
                     if not await self._read(read_everything, EVERYTHING_S_MAX):
                         self._everything_at_s = clock.monotonic_s()
                 else:
-                    await self._read(lambda: read_news(self._version()), LOOK_S_MAX)
+                    await self._read(lambda: read_update(self._version()), LOOK_S_MAX)
             except LogstoreError as error:
                 logger.debug("registry cannot be read: %s", error)
             except TimeoutError:
@@ -100,7 +100,7 @@ class Watch:
 
     async def _in_time(self, steps: Steps[T], seconds: float) -> T:
         async with asyncio.timeout(seconds):
-            return await self._performer.run(steps)
+            return await self._runner.run(steps)
 
     async def _read(
         self, steps: Callable[[], Steps[RegistryUpdate | None]], seconds: float
@@ -111,14 +111,14 @@ class Watch:
         """
         for _ in range(READS_MAX):
             edit_count = self._edit_count()
-            news = await self._in_time(steps(), seconds)
+            update = await self._in_time(steps(), seconds)
             if edit_count == self._edit_count():
-                if news is not None:
-                    self._on_news(news)
+                if update is not None:
+                    self._on_update(update)
                 return True
         return False
 
     def _put_off_everything(self) -> None:
         """Brokers that start together do not read everything together."""
-        wait_s = EVERYTHING_S * (0.75 + self._performer.chance.random() / 2)
-        self._everything_at_s = self._performer.clock.monotonic_s() + wait_s
+        wait_s = EVERYTHING_S * (0.75 + self._runner.rng.random() / 2)
+        self._everything_at_s = self._runner.clock.monotonic_s() + wait_s

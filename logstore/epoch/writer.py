@@ -96,7 +96,7 @@ class ChainWriter:
         chain: ChainState,
         *,
         broker: int,
-        performer: StepRunner,
+        runner: StepRunner,
         settings: FlushSettings,
         tasks: asyncio.TaskGroup,
         sink: SegmentSink,
@@ -110,7 +110,7 @@ class ChainWriter:
         self.stored_bytes = 0
         self.durable_checkpoints: Sequence[int] = chain.checkpoints[:]
         self._broker = broker
-        self._performer = performer
+        self._runner = runner
         self._settings = settings
         self._tasks = tasks
         self._sink = sink
@@ -120,7 +120,7 @@ class ChainWriter:
         self._arenas = ArenaPool(self._limits.arena_bytes)
         self._arena = self._arenas.take(0)
         self._ends: dict[Appender, int] = {}
-        self._on_their_way: dict[int, _SegmentInFlight] = {}
+        self._in_flight: dict[int, _SegmentInFlight] = {}
         self._open_waiters: list[Waiter] = []
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
@@ -148,15 +148,15 @@ class ChainWriter:
     @property
     def oldest_put_age_s(self) -> float:
         """How long the oldest segment without an answer has been on its way; 0 without any."""
-        if not self._on_their_way:
+        if not self._in_flight:
             return 0.0
-        oldest = next(iter(self._on_their_way.values()))
-        return self._performer.clock.monotonic_s() - oldest.began_s
+        oldest = next(iter(self._in_flight.values()))
+        return self._runner.clock.monotonic_s() - oldest.began_s
 
     @property
     def now_s(self) -> float:
         """Monotonic time."""
-        return self._performer.clock.monotonic_s()
+        return self._runner.clock.monotonic_s()
 
     @property
     def backlog_bytes(self) -> int:
@@ -184,7 +184,7 @@ class ChainWriter:
         if self._arena.free_bytes < most:
             self._arenas.give_back(self._arena)
             self._arena = self._arenas.take(max(length, 2 * self._settings.segment_bytes_max))
-        clock = self._performer.clock
+        clock = self._runner.clock
         now_ms = self._time.now_ms(clock.now_ms(), clock.monotonic_s(), self.chain.created_ms)
         self._builder = SegmentBuilder(self._arena, now_ms, most)
         self._wake.set()
@@ -203,37 +203,37 @@ class ChainWriter:
         elif seq == self.chain.next_seq:
             self._open_waiters.append(waiter)
         else:
-            self._on_their_way[seq].waiters.append(waiter)
+            self._in_flight[seq].waiters.append(waiter)
 
     def take(
         self, key: EpochKey, appender: Appender, start: int, state: PartitionState
     ) -> EpochRange:
         """Begin an epoch range: its first entry goes into the open segment, before its batches."""
-        assert key not in self.chain.stretches, f"leader epoch has begun already: {key}"
+        assert key not in self.chain.epoch_ranges, f"leader epoch has begun already: {key}"
         self._add_state(EntryKind.TAKE, key, start, self._payload(key, start, state))
-        stretch = self.chain.stretches[key] = EpochRange(start, start, state)
+        epoch_range = self.chain.epoch_ranges[key] = EpochRange(start, start, state)
         self.appenders[key] = appender
         self._ends[appender] = start
-        return stretch
+        return epoch_range
 
     def release(self, key: EpochKey) -> None:
         """End an epoch range: its last entry goes into the open segment, after all its batches."""
-        stretch = self.chain.stretches[key]
-        assert not stretch.released
-        payload = self._payload(key, stretch.end, stretch.state)
-        self._add_state(EntryKind.RELEASE, key, stretch.end, payload)
-        stretch.released = True
+        epoch_range = self.chain.epoch_ranges[key]
+        assert not epoch_range.released
+        payload = self._payload(key, epoch_range.end, epoch_range.state)
+        self._add_state(EntryKind.RELEASE, key, epoch_range.end, payload)
+        epoch_range.released = True
 
     def forget(self, key: EpochKey) -> None:
         """Leave an epoch range out of all later checkpoints (`epoch.forgetting`)."""
-        stretch = self.chain.stretches[key]
-        self._add_state(EntryKind.FORGET, key, stretch.end, b"")
-        stretch.released = True  # nothing can be appended to it any more
-        del self.chain.stretches[key]
+        epoch_range = self.chain.epoch_ranges[key]
+        self._add_state(EntryKind.FORGET, key, epoch_range.end, b"")
+        epoch_range.released = True  # nothing can be appended to it any more
+        del self.chain.epoch_ranges[key]
         self.appenders.pop(key, None)
 
     def note_deleted(self, partition: TopicPartition, offset: int) -> None:
-        """Say below which offset records were deleted, before the stretches there are forgotten.
+        """Say below which offset records were deleted, before the epoch ranges there are forgotten.
 
         0: the topic is deleted, and nothing need be known of this partition.
         """
@@ -288,7 +288,7 @@ class ChainWriter:
 
     async def run(self) -> None:
         """Flush until `close`, or until the chain is fenced."""
-        clock, settings = self._performer.clock, self._settings
+        clock, settings = self._runner.clock, self._settings
         while not self._closing and not self.fenced.is_set():
             await self._wake.wait()
             builder = self._builder
@@ -345,12 +345,12 @@ class ChainWriter:
             epoch=chain.epoch,
             seq=chain.next_seq,
             broker=self._broker,
-            nonce=self._performer.draw_nonce(),
+            nonce=self._runner.draw_nonce(),
             previous_nonce=chain.last_nonce,
         )
         self._builder = None
-        self._last_began_s = self._performer.clock.monotonic_s()
-        self._on_their_way[segment.seq] = _SegmentInFlight(
+        self._last_began_s = self._runner.clock.monotonic_s()
+        self._in_flight[segment.seq] = _SegmentInFlight(
             self._ends, self._open_waiters, self._last_began_s
         )
         self._ends, self._open_waiters = {}, []
@@ -382,7 +382,7 @@ class ChainWriter:
             self._tasks.create_task(self._put(segment))
 
     async def _put(self, segment: FrozenSegment) -> None:
-        outcome = await self._performer.run(put_once(self.chain.epoch, segment))
+        outcome = await self._runner.run(put_once(self.chain.epoch, segment))
         if isinstance(outcome, KeyTaken):
             self._pipeline.fence(segment.seq)
         else:
@@ -397,7 +397,7 @@ class ChainWriter:
         self._changed.set()
 
     def _commit(self, segment: FrozenSegment) -> None:
-        waiting = self._on_their_way.pop(segment.seq, None)
+        waiting = self._in_flight.pop(segment.seq, None)
         if waiting is None:
             return  # stopped from outside while this was in flight: waiters were notified
         for appender, end in waiting.ends.items():
@@ -411,9 +411,9 @@ class ChainWriter:
         self._wake.set()
         self._changed.set()
         error = self._fenced_error()
-        waiters = [w for waiting in self._on_their_way.values() for w in waiting.waiters]
+        waiters = [w for waiting in self._in_flight.values() for w in waiting.waiters]
         waiters += self._open_waiters
-        self._on_their_way.clear()
+        self._in_flight.clear()
         self._open_waiters = []
         for waiter in waiters:
             waiter(error)
@@ -436,23 +436,23 @@ class ChainWriter:
         assert self._builder is None
         frozen = self.chain.frozen_window()
         self._checkpoint_pending = frozen.next_seq
-        for key, stretch in frozen.stretches.items():
-            if stretch.rows:
+        for key, epoch_range in frozen.epoch_ranges.items():
+            if epoch_range.rows:
                 appender = self.appenders.get(key)
                 if appender is not None:
-                    appender.checkpoint(frozen.next_seq, stretch.rows)
+                    appender.checkpoint(frozen.next_seq, epoch_range.rows)
         self._tasks.create_task(self._put_checkpoint(frozen))
 
     async def _put_checkpoint(self, frozen: ChainState) -> None:
         seq = frozen.next_seq
-        encoded = await self._performer.run(sliced(encode_in_slices(frozen)))
+        encoded = await self._runner.run(sliced(encode_in_slices(frozen)))
         forget_expired(self.chain, encoded)
         committed = asyncio.Event()
         self.when_committed(seq - 1, lambda _error: committed.set())
         await committed.wait()
         if not self.fenced.is_set():
             key = checkpoint_key(self.chain.epoch, seq)
-            await self._performer.run(
+            await self._runner.run(
                 create_parts_settled(key, encoded.parts, attempts_max=CHECKPOINT_ATTEMPTS_MAX)
             )
             self.durable_checkpoints = self.chain.checkpoints[:]
@@ -473,7 +473,7 @@ class ChainWriter:
         """
         noted = 0
         while not self.fenced.is_set() and noted < self.durable_checkpoints[-1]:
-            noted = await self._performer.run(
+            noted = await self._runner.run(
                 _note_checkpoint(self.chain.epoch, lambda: self.durable_checkpoints[-1])
             )
         self._is_noting = False
@@ -484,12 +484,12 @@ def _note_checkpoint(epoch: int, newest: Callable[[], int]) -> Steps[int]:
     """Raise `checkpoint` in the chain's row to the newest as it is when the registry answers."""
     for attempt in count(1):
         seq = newest()
-        terms = [
+        conditions = [
             Comparison("checkpoint", "<", seq),
             Comparison("status", "=", ChainStatus.OPEN.value),
         ]
         try:
-            yield UpdateRow(CHAIN, chain_sk(epoch), {"checkpoint": seq}, terms)
+            yield UpdateRow(CHAIN, chain_sk(epoch), {"checkpoint": seq}, conditions)
         except Unavailable:
             yield BackOff(attempt)  # the registry is away; producing goes on without it
         except ConditionFailed:

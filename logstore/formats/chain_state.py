@@ -82,7 +82,7 @@ class ChainState:
     cut: int = 0
     spans: list[SegmentSpan] = field(default_factory=list)
     places: list[StagedObject] = field(default_factory=list)
-    stretches: dict[EpochKey, EpochRange] = field(default_factory=dict)
+    epoch_ranges: dict[EpochKey, EpochRange] = field(default_factory=dict)
     deleted_below: dict[TopicPartition, int] = field(default_factory=dict)
     """Per partition of which epoch ranges were forgotten: the offset below which retention or a
     client had deleted all records. None of topics that are deleted."""
@@ -117,7 +117,9 @@ class ChainState:
         frozen = replace(
             self,
             checkpoints=self.checkpoints[:],
-            stretches={key: stretch.frozen_window() for key, stretch in self.stretches.items()},
+            epoch_ranges={
+                key: epoch_range.frozen_window() for key, epoch_range in self.epoch_ranges.items()
+            },
             deleted_below=dict(self.deleted_below),
         )
         self.checkpoints.append(self.next_seq)
@@ -134,19 +136,19 @@ class ChainState:
         key = EpochKey(entry.topic_id, entry.partition, entry.leader_epoch)
         match entry.kind:
             case EntryKind.TAKE:
-                if key in self.stretches:
+                if key in self.epoch_ranges:
                     raise Corrupt(f"epoch range begins twice: {_where(key, header)}")
                 state = decode_state(states[entry.position])
-                self.stretches[key] = EpochRange(entry.base_offset, entry.base_offset, state)
+                self.epoch_ranges[key] = EpochRange(entry.base_offset, entry.base_offset, state)
             case EntryKind.RELEASE:
-                stretch = self._stretch(key, header)
-                if stretch.end != entry.base_offset:
+                epoch_range = self._epoch_range(key, header)
+                if epoch_range.end != entry.base_offset:
                     raise Corrupt(
                         f"leadership-end entry at the wrong offset: {_where(key, header)}"
                     )
-                stretch.released = True
+                epoch_range.released = True
             case EntryKind.FORGET:
-                if self.stretches.pop(key, None) is None:
+                if self.epoch_ranges.pop(key, None) is None:
                     raise Corrupt(f"forget entry for an unknown epoch range: {_where(key, header)}")
             case EntryKind.CUT:
                 self.cut_checkpoints(entry.base_offset)
@@ -154,7 +156,7 @@ class ChainState:
                 self.note_deleted(TopicPartition(*key[:2]), entry.base_offset)
             case EntryKind.BATCH | EntryKind.ADOPTED:
                 place = entry.place + first_place if entry.place else 0
-                apply_batch(self._stretch(key, header), entry, header, place)
+                apply_batch(self._epoch_range(key, header), entry, header, place)
             case _:
                 pass  # a piece of a state: its leadership-begin entry names it
 
@@ -174,26 +176,28 @@ class ChainState:
         """`seqs` in order, those that were cut among them or not."""
         self.checkpoints = array("Q", seqs[bisect_left(seqs, self.cut) :])
 
-    def _stretch(self, key: EpochKey, header: Header) -> EpochRange:
-        stretch = self.stretches.get(key)
-        if stretch is None or stretch.released:
+    def _epoch_range(self, key: EpochKey, header: Header) -> EpochRange:
+        epoch_range = self.epoch_ranges.get(key)
+        if epoch_range is None or epoch_range.released:
             raise Corrupt(f"entry outside any epoch range: {_where(key, header)}")
-        return stretch
+        return epoch_range
 
 
-def apply_batch(stretch: EpochRange, entry: Entry, header: Header, place: int) -> None:
-    if entry.base_offset != stretch.end or entry.last_offset < entry.base_offset:
+def apply_batch(epoch_range: EpochRange, entry: Entry, header: Header, place: int) -> None:
+    if entry.base_offset != epoch_range.end or entry.last_offset < entry.base_offset:
         raise Corrupt(
             f"offsets are not dense: epoch={header.epoch} seq={header.seq} "
-            f"partition={entry.partition} expected={stretch.end} found={entry.base_offset}"
+            f"partition={entry.partition} expected={epoch_range.end} found={entry.base_offset}"
         )
-    stretch.end = entry.last_offset + 1
-    if entry.max_timestamp > stretch.max_timestamp:
-        stretch.max_timestamp = entry.max_timestamp
+    epoch_range.end = entry.last_offset + 1
+    if entry.max_timestamp > epoch_range.max_timestamp:
+        epoch_range.max_timestamp = entry.max_timestamp
         known = entry.max_timestamp_offset >= 0
-        stretch.max_timestamp_offset = entry.max_timestamp_offset if known else entry.base_offset
+        epoch_range.max_timestamp_offset = (
+            entry.max_timestamp_offset if known else entry.base_offset
+        )
     if entry.producer_id >= 0 and entry.base_sequence >= 0:
-        stretch.state.apply_batch(
+        epoch_range.state.apply_batch(
             entry.producer_id,
             entry.producer_epoch,
             entry.base_sequence,
@@ -202,7 +206,7 @@ def apply_batch(stretch: EpochRange, entry: Entry, header: Header, place: int) -
             entry.max_timestamp,
             header.created_ms,
         )
-    stretch.rows += ROW.pack(
+    epoch_range.rows += ROW.pack(
         header.seq,
         entry.position,
         entry.length,
@@ -213,7 +217,7 @@ def apply_batch(stretch: EpochRange, entry: Entry, header: Header, place: int) -
         entry.last_offset,
         entry.max_timestamp,
         entry.max_timestamp_offset,
-        stretch.max_timestamp,
+        epoch_range.max_timestamp,
     )
 
 

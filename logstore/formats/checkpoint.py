@@ -126,7 +126,7 @@ class Checkpoint:
     created_ms: int
     pages: Sequence[IndexPage]
     earlier: Sequence[int]
-    stretches: Mapping[EpochKey, EpochRangeSummary]
+    epoch_ranges: Mapping[EpochKey, EpochRangeSummary]
     spans: Sequence[SegmentSpan]
     places: Sequence[StagedObject]
     deleted_below: Mapping[TopicPartition, int]
@@ -175,9 +175,9 @@ def forget_expired(chain: ChainState, encoded: EncodedCheckpoint) -> None:
     `chain` may have grown since.
     """
     for key, expired in encoded.expired:
-        stretch = chain.stretches.get(key)
-        if stretch is not None:
-            stretch.state.drop(expired)
+        epoch_range = chain.epoch_ranges.get(key)
+        if epoch_range is not None:
+            epoch_range.state.drop(expired)
 
 
 def encode_in_slices(chain: ChainState) -> Slices[EncodedCheckpoint]:
@@ -185,31 +185,37 @@ def encode_in_slices(chain: ChainState) -> Slices[EncodedCheckpoint]:
 
     `chain` must not change until it ends (`frozen_window`).
     """
-    stretches = _EpochRanges(chain.created_ms)
-    for number, key in enumerate(sorted(chain.stretches), 1):
-        yield from stretches.add(key, chain.stretches[key])
+    epoch_ranges = _EpochRanges(chain.created_ms)
+    for number, key in enumerate(sorted(chain.epoch_ranges), 1):
+        yield from epoch_ranges.add(key, chain.epoch_ranges[key])
         if number % SLICE_STRETCHES == 0:
             yield
-    tables = [bytes(stretches.page_table)]
+    tables = [bytes(epoch_ranges.page_table)]
     for at in range(0, len(chain.checkpoints), SLICE_SEQS):
         if at:
             yield
         tables.append(_packed_seqs(chain.checkpoints[at : at + SLICE_SEQS]))
-    tables.append(bytes(stretches.stretch_table))
+    tables.append(bytes(epoch_ranges.epoch_range_table))
     tables.append(b"".join(SPAN.pack(*span) for span in chain.spans))
     tables += [PLACE.pack(len(p.key), p.nonce) + p.key.encode() for p in chain.places]
     tables.append((yield from _packed_deleted(chain.deleted_below)))
     header = encode_checkpoint_header(
         chain,
-        pages=stretches.page_count,
+        pages=epoch_ranges.page_count,
         tables_bytes=sum(map(len, tables)),
-        states_bytes=stretches.states_bytes,
+        states_bytes=epoch_ranges.states_bytes,
     )
     crc = crc32c(header)
     for table in tables:
         crc = crc32c(table, crc)
-    parts: list[Buffer] = [header, CRC.pack(crc), *tables, *stretches.states, *stretches.pages]
-    return EncodedCheckpoint(parts, stretches.expired)
+    parts: list[Buffer] = [
+        header,
+        CRC.pack(crc),
+        *tables,
+        *epoch_ranges.states,
+        *epoch_ranges.pages,
+    ]
+    return EncodedCheckpoint(parts, epoch_ranges.expired)
 
 
 def _packed_deleted(deleted_below: Mapping[TopicPartition, int]) -> Slices[bytes]:
@@ -225,44 +231,44 @@ class _EpochRanges:
     """The epoch ranges of a checkpoint as they are gathered: their lines, states and pages."""
 
     def __init__(self, created_ms: int) -> None:
-        self.page_table, self.stretch_table = bytearray(), bytearray()
+        self.page_table, self.epoch_range_table = bytearray(), bytearray()
         self.page_count = self.states_bytes = self._pages_bytes = 0
         self.states: list[bytes] = []
         self.pages: list[memoryview] = []
         self.expired: list[tuple[EpochKey, Sequence[Expired]]] = []
         self._created_ms = created_ms
 
-    def add(self, key: EpochKey, stretch: EpochRange) -> Slices[None]:
-        state = yield from encode_state_in_slices(stretch.state, self._created_ms)
+    def add(self, key: EpochKey, epoch_range: EpochRange) -> Slices[None]:
+        state = yield from encode_state_in_slices(epoch_range.state, self._created_ms)
         size, crc = sum(map(len, state.parts)), 0
         for part in state.parts:
             crc = crc32c(part, crc)
             if len(part) >= SLICE_CRC_BYTES // 4:
                 yield
-        self.stretch_table += STRETCH.pack(
+        self.epoch_range_table += STRETCH.pack(
             *key,
-            stretch.released,
+            epoch_range.released,
             size,
             crc,
             self.states_bytes,
-            stretch.start,
-            stretch.end,
-            stretch.max_timestamp,
-            stretch.max_timestamp_offset,
+            epoch_range.start,
+            epoch_range.end,
+            epoch_range.max_timestamp,
+            epoch_range.max_timestamp_offset,
         )
         self.states += state.parts
         self.states_bytes += size
         if state.expired:
             self.expired.append((key, state.expired))
-        for page in _pages(stretch):
+        for page in _pages(epoch_range):
             self.page_table += _pack_page(key, page, self._pages_bytes)
             self.pages.append(page)
             self._pages_bytes += len(page)
             self.page_count += 1
 
 
-def _pages(stretch: EpochRange) -> Iterator[memoryview]:
-    rows = memoryview(stretch.rows)
+def _pages(epoch_range: EpochRange) -> Iterator[memoryview]:
+    rows = memoryview(epoch_range.rows)
     size = PAGE_ROWS_MAX * ROW_BYTES
     return (rows[at : at + size] for at in range(0, len(rows), size))
 
@@ -300,7 +306,9 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
     tables = _Tables(view, header.header_bytes)
     pages = PackedLines(PAGE, tables.take(PAGE, header.pages), IndexPage._make)
     earlier = PackedLines(SEQ, tables.take(SEQ, header.earlier), itemgetter(0))
-    stretches = PackedMapping(STRETCH, tables.take(STRETCH, header.stretches), _key_of, _summary_of)
+    epoch_ranges = PackedMapping(
+        STRETCH, tables.take(STRETCH, header.epoch_ranges), _key_of, _summary_of
+    )
     spans = PackedLines(SPAN, tables.take(SPAN, header.seq - header.from_seq), SegmentSpan._make)
     places = tables.take_places(header.places)
     deleted = PackedMapping(
@@ -316,7 +324,7 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
         created_ms=header.created_ms,
         pages=pages,
         earlier=earlier,
-        stretches=stretches,
+        epoch_ranges=epoch_ranges,
         spans=spans,
         places=places,
         deleted_below=deleted,
@@ -382,7 +390,7 @@ def chain_state_in_slices(checkpoint: Checkpoint, states: bytes) -> Slices[Chain
         deleted_below=dict(checkpoint.deleted_below.items()),
     )
     view = memoryview(states)
-    for number, (key, summary) in enumerate(checkpoint.stretches.items(), 1):
+    for number, (key, summary) in enumerate(checkpoint.epoch_ranges.items(), 1):
         end = summary.state_position + summary.state_bytes
         state = view[summary.state_position : end]
         crc = yield from _crc_in_slices(state)
@@ -391,7 +399,7 @@ def chain_state_in_slices(checkpoint: Checkpoint, states: bytes) -> Slices[Chain
                 f"state in a checkpoint fails its checksum: epoch={checkpoint.epoch} "
                 f"seq={checkpoint.seq} topic={key.topic_id.hex()} partition={key.partition}"
             )
-        chain.stretches[key] = EpochRange(
+        chain.epoch_ranges[key] = EpochRange(
             start=summary.start,
             end=summary.end,
             state=(yield from decode_state_in_slices(state)),
@@ -419,9 +427,9 @@ def rebase(chain: ChainState, checkpoint: Checkpoint) -> None:
     which they mean by number.
     """
     dropped = checkpoint.seq - chain.checkpoint
-    for stretch in chain.stretches.values():
-        number = first_row_for_seq(stretch.rows, checkpoint.seq)
-        stretch.rows = stretch.rows[number * ROW_BYTES :]
+    for epoch_range in chain.epoch_ranges.values():
+        number = first_row_for_seq(epoch_range.rows, checkpoint.seq)
+        epoch_range.rows = epoch_range.rows[number * ROW_BYTES :]
     chain.spans = chain.spans[dropped:]
     chain.set_checkpoints(_all_seqs(checkpoint))
 

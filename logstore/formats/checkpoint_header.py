@@ -35,7 +35,7 @@ class CheckpointHeader(NamedTuple):
     created_ms: int
     pages: int
     earlier: int
-    stretches: int
+    epoch_ranges: int
     places: int
     front_bytes: int
     states_bytes: int
@@ -71,7 +71,7 @@ def decode_checkpoint_header(data: bytes | memoryview) -> CheckpointHeader:
         header_bytes
         + header.pages * PAGE.size
         + header.earlier * SEQ.size
-        + header.stretches * STRETCH.size
+        + header.epoch_ranges * STRETCH.size
         + (header.seq - header.from_seq) * SPAN.size
         + header.places * PLACE.size
         + header.deleted * DELETED.size
@@ -103,7 +103,7 @@ def encode_checkpoint_header(
             chain.created_ms,
             pages,
             len(chain.checkpoints),
-            len(chain.stretches),
+            len(chain.epoch_ranges),
             len(chain.places),
             HEADER.size + len(count) + CRC.size + tables_bytes,
             states_bytes,

@@ -275,7 +275,7 @@ class StartReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRow:
-    """`stretches` are in leader epoch order; the last is the current one.
+    """`epoch_ranges` are in leader epoch order; the last is the current one.
 
     `start_reason` says why log start was last raised, and to where: `start_reason()`.
     `replicas` are broker ids, the preferred leader first. `target` is the broker that is to lead
@@ -287,7 +287,7 @@ class PartitionRow:
     chain: int
     leader_epoch: int
     log_start: int
-    stretches: tuple[EpochEntry, ...]
+    epoch_ranges: tuple[EpochEntry, ...]
     replicas: tuple[int, ...] = ()
     reassigning: tuple[int, ...] = ()
     target: int = NOBODY
@@ -301,7 +301,7 @@ class PartitionRow:
             "leader_epoch": self.leader_epoch,
             "log_start": self.log_start,
             "start_reason": self.start_reason,
-            "stretches": json.dumps(self.stretches, separators=(",", ":")),
+            "stretches": json.dumps(self.epoch_ranges, separators=(",", ":")),
             "replicas": json.dumps(self.replicas, separators=(",", ":")),
             "reassigning": json.dumps(self.reassigning, separators=(",", ":")),
             "target": self.target,
@@ -315,7 +315,7 @@ class PartitionRow:
     @staticmethod
     def of(row: Row) -> "PartitionRow":
         try:
-            stretches = tuple(EpochEntry(*map(int, item)) for item in json_of(row, "stretches"))
+            epoch_ranges = tuple(EpochEntry(*map(int, item)) for item in json_of(row, "stretches"))
             replicas = _brokers(row, "replicas")
             reassigning = _brokers(row, "reassigning")
         except (TypeError, ValueError) as error:
@@ -326,14 +326,14 @@ class PartitionRow:
             chain=field_of(row, "chain", int),
             leader_epoch=field_of(row, "leader_epoch", int),
             log_start=field_of(row, "log_start", int),
-            stretches=stretches,
+            epoch_ranges=epoch_ranges,
             replicas=replicas or (broker,),
             reassigning=reassigning,
             target=field_of(row, "target", int, NOBODY),
             start_reason=field_of(row, "start_reason", str, ""),
             edited_end=field_of(row, "edited_end", int, 0),
         )
-        if not stretches or stretches[-1][:2] != (found.leader_epoch, found.chain):
+        if not epoch_ranges or epoch_ranges[-1][:2] != (found.leader_epoch, found.chain):
             raise Corrupt("partition row: its last stretch is not its leader's")
         return found
 
@@ -345,7 +345,7 @@ class PartitionRow:
             chain=chain,
             leader_epoch=0,
             log_start=0,
-            stretches=(EpochEntry(0, chain, 0),),
+            epoch_ranges=(EpochEntry(0, chain, 0),),
             replicas=tuple(replicas) or (broker,),
         )
 
@@ -358,10 +358,10 @@ class PartitionRow:
         later ones stay listed, earlier ones only while they hold offsets from log start on.
         """
         epoch = self.leader_epoch + 1
-        stretches = (*self.stretches, EpochEntry(epoch, chain, start))
+        epoch_ranges = (*self.epoch_ranges, EpochEntry(epoch, chain, start))
         kept = [
             ref
-            for ref, following in pairwise(stretches)
+            for ref, following in pairwise(epoch_ranges)
             if ref.leader_epoch >= known_from or following.start > max(ref.start, self.log_start)
         ]
         return replace(
@@ -369,7 +369,7 @@ class PartitionRow:
             broker=broker,
             chain=chain,
             leader_epoch=epoch,
-            stretches=(*kept, stretches[-1]),
+            epoch_ranges=(*kept, epoch_ranges[-1]),
             replicas=self.reassigning or self.replicas,
             reassigning=(),
             target=NOBODY,
@@ -377,7 +377,7 @@ class PartitionRow:
 
     def end_of(self, number: int) -> int | None:
         """End offset of epoch range `number`: where the next starts; None for the current one."""
-        following = self.stretches[number + 1 :]
+        following = self.epoch_ranges[number + 1 :]
         return following[0].start if following else None
 
 

@@ -79,7 +79,7 @@ def _moved_back(batch: bytes) -> bytes:
 
 
 def _runs(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Stretches alike in leader epoch, kind of timestamp and its sign; raw batches one by one.
+    """Epoch ranges alike in leader epoch, kind of timestamp and its sign; raw batches one by one.
 
     No value of Python's goes into Arrow where it can be helped: for the first one Arrow loads
     pandas where that is installed, which takes a second and 40 MB of a broker.

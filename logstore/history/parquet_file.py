@@ -29,7 +29,7 @@ _GAP_BYTES = 1 << 20  # less than this between two columns is read along: a GET 
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """A stretch of a file, with the bounds of its offsets, inclusive."""
+    """An epoch range of a file, with the bounds of its offsets, inclusive."""
 
     file: TableFile
     index: int
@@ -142,7 +142,7 @@ class _Fetched(io.RawIOBase):
             self._end = self._footer()
 
     def fetch(self, places: Sequence[tuple[int, int]]) -> None:
-        """Gets these stretches, and forgets what was got before."""
+        """Gets these epoch ranges, and forgets what was got before."""
         self._blocks = []
         for start, end in _joined(places):
             if start < self._end[0]:
@@ -189,7 +189,7 @@ class _Fetched(io.RawIOBase):
 
 
 def _joined(places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Stretches in order; those with little between them are one."""
+    """Epoch ranges in order; those with little between them are one."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(places):
         if joined and start - joined[-1][1] < _GAP_BYTES:

@@ -60,9 +60,9 @@ class StoreFaults:
         }
 
 
-def draw_fault(kinds: Mapping[str, float], chance: random.Random) -> str | None:
+def draw_fault(kinds: Mapping[str, float], rng: random.Random) -> str | None:
     """One of `kinds`, each with its chance, or none."""
-    point = chance.random()
+    point = rng.random()
     for kind, of_it in kinds.items():
         point -= of_it
         if point < 0:
@@ -70,13 +70,13 @@ def draw_fault(kinds: Mapping[str, float], chance: random.Random) -> str | None:
     return None
 
 
-def spoiled(data: bytes, fault: str | None, chance: random.Random) -> bytes:
+def spoiled(data: bytes, fault: str | None, rng: random.Random) -> bytes:
     """`data` as `fault` lets it be read."""
     if fault == "get short" and data:
-        return data[: chance.randrange(len(data))]
+        return data[: rng.randrange(len(data))]
     if fault == "get flipped" and data:
         bad = bytearray(data)
-        bad[chance.randrange(len(bad))] ^= 1 << chance.randrange(8)
+        bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
         return bytes(bad)
     return data
 
@@ -104,27 +104,27 @@ class Late:
 class Faults:
     """Chance, time and late puts, for any number of wrappers and threads. `seen` counts faults."""
 
-    def __init__(self, faults: StoreFaults, chance: random.Random, clock: Clock) -> None:
+    def __init__(self, faults: StoreFaults, rng: random.Random, clock: Clock) -> None:
         self.faults = faults
         self.seen: Counter[str] = Counter()
-        self._chance = chance
+        self._rng = rng
         self._clock = clock
         self._lock = threading.Lock()
         self._late: list[Late] = []
 
     def draw(self, kinds: Mapping[str, float]) -> str | None:
         with self._lock:
-            kind = draw_fault(kinds, self._chance)
+            kind = draw_fault(kinds, self._rng)
             if kind is not None:
                 self.seen[kind] += 1
             return kind
 
     def draw_delay_s(self) -> float:
         with self._lock:
-            if not self.faults.slow or self._chance.random() >= self.faults.slow:
+            if not self.faults.slow or self._rng.random() >= self.faults.slow:
                 return 0.0
             self.seen["slow"] += 1
-            return self._chance.uniform(0, self.faults.slow_max_s)
+            return self._rng.uniform(0, self.faults.slow_max_s)
 
     def get_error(self, fault: str | None, key: str) -> LogstoreError | None:
         """What a read that `fault` befalls raises."""
@@ -133,17 +133,17 @@ class Faults:
         if fault != "get failed":
             return None
         with self._lock:
-            if self._chance.random() < 0.5:
+            if self._rng.random() < 0.5:
                 return OutcomeUnknown(f"time-out key={key}")
             return Retryable(f"not now key={key}")
 
     def spoil(self, data: bytes, fault: str | None) -> bytes:
         with self._lock:
-            return spoiled(data, fault, self._chance)
+            return spoiled(data, fault, self._rng)
 
     def postpone(self, key: str, data: bytes) -> None:
         with self._lock:
-            late_s = self._chance.uniform(0, self.faults.late_max_s)
+            late_s = self._rng.uniform(0, self.faults.late_max_s)
             self._late.append(Late(self._clock.monotonic_s() + late_s, key, data))
 
     def due(self, *, all_of_them: bool = False) -> list[Late]:

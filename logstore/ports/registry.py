@@ -56,13 +56,13 @@ class RowStore(Protocol):
         ...
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
         """Replace the row. Raises `ConditionFailed` with the row as it stands."""
         ...
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
         """Set attributes of an existing row, keep the others. Raises `ConditionFailed`.
 
@@ -70,7 +70,9 @@ class RowStore(Protocol):
         """
         ...
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
+    async def delete_if(
+        self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str
+    ) -> None:
         """Remove the row. Raises `ConditionFailed`; an absent row fails its condition too."""
         ...
 
@@ -87,14 +89,16 @@ class BlockingRowStore(Protocol):
     ) -> Sequence[tuple[str, Row]]: ...
 
     def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
     ) -> None: ...
 
     def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None: ...
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None: ...
+    def delete_if(
+        self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str
+    ) -> None: ...
 
     def close(self) -> None: ...
 
@@ -106,10 +110,10 @@ class Registry(Protocol):
 
     async def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]: ...
 
-    async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None: ...
+    async def put_if(self, pk: str, sk: str, row: Row, *conditions: Condition) -> None: ...
 
-    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None: ...
+    async def update_if(self, pk: str, sk: str, sets: Row, *conditions: Condition) -> None: ...
 
-    async def delete_if(self, pk: str, sk: str, *terms: Condition) -> None: ...
+    async def delete_if(self, pk: str, sk: str, *conditions: Condition) -> None: ...
 
     async def close(self) -> None: ...

@@ -42,14 +42,14 @@ def probe(
     rows: BlockingRowStore | None,
     *,
     name: str,
-    chance: random.Random,
+    rng: random.Random,
     sleep_s: Callable[[float], None],
 ) -> Report:
     """Probes both, or the store alone. `name` is a string never given before.
 
     Raises `LogstoreError`s that are no finding: the store cannot be reached, or does not exist.
     """
-    with Track(chance, sleep_s) as track:
+    with Track(rng, sleep_s) as track:
         creates, faults = ObjectsProbe(store, track, name).run()
         races = [creates]
         if rows is not None:

@@ -21,8 +21,8 @@ _Answer = TypeVar("_Answer")
 class Track:
     """A thread for each racer, while it is open."""
 
-    def __init__(self, chance: random.Random, sleep_s: Callable[[float], None]) -> None:
-        self._chance = chance
+    def __init__(self, rng: random.Random, sleep_s: Callable[[float], None]) -> None:
+        self._rng = rng
         self._sleep_s = sleep_s
         self._pool = ThreadPoolExecutor(RACERS, thread_name_prefix="probe")
 
@@ -49,10 +49,10 @@ class Track:
 
     def retry(self, call: Callable[[], _Answer]) -> _Answer:
         """For reads, and for what does no harm twice."""
-        return retry(call, _DELAYS, self._chance, sleep_s=self._sleep_s)
+        return retry(call, _DELAYS, self._rng, sleep_s=self._sleep_s)
 
     def back_off(self, attempt: int) -> None:
-        self._sleep_s(pause_s(attempt, self._chance))
+        self._sleep_s(pause_s(attempt, self._rng))
 
 
 class NotAllowed(Exception):

@@ -229,7 +229,7 @@ def _write_row(row: Row, *, is_first: bool) -> Steps[None]:
         if is_first:
             yield PutRow(TIME, BELIEVED, row, [RowAbsent()])
         else:
-            terms = [Comparison("believed_ms", "<=", row["believed_ms"])]
-            yield UpdateRow(TIME, BELIEVED, row, terms)
+            conditions = [Comparison("believed_ms", "<=", row["believed_ms"])]
+            yield UpdateRow(TIME, BELIEVED, row, conditions)
     except ConditionFailed:
         return

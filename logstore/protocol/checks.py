@@ -108,19 +108,19 @@ class SeenChain:
     """A chain as read from its objects.
 
     `end` is the first seq that is not committed: the seal's, or the first gap's. `is_whole`: all
-    of it could be replayed, so that `stretches` are true.
+    of it could be replayed, so that `epoch_ranges` are true.
     """
 
     epoch: int
     broker: int | None
     end: int
     seal: int | None
-    stretches: Mapping[EpochKey, WrittenRange]
+    epoch_ranges: Mapping[EpochKey, WrittenRange]
     is_whole: bool = True
 
 
 def extents_of(state: ChainState) -> dict[EpochKey, WrittenRange]:
-    return {key: WrittenRange(s.start, s.end, s.released) for key, s in state.stretches.items()}
+    return {key: WrittenRange(s.start, s.end, s.released) for key, s in state.epoch_ranges.items()}
 
 
 def checkpoint_of_replay(state: ChainState) -> bytes:
@@ -128,8 +128,8 @@ def checkpoint_of_replay(state: ChainState) -> bytes:
     data = encode_checkpoint(state)
     state.checkpoints.append(state.next_seq)
     state.spans, state.places, state.entry_count = [], [], 0
-    for stretch in state.stretches.values():
-        stretch.rows = bytearray()
+    for epoch_range in state.epoch_ranges.values():
+        epoch_range.rows = bytearray()
     return data
 
 
@@ -160,7 +160,7 @@ def newest_taken(chains: Mapping[int, SeenChain]) -> dict[tuple[bytes, int], int
     """By partition, the newest leader epoch with a committed leadership-begin entry."""
     taken: dict[tuple[bytes, int], int] = {}
     for chain in chains.values():
-        for key in chain.stretches:
+        for key in chain.epoch_ranges:
             partition = (key.topic_id, key.partition)
             taken[partition] = max(key.leader_epoch, taken.get(partition, -1))
     return taken
@@ -193,26 +193,26 @@ def partition_problems(
     Those not in `chains` are passed by.
     """
     where = f"row partition/{topic_id.hex()}/{number}"
-    involved = tuple(sorted({ref.chain for ref in row.stretches}))
-    for place, ref in enumerate(row.stretches):
+    involved = tuple(sorted({ref.chain for ref in row.epoch_ranges}))
+    for place, ref in enumerate(row.epoch_ranges):
         chain = chains.get(ref.chain)
         if chain is None or not chain.is_whole:
             continue
-        stretch = chain.stretches.get(EpochKey(topic_id, number, ref.leader_epoch))
+        epoch_range = chain.epoch_ranges.get(EpochKey(topic_id, number, ref.leader_epoch))
         following = row.end_of(place)
         text = f"leader_epoch={ref.leader_epoch} chain={ref.chain} start={ref.start}"
-        if stretch is None:
+        if epoch_range is None:
             if following is not None and following != ref.start:
                 detail = (
                     "an epoch range without a leadership-begin entry is not empty: "
                     f"{text} end={following}"
                 )
                 yield Problem(ProblemKind.STRETCHES, where, detail, involved)
-        elif stretch.start != ref.start:
-            detail = f"leadership-begin entry at another offset: {text} found={stretch.start}"
+        elif epoch_range.start != ref.start:
+            detail = f"leadership-begin entry at another offset: {text} found={epoch_range.start}"
             yield Problem(ProblemKind.STRETCHES, where, detail, involved)
-        elif following is not None and stretch.end != following:
-            detail = f"epoch ranges do not meet: {text} end={stretch.end} next={following}"
+        elif following is not None and epoch_range.end != following:
+            detail = f"epoch ranges do not meet: {text} end={epoch_range.end} next={following}"
             yield Problem(ProblemKind.STRETCHES, where, detail, involved)
 
 
@@ -226,7 +226,7 @@ def take_problem(
     an epoch range a grace after the table has it, so an end that was read within a grace is high
     enough. An empty one may have the number of a listed one: `logstore restore` has left it out.
     """
-    named = {ref.leader_epoch: ref.chain for ref in row.stretches}
+    named = {ref.leader_epoch: ref.chain for ref in row.epoch_ranges}
     is_earlier = key.leader_epoch < row.leader_epoch
     if key.leader_epoch in named:
         is_left_out = is_earlier and extent.end == extent.start

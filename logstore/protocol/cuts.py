@@ -47,11 +47,11 @@ class _Place(NamedTuple):
 
 def end_in_memory(chain: ChainState, cut: ChainCut) -> int:
     """End of the epoch range below the cut; that is not below the chain's last checkpoint."""
-    stretch = chain.stretches[cut.key]
-    number = first_row_for_seq(stretch.rows, cut.seq)
-    if number < row_count(stretch.rows):
-        return row_at(stretch.rows, number).base_offset
-    return stretch.end
+    epoch_range = chain.epoch_ranges[cut.key]
+    number = first_row_for_seq(epoch_range.rows, cut.seq)
+    if number < row_count(epoch_range.rows):
+        return row_at(epoch_range.rows, number).base_offset
+    return epoch_range.end
 
 
 def ends_in_checkpoints(
@@ -129,7 +129,7 @@ def _end_below(cache: IndexCache, place: _Place) -> Steps[int]:
         return row_at(rows, first_row_for_seq(rows, seq)).base_offset
     if pages:
         return pages[-1].end_offset
-    summary = front.stretches.get(key)
+    summary = front.epoch_ranges.get(key)
     if summary is None:
         raise Corrupt(
             f"checkpoint lacks an epoch range that it should hold: epoch={front.epoch} "

@@ -24,9 +24,9 @@ SEGMENTS_PER_ROUND = 1024
 
 def publish_trim(epoch: int, row: ChainRow, trim: int, now_ms: int) -> Steps[bool]:
     """Raise the trim point; False: it was changed concurrently, or the row forbids it."""
-    terms = [Comparison("trim", "=", row.trim), Comparison("checkpoint", ">=", trim)]
+    conditions = [Comparison("trim", "=", row.trim), Comparison("checkpoint", ">=", trim)]
     try:
-        yield UpdateRow(CHAIN, chain_sk(epoch), {"trim": trim, "trim_ms": now_ms}, terms)
+        yield UpdateRow(CHAIN, chain_sk(epoch), {"trim": trim, "trim_ms": now_ms}, conditions)
     except ConditionFailed:
         return False
     return True
@@ -49,8 +49,8 @@ def delete_below_trim(epoch: int, row: ChainRow, checkpoints: Sequence[int]) -> 
 
 def _note_deleted(epoch: int, row: ChainRow, deleted: int) -> Steps[bool]:
     try:
-        terms = [Comparison("trim", "=", row.trim)]
-        yield UpdateRow(CHAIN, chain_sk(epoch), {"deleted": deleted}, terms)
+        conditions = [Comparison("trim", "=", row.trim)]
+        yield UpdateRow(CHAIN, chain_sk(epoch), {"deleted": deleted}, conditions)
     except ConditionFailed:
         return False  # another is further than we are
     return True

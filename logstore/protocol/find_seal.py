@@ -10,14 +10,14 @@ from logstore.errors import NotFound
 from logstore.formats.keys import segment_key
 from logstore.formats.segment import HEADER_BYTES, SegmentKind, decode_header
 from logstore.protocol.steps import Steps
-from logstore.protocol.walk import get_patiently
+from logstore.protocol.walk import get_retrying
 
 
 def find_seal(epoch: int, seq: int) -> Steps[bool]:
     """Whether there is a seal at `seq`, or right after the owner's own segments from `seq` on."""
     while True:
         try:
-            front = yield from get_patiently(segment_key(epoch, seq), 0, HEADER_BYTES)
+            front = yield from get_retrying(segment_key(epoch, seq), 0, HEADER_BYTES)
         except NotFound:
             return False
         if decode_header(front).kind is SegmentKind.SEAL:

@@ -24,7 +24,7 @@ from logstore.protocol.walk import (
     MissingStateChunk,
     Sealed,
     Seen,
-    list_patiently,
+    list_retrying,
     read_chain_at,
     read_checkpoint,
     read_on,
@@ -141,7 +141,7 @@ class Follower:
         """
         if len(self.state.spans) < UNNAMED_SEGMENTS_MAX:
             return
-        keys = yield from list_patiently(checkpoints_prefix(self.epoch))
+        keys = yield from list_retrying(checkpoints_prefix(self.epoch))
         there = [seq for seq in map(seq_of, keys) if seq <= self.state.next_seq]
         if there and max(there) > self.state.checkpoint:
             yield from self._rebase(max(there))
@@ -189,8 +189,8 @@ class Follower:
     def _rebase(self, checkpoint: int) -> Steps[None]:
         rebase(self.state, (yield from read_checkpoint(self.epoch, checkpoint)))
         # The owner forgot its idle producers with that checkpoint; so does this copy.
-        for stretch in tuple(self.state.stretches.values()):
-            yield from sliced(stretch.state.expire_in_slices(self.state.created_ms))
+        for epoch_range in tuple(self.state.epoch_ranges.values()):
+            yield from sliced(epoch_range.state.expire_in_slices(self.state.created_ms))
 
 
 def copy_of(chain: ChainState) -> ChainState:
@@ -207,18 +207,18 @@ def copy_of(chain: ChainState) -> ChainState:
         cut=chain.cut,
         spans=list(chain.spans),
         places=list(chain.places),
-        stretches={key: _copy_of_stretch(one) for key, one in chain.stretches.items()},
+        epoch_ranges={key: _copy_of_epoch_range(one) for key, one in chain.epoch_ranges.items()},
         deleted_below=dict(chain.deleted_below),
     )
 
 
-def _copy_of_stretch(stretch: EpochRange) -> EpochRange:
+def _copy_of_epoch_range(epoch_range: EpochRange) -> EpochRange:
     return EpochRange(
-        start=stretch.start,
-        end=stretch.end,
-        state=stretch.state.snapshot(),
-        released=stretch.released,
-        max_timestamp=stretch.max_timestamp,
-        max_timestamp_offset=stretch.max_timestamp_offset,
-        rows=bytearray(stretch.rows),
+        start=epoch_range.start,
+        end=epoch_range.end,
+        state=epoch_range.state.snapshot(),
+        released=epoch_range.released,
+        max_timestamp=epoch_range.max_timestamp,
+        max_timestamp_offset=epoch_range.max_timestamp_offset,
+        rows=bytearray(epoch_range.rows),
     )

@@ -25,7 +25,7 @@ from logstore.formats.segment import HEADER_BYTES
 from logstore.ports.registry import RowAbsent
 from logstore.protocol.opening import OLD_REGISTRY, read_cluster
 from logstore.protocol.steps import BackOff, Create, DrawNonce, Get, GetRow, PutRow, Steps, retried
-from logstore.protocol.walk import get_patiently
+from logstore.protocol.walk import get_retrying
 
 FIRST_EPOCH = 1
 ATTEMPTS_MAX = 5
@@ -111,7 +111,7 @@ def _create_identity(registry: str) -> Steps[Identity]:
 
 def _put_row(identity: Identity) -> Steps[None]:
     try:
-        yield from get_patiently(segment_key(FIRST_EPOCH, 0), 0, HEADER_BYTES)
+        yield from get_retrying(segment_key(FIRST_EPOCH, 0), 0, HEADER_BYTES)
     except NotFound:
         pass
     else:

@@ -32,18 +32,18 @@ def change_leader(
     for _ in range(ATTEMPTS_MAX):
         taken = row.taken_by(broker=broker, chain=chain, start=start, known_from=known_from)
         seen = row.row()
-        terms = [
+        conditions = [
             Comparison("chain", "=", row.chain),
             Comparison("leader_epoch", "=", row.leader_epoch),
             *(Comparison(name, "=", seen[name]) for name in DECIDED_FROM),
         ]
         try:
-            yield UpdateRow(pk, sk, taken.leadership(), terms)
+            yield UpdateRow(pk, sk, taken.leadership(), conditions)
         except ConditionFailed as failed:
             if failed.current is None:
                 raise  # the topic is gone
             now = PartitionRow.of(failed.current)
-            if now.stretches[-1] == taken.stretches[-1]:
+            if now.epoch_ranges[-1] == taken.epoch_ranges[-1]:
                 return now  # an earlier attempt of ours
             if (now.chain, now.leader_epoch) != (row.chain, row.leader_epoch):
                 raise
@@ -65,10 +65,15 @@ def shorten_row(
     if short == row:
         return None
     seen = row.row()
-    terms = [Comparison(name, "=", seen[name]) for name in ("chain", "leader_epoch", "stretches")]
+    conditions = [
+        Comparison(name, "=", seen[name]) for name in ("chain", "leader_epoch", "stretches")
+    ]
     try:
         yield UpdateRow(
-            partition_pk(*key), partition_sk(*key), {"stretches": short.row()["stretches"]}, terms
+            partition_pk(*key),
+            partition_sk(*key),
+            {"stretches": short.row()["stretches"]},
+            conditions,
         )
     except ConditionFailed:
         return None
@@ -83,7 +88,7 @@ def shortened(row: PartitionRow, held_end: int = 0) -> PartitionRow:
     """
     kept = [
         ref
-        for ref, following in pairwise(row.stretches)
+        for ref, following in pairwise(row.epoch_ranges)
         if following.start > max(ref.start, row.log_start, held_end)
     ]
-    return replace(row, stretches=(*kept, row.stretches[-1]))
+    return replace(row, epoch_ranges=(*kept, row.epoch_ranges[-1]))

@@ -95,16 +95,16 @@ class Lease:
 
     def _write(self, row: LeaseRow, now_s: float) -> Steps[None]:
         """Replace the row last seen by `row`; if it has changed, take over the current one."""
-        terms: list[Condition] = [RowAbsent()]
+        conditions: list[Condition] = [RowAbsent()]
         if self.seen is not None:
             was = self.seen.row()
             names = ("owner", "owner_epoch", "epoch", "heartbeat")
-            terms = [Comparison(name, "=", was[name]) for name in names]
+            conditions = [Comparison(name, "=", was[name]) for name in names]
         try:
             if self.seen is None:
-                yield PutRow(LEASE, self._what, row.row(), terms)
+                yield PutRow(LEASE, self._what, row.row(), conditions)
             else:
-                yield UpdateRow(LEASE, self._what, row.row(), terms)
+                yield UpdateRow(LEASE, self._what, row.row(), conditions)
         except ConditionFailed as failed:
             self._renewed_s = None
             self._saw(failed.current, now_s)

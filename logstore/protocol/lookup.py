@@ -26,7 +26,7 @@ from logstore.formats.keys import checkpoint_key
 from logstore.formats.segment import StagedObject
 from logstore.protocol.seal import read_chain_row
 from logstore.protocol.steps import Gather, Steps
-from logstore.protocol.walk import MissingCheckpoint, get_patiently, read_checkpoint
+from logstore.protocol.walk import MissingCheckpoint, get_retrying, read_checkpoint
 from logstore.records.crc32c import crc32c
 
 Reach = Callable[[EpochRangeSummary], bool]
@@ -159,7 +159,7 @@ class _Neighbours(NamedTuple):
     def read(self) -> Steps[bytes]:
         key = checkpoint_key(self.checkpoint.epoch, self.checkpoint.seq)
         end = self.pages[-1].position + self.pages[-1].byte_count
-        return get_patiently(key, self.checkpoint.pages_at + self.begin, end - self.begin)
+        return get_retrying(key, self.checkpoint.pages_at + self.begin, end - self.begin)
 
     def whole_pages(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """(position, bytes) of those that are as the checkpoint says."""
@@ -218,7 +218,7 @@ def rows_for_time(
     )
     if checkpoint is None:
         return None
-    if from_offset <= checkpoint.stretches[key].start and not any(
+    if from_offset <= checkpoint.epoch_ranges[key].start and not any(
         page.running_max >= timestamp for page in checkpoint.pages_of(key)
     ):
         yield from _check_trimmed(chain, checkpoint, key)
@@ -256,7 +256,7 @@ def _first_reaching(
     while low < high:
         middle = (low + high) // 2
         front = yield from front_unless_trimmed(cache, chain, checkpoints[middle])
-        summary = None if front is None else front.stretches.get(key)
+        summary = None if front is None else front.epoch_ranges.get(key)
         if summary is not None and reach(summary):
             found, high = front, middle
         else:

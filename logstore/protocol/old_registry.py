@@ -69,7 +69,7 @@ def compare_with_log(
     kept: dict[int, ChainState] = {}
     for at in range(0, len(unsealed), CHAINS_AT_ONCE):
         for chain in (yield from _read_chains(cluster_id, unsealed[at : at + CHAINS_AT_ONCE])):
-            led[chain.epoch] = list(chain.stretches)
+            led[chain.epoch] = list(chain.epoch_ranges)
             if keeps(rows[chain.epoch]):
                 kept[chain.epoch] = chain
     partitions: PartitionRows = dict((yield from read_partition_rows()))

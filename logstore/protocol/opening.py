@@ -32,7 +32,7 @@ from logstore.formats.segment_builder import FrozenSegment, bare_header, freeze_
 from logstore.ports.registry import Comparison, RowAbsent
 from logstore.protocol.put import KeyTaken, Stored, put_once
 from logstore.protocol.steps import DrawNonce, Gather, GetRow, PutRow, Steps, UpdateRow, Wait
-from logstore.protocol.walk import list_patiently, store_time_patiently
+from logstore.protocol.walk import list_retrying, store_time_retrying
 
 DRAWS_MAX = 1000
 OLD_REGISTRY = (
@@ -71,7 +71,7 @@ def open_chain(cluster_id: bytes, broker: int, *, lease_s: float) -> Steps[Opene
 
 def _first_look(cluster_id: bytes) -> Steps[ClusterRow]:
     """The cluster row; the time of the store is known afterwards. Raises as both do."""
-    results = yield Gather([read_cluster(cluster_id), store_time_patiently()])
+    results = yield Gather([read_cluster(cluster_id), store_time_retrying()])
     for result in results:
         if isinstance(result, LogstoreError):
             raise result
@@ -124,7 +124,7 @@ def _bury(cluster_id: bytes, broker: int, epoch: int, opening: KeyTaken) -> Step
         raise Refused(
             f"chain {epoch} does not begin with an opening of this cluster; {OLD_REGISTRY}"
         )
-    keys = yield from list_patiently(checkpoints_prefix(epoch))
+    keys = yield from list_retrying(checkpoints_prefix(epoch))
     if any(seq_of(key) > 1 for key in keys):  # its first segments may be gone again
         yield from _refuse_unless_drawn(cluster_id, epoch, "checkpoints")
         return
@@ -157,7 +157,7 @@ def _bare(
     previous: bytes,
 ) -> Steps[FrozenSegment]:
     nonce: bytes = yield DrawNonce()
-    now_ms = yield from store_time_patiently()
+    now_ms = yield from store_time_retrying()
     return freeze_bare(
         bare_header(
             kind,

@@ -40,10 +40,10 @@ class ChainCheckpoints:
         return found
 
 
-def stretch_of(stretches: Sequence[EpochEntry], offset: int) -> EpochEntry:
+def epoch_range_of(epoch_ranges: Sequence[EpochEntry], offset: int) -> EpochEntry:
     """The epoch range that holds `offset`, or would: the last that starts at or below it."""
-    found = stretches[0]
-    for ref in stretches:
+    found = epoch_ranges[0]
+    for ref in epoch_ranges:
         if ref.start <= offset:
             found = ref
     return found
@@ -53,21 +53,21 @@ def first_in_segments(
     cache: IndexCache,
     topic_id: bytes,
     partition: int,
-    stretches: Sequence[EpochEntry],
+    epoch_ranges: Sequence[EpochEntry],
 ) -> Steps[int]:
     """The smallest offset whose segment is not below a trim point, by the chains' rows as of now.
 
     Offsets below it are in the topic's table, or nowhere.
     """
-    for number, ref in enumerate(stretches):
+    for number, ref in enumerate(epoch_ranges):
         start = ref.start
         row = yield from read_chain_row(ref.chain)
         if row.trim > 0:
             # A trim point is a checkpoint, which covers exactly the segments below it.
             front = yield from cache.front(ref.chain, row.trim)
-            summary = front.stretches.get(EpochKey(topic_id, partition, ref.leader_epoch))
+            summary = front.epoch_ranges.get(EpochKey(topic_id, partition, ref.leader_epoch))
             start = start if summary is None else max(start, summary.end)
-        following = stretches[number + 1 :]
+        following = epoch_ranges[number + 1 :]
         if not following or start < following[0].start:
             return start
     raise AssertionError("a partition has a stretch")
@@ -77,11 +77,11 @@ def locate_offset(
     checkpoints: ChainCheckpoints,
     topic_id: bytes,
     partition: int,
-    stretches: Sequence[EpochEntry],
+    epoch_ranges: Sequence[EpochEntry],
     offset: int,
 ) -> Steps[FoundRows | None]:
     """Index rows from the batch that holds `offset` on; None: beyond every checkpoint."""
-    ref = stretch_of(stretches, offset)
+    ref = epoch_range_of(epoch_ranges, offset)
     key = EpochKey(topic_id, partition, ref.leader_epoch)
     known = yield from checkpoints.of(ref.chain)
     return (yield from rows_for_offset(checkpoints.cache, ref.chain, known, key, offset))

@@ -53,14 +53,14 @@ def raise_log_start(wanted: Raise) -> Steps[int | None]:
     """Log start as it is afterwards, `offset` or above; None: another leadership has begun."""
     topic_id, partition, chain, leader_epoch, offset, reason = wanted
     pk, sk = partition_pk(topic_id, partition), partition_sk(topic_id, partition)
-    terms = [
+    conditions = [
         Comparison("chain", "=", chain),
         Comparison("leader_epoch", "=", leader_epoch),
         Comparison("log_start", "<", offset),
     ]
     try:
         sets: Row = {"log_start": offset, "start_reason": reason.to(offset)}
-        yield UpdateRow(pk, sk, sets, terms)
+        yield UpdateRow(pk, sk, sets, conditions)
     except ConditionFailed as failed:
         row = None if failed.current is None else PartitionRow.of(failed.current)
         if row is None or (row.chain, row.leader_epoch) != (chain, leader_epoch):

@@ -76,7 +76,7 @@ class Chains:
                 self._read[epoch] = chain
 
 
-def inherit(
+def recover(
     cluster_id: bytes,
     sealer: int,
     wanted: Mapping[PartitionKey, PartitionRow],
@@ -90,46 +90,48 @@ def inherit(
     found: dict[PartitionKey, PartitionState | LogstoreError] = {}
     for key, row in wanted.items():
         try:
-            found[key] = yield from _inherit_one(chains, key, row)
+            found[key] = yield from _recover_one(chains, key, row)
         except LogstoreError as error:
             found[key] = error
     return found
 
 
-def _inherit_one(chains: Chains, key: PartitionKey, row: PartitionRow) -> Steps[PartitionState]:
-    start = row.stretches[-1].start
-    before = yield from newest_stretch(chains, key, row)
+def _recover_one(chains: Chains, key: PartitionKey, row: PartitionRow) -> Steps[PartitionState]:
+    start = row.epoch_ranges[-1].start
+    before = yield from newest_epoch_range(chains, key, row)
     if before is None:
         return PartitionState()
-    stretch, _ = before
-    if stretch.end != start:
+    epoch_range, _ = before
+    if epoch_range.end != start:
         raise Corrupt(
             f"epoch ranges do not meet: topic={key[0].hex()} partition={key[1]} "
-            f"leader_epoch={row.leader_epoch} start={start} before_ends={stretch.end}"
+            f"leader_epoch={row.leader_epoch} start={start} before_ends={epoch_range.end}"
         )
-    return stretch.state
+    return epoch_range.state
 
 
-def newest_stretch(
+def newest_epoch_range(
     chains: Chains, key: PartitionKey, row: PartitionRow
 ) -> Steps[tuple[EpochRange, int] | None]:
     """The newest epoch range before the row's current one that was begun, and its leader epoch.
 
     None: the partition has never held anything. Not for several at once on the same `chains`.
     """
-    for ref in reversed(row.stretches[:-1]):
-        stretch = yield from _ended_stretch(chains, EpochKey(*key, ref.leader_epoch), ref.chain)
-        if stretch is not None:
-            return stretch, ref.leader_epoch
-    if row.stretches[-1].start:
+    for ref in reversed(row.epoch_ranges[:-1]):
+        epoch_range = yield from _ended_epoch_range(
+            chains, EpochKey(*key, ref.leader_epoch), ref.chain
+        )
+        if epoch_range is not None:
+            return epoch_range, ref.leader_epoch
+    if row.epoch_ranges[-1].start:
         raise Corrupt(
             f"no chain holds the epoch ranges of a partition: topic={key[0].hex()} "
-            f"partition={key[1]} start={row.stretches[-1].start}; run logstore fsck"
+            f"partition={key[1]} start={row.epoch_ranges[-1].start}; run logstore fsck"
         )
     return None
 
 
-def _ended_stretch(chains: Chains, key: EpochKey, epoch: int) -> Steps[EpochRange | None]:
+def _ended_epoch_range(chains: Chains, key: EpochKey, epoch: int) -> Steps[EpochRange | None]:
     """An epoch range that is over, None if it was never begun.
 
     On an open chain it is over by a committed release, so that must be there to be read; where it
@@ -137,15 +139,15 @@ def _ended_stretch(chains: Chains, key: EpochKey, epoch: int) -> Steps[EpochRang
     """
     for attempt in range(1, LOOKS_MAX + 1):
         chain = chains.so_far(epoch)
-        stretch = None if chain is None else chain.stretches.get(key)
-        if stretch is not None and stretch.released:
-            return stretch
+        epoch_range = None if chain is None else chain.epoch_ranges.get(key)
+        if epoch_range is not None and epoch_range.released:
+            return epoch_range
         chain = yield from chains.at_end(epoch)
-        stretch = chain.stretches.get(key)
-        if chains.is_over(epoch) or (stretch is not None and stretch.released):
-            return stretch
+        epoch_range = chain.epoch_ranges.get(key)
+        if chains.is_over(epoch) or (epoch_range is not None and epoch_range.released):
+            return epoch_range
         if (yield from read_chain_row(epoch)).status is not ChainStatus.OPEN:
-            return (yield from chains.at_end(epoch)).stretches.get(key)
+            return (yield from chains.at_end(epoch)).epoch_ranges.get(key)
         yield BackOff(attempt)
     raise Corrupt(
         "an epoch range has ended by its partition's row and continues in its chain: "

@@ -116,7 +116,7 @@ class _PartitionSweep(NamedTuple):
         self._read_table(ledger)
         while ledger.wants_more(self.policy, now_ms, OFFSET_MAX):
             found = yield from locate_offset(
-                self.checkpoints, self.topic_id, self.number, self.row.stretches, ledger.at
+                self.checkpoints, self.topic_id, self.number, self.row.epoch_ranges, ledger.at
             )
             if found is None:
                 break

@@ -28,7 +28,7 @@ from logstore.protocol.walk import (
     MissingStateChunk,
     Sealed,
     enter_chain,
-    list_patiently,
+    list_retrying,
     read_on,
 )
 
@@ -84,7 +84,7 @@ def read_to_end(
             if (yield from read_chain_row(epoch)).checkpoint > row.checkpoint:
                 known = None
                 continue  # trimmed while it was read
-            keys = yield from list_patiently(checkpoints_prefix(epoch))
+            keys = yield from list_retrying(checkpoints_prefix(epoch))
             if not any(seq_of(key) > row.checkpoint for key in keys):
                 raise  # lost
             raise Refused(
@@ -159,7 +159,7 @@ def _is_cut_short(chain: ChainState) -> Steps[bool]:
         if isinstance(found, Sealed):
             return False
         end = chain.next_seq
-        keys = yield from list_patiently(checkpoints_prefix(chain.epoch))
+        keys = yield from list_retrying(checkpoints_prefix(chain.epoch))
         if not keys or seq_of(max(keys)) <= end:
             return False
         yield from read_on(chain)

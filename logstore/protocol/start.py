@@ -48,7 +48,7 @@ LEASE_S = 3.0
 WATCHES_PER_LEASE = 6
 ROUNDS_MAX = 10
 
-Inherited = dict[tuple[bytes, int], RecoveredPartition]
+Recovered = dict[tuple[bytes, int], RecoveredPartition]
 """By topic id and partition."""
 
 
@@ -76,8 +76,8 @@ class Begun:
 class Started:
     broker: int
     opened: Opened
-    inheritances: Sequence[RecoveredPartition]
-    news: RegistryUpdate
+    recovered: Sequence[RecoveredPartition]
+    update: RegistryUpdate
 
 
 def start(cluster_id: bytes, me: BrokerInfo) -> Steps[Started]:
@@ -96,18 +96,18 @@ def begin(cluster_id: bytes, me: BrokerInfo) -> Steps[Begun]:
 def finish(cluster_id: bytes, me: BrokerInfo, begun: Begun) -> Steps[Started]:
     """May take longer than a lease: the caller must send heartbeats concurrently."""
     opened = begun.opened
-    inherited: Inherited = {}
-    heir = Successor(me.broker, opened.epoch)
+    recovered: Recovered = {}
+    successor = Successor(me.broker, opened.epoch)
     is_alone = yield from _is_alone(me.broker)
     read = yield from compare_with_log(
         cluster_id, opened.epoch, lambda row: is_alone or row.broker == me.broker
     )
     if is_alone:
-        yield from _inherit_everything(cluster_id, heir, inherited, read.get)
+        yield from _recover_everything(cluster_id, successor, recovered, read.get)
     else:
-        yield from _take_over_all(cluster_id, heir, inherited, read.get, is_alone=False)
-    news = yield from read_everything()
-    return Started(me.broker, opened, list(inherited.values()), news)
+        yield from _take_over_all(cluster_id, successor, recovered, read.get, is_alone=False)
+    update = yield from read_everything()
+    return Started(me.broker, opened, list(recovered.values()), update)
 
 
 def _is_alone(broker: int) -> Steps[bool]:
@@ -148,15 +148,15 @@ def _put_broker_row(me: BrokerInfo, epoch: int, predecessor: BrokerRow | None) -
         lock=me.lock,
         listeners=me.listeners,
     ).row()
-    terms: list[Condition] = [RowAbsent()]
+    conditions: list[Condition] = [RowAbsent()]
     if predecessor is not None:
-        terms = [Comparison("epoch", "=", predecessor.epoch)]
+        conditions = [Comparison("epoch", "=", predecessor.epoch)]
         if predecessor.lock != me.lock:
             # Without its lock we know it to be dead by its silence, which must last until now. With
             # it, a heartbeat that lands late is a dead broker's.
-            terms.append(Comparison("heartbeat", "=", predecessor.heartbeat))
+            conditions.append(Comparison("heartbeat", "=", predecessor.heartbeat))
     try:
-        yield PutRow(BROKER, str(me.broker), row, terms)
+        yield PutRow(BROKER, str(me.broker), row, conditions)
     except ConditionFailed as failed:
         raise _started_twice(me.broker) from failed
     return heartbeat
@@ -168,45 +168,49 @@ def _started_twice(broker: int) -> Refused:
     )
 
 
-def _inherit_everything(
-    cluster_id: bytes, heir: Successor, inherited: Inherited, known: Known
+def _recover_everything(
+    cluster_id: bytes, successor: Successor, recovered: Recovered, known: Known
 ) -> Steps[None]:
-    """Take over until `inherited` has every partition of every live topic."""
+    """Take over until `recovered` has every partition of every live topic."""
     for _ in range(ROUNDS_MAX):
-        yield from _take_over_all(cluster_id, heir, inherited, known, is_alone=True)
-        topics = yield from _clear_away(cluster_id, inherited)
-        if (yield from _settle(cluster_id, topics, inherited)):
+        yield from _take_over_all(cluster_id, successor, recovered, known, is_alone=True)
+        topics = yield from _clear_away(cluster_id, recovered)
+        if (yield from _settle(cluster_id, topics, recovered)):
             yield from forget_deleted()
             return
-    raise _started_twice(heir.broker)  # rows keep coming, or name a chain younger than ours
+    raise _started_twice(successor.broker)  # rows keep coming, or name a chain younger than ours
 
 
 def _take_over_all(
-    cluster_id: bytes, heir: Successor, inherited: Inherited, known: Known, *, is_alone: bool
+    cluster_id: bytes, successor: Successor, recovered: Recovered, known: Known, *, is_alone: bool
 ) -> Steps[None]:
-    for epoch in (yield from _chains_to_take(heir, is_alone=is_alone)):
+    for epoch in (yield from _chains_to_take(successor, is_alone=is_alone)):
         try:
-            taken = yield from take_over(cluster_id, epoch, heir.broker, lambda *_: heir, known)
+            taken = yield from take_over(
+                cluster_id, epoch, successor.broker, lambda *_: successor, known
+            )
         except PartlyTaken as partly:
             raise partly.first from partly
         for one in taken:
-            inherited[one.topic_id, one.partition] = one
+            recovered[one.topic_id, one.partition] = one
 
 
-def _chains_to_take(heir: Successor, *, is_alone: bool) -> Steps[list[int]]:
+def _chains_to_take(successor: Successor, *, is_alone: bool) -> Steps[list[int]]:
     """Chains of earlier starts that are not sealed, and sealed ones that rows still name."""
     found = set()
     for sk, row in (yield QueryRows(CHAIN)):
         chain = ChainRow.of(row)
-        if chain.status is not ChainStatus.SEALED and (is_alone or chain.broker == heir.broker):
+        if chain.status is not ChainStatus.SEALED and (
+            is_alone or chain.broker == successor.broker
+        ):
             found.add(int(sk))
     for _, partition in (yield from read_partition_rows()):
-        if is_alone or partition.broker == heir.broker:
+        if is_alone or partition.broker == successor.broker:
             found.add(partition.chain)
-    return sorted(epoch for epoch in found if epoch < heir.chain)
+    return sorted(epoch for epoch in found if epoch < successor.chain)
 
 
-def _clear_away(cluster_id: bytes, inherited: Inherited) -> Steps[dict[str, TopicRow]]:
+def _clear_away(cluster_id: bytes, recovered: Recovered) -> Steps[dict[str, TopicRow]]:
     """Finish deletions, drop partitions whose topic was never created; the topics that live."""
     topics: dict[str, TopicRow] = yield from read_topics()
     for name, topic in list(topics.items()):
@@ -216,10 +220,10 @@ def _clear_away(cluster_id: bytes, inherited: Inherited) -> Steps[dict[str, Topi
                 yield from delete_topic(name, topic.topic_id)
             del topics[name]
     live = {topic.topic_id for topic in topics.values()}
-    for topic_id in sorted({key[0] for key in inherited} - live):
+    for topic_id in sorted({key[0] for key in recovered} - live):
         yield from _require_half_done(cluster_id, topic_id, f"the row of topic {topic_id.hex()}")
-    for topic_id, partition in [key for key in inherited if key[0] not in live]:
-        del inherited[topic_id, partition]
+    for topic_id, partition in [key for key in recovered if key[0] not in live]:
+        del recovered[topic_id, partition]
         try:
             pk, sk = (
                 partition_pk(topic_id, partition),
@@ -238,7 +242,7 @@ def _require_half_done(cluster_id: bytes, topic_id: bytes, lacking: str) -> Step
         raise Refused(f"the registry lacks {lacking}: {ruling.why}: {OLD_REGISTRY}")
 
 
-def _settle(cluster_id: bytes, topics: dict[str, TopicRow], inherited: Inherited) -> Steps[bool]:
+def _settle(cluster_id: bytes, topics: dict[str, TopicRow], recovered: Recovered) -> Steps[bool]:
     """Drop topics that lack a partition row; False: some row names a chain not taken over yet.
 
     A put of a topic row that was given up may land after an earlier start has removed its
@@ -247,7 +251,7 @@ def _settle(cluster_id: bytes, topics: dict[str, TopicRow], inherited: Inherited
     is_settled = True
     for name, topic in list(topics.items()):
         mine = [(topic.topic_id, number) for number in range(topic.partitions)]
-        lacking = [key for key in mine if key not in inherited]
+        lacking = [key for key in mine if key not in recovered]
         for key in lacking:
             if (yield from read_partition_row(*key)) is None:
                 what = f"the row of partition {key[1]} of topic {name}"
@@ -255,8 +259,8 @@ def _settle(cluster_id: bytes, topics: dict[str, TopicRow], inherited: Inherited
                 with suppress(UnknownTopic):
                     yield from delete_topic(name, topic.topic_id)
                 del topics[name]
-                for inherited_key in set(mine) - set(lacking):
-                    del inherited[inherited_key]
+                for recovered_key in set(mine) - set(lacking):
+                    del recovered[recovered_key]
                 break
         else:
             is_settled = is_settled and not lacking

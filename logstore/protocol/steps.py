@@ -83,7 +83,7 @@ class PutRow:
     pk: str
     sk: str
     row: Row
-    terms: Sequence[Condition]
+    conditions: Sequence[Condition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +91,14 @@ class UpdateRow:
     pk: str
     sk: str
     sets: Row
-    terms: Sequence[Condition]
+    conditions: Sequence[Condition]
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteRow:
     pk: str
     sk: str
-    terms: Sequence[Condition]
+    conditions: Sequence[Condition]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,13 +30,13 @@ from logstore.protocol.old_registry import (
     leaderships_above,
 )
 from logstore.protocol.put import create_parts_settled
-from logstore.protocol.recovery import Chains, Known, PartitionKey, newest_stretch
+from logstore.protocol.recovery import Chains, Known, PartitionKey, newest_epoch_range
 from logstore.protocol.seal import SealedChain, mark_sealed, read_chain_row, seal_chain
 from logstore.protocol.steps import DeleteRow, Gather, Steps, sliced
 from logstore.protocol.walk import read_chain_at
 from logstore.protocol.witnesses import read_fates
 
-__all__ = ["HeirOf", "Known", "PartlyTaken", "RecoveredPartition", "Successor", "take_over"]
+__all__ = ["Known", "PartlyTaken", "RecoveredPartition", "Successor", "SuccessorOf", "take_over"]
 
 PUT_ATTEMPTS_MAX = 60
 
@@ -49,7 +49,7 @@ class Successor:
     chain: int
 
 
-HeirOf = Callable[[bytes, int, PartitionRow], Successor]
+SuccessorOf = Callable[[bytes, int, PartitionRow], Successor]
 """Topic id, partition and its row → its next leader, which should be alive."""
 
 
@@ -82,7 +82,7 @@ def take_over(
     cluster_id: bytes,
     epoch: int,
     sealer: int,
-    heir_of: HeirOf,
+    successor_of: SuccessorOf,
     known: Known = lambda epoch: None,
 ) -> Steps[list[RecoveredPartition]]:
     """Take over chain `epoch`; the recovered partitions. `known`: replayed prefixes of chains.
@@ -104,7 +104,7 @@ def take_over(
         raise rows
     if isinstance(topics, LogstoreError):
         raise topics
-    led = {epoch: sealed.state.stretches.keys()}
+    led = {epoch: sealed.state.epoch_ranges.keys()}
     if leaderships_above(led, rows, topics):
         rows = yield from _read_rows()
         yield from check_not_older(led, rows)
@@ -119,7 +119,7 @@ def take_over(
             except LogstoreError as error:  # one partition's trouble is not the others'
                 failed[key] = error
             else:
-                takes.append(_take_partition(key, row, ended, heir_of(*key, row)))
+                takes.append(_take_partition(key, row, ended, successor_of(*key, row)))
     errors = yield from _drop_rows_of_deleted(failed, rows)
     results: Sequence[RecoveredPartition | LogstoreError | None] = yield Gather(
         [*takes, _put_checkpoint(sealed.state)]
@@ -157,25 +157,25 @@ class _RangeEnd:
 def _ended(
     chains: Chains, key: tuple[bytes, int], row: PartitionRow, sealed: SealedChain
 ) -> Steps[_RangeEnd]:
-    stretch = sealed.state.stretches.get(EpochKey(*key, row.leader_epoch))
-    if stretch is not None:
-        return _RangeEnd(stretch.end, stretch.state, row.leader_epoch)
-    start = row.stretches[-1].start
-    before = yield from newest_stretch(chains, key, row)
+    epoch_range = sealed.state.epoch_ranges.get(EpochKey(*key, row.leader_epoch))
+    if epoch_range is not None:
+        return _RangeEnd(epoch_range.end, epoch_range.state, row.leader_epoch)
+    start = row.epoch_ranges[-1].start
+    before = yield from newest_epoch_range(chains, key, row)
     if before is None:
         return _RangeEnd(start, PartitionState(), 0)
     return _RangeEnd(start, before[0].state, before[1])
 
 
 def _take_partition(
-    key: tuple[bytes, int], row: PartitionRow, ended: _RangeEnd, heir: Successor
+    key: tuple[bytes, int], row: PartitionRow, ended: _RangeEnd, successor: Successor
 ) -> Steps[RecoveredPartition | None]:
     try:
         taken = yield from change_leader(
             key,
             row,
-            broker=heir.broker,
-            chain=heir.chain,
+            broker=successor.broker,
+            chain=successor.chain,
             start=ended.end,
             known_from=ended.known_from,
         )

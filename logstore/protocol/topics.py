@@ -54,7 +54,7 @@ from logstore.protocol.steps import (
     Steps,
     UpdateRow,
 )
-from logstore.protocol.walk import get_patiently
+from logstore.protocol.walk import get_retrying
 
 NAME_LENGTH_MAX = 249
 PARTITIONS_MAX = 10_000
@@ -176,7 +176,7 @@ def forget_deleted() -> Steps[None]:
 def _has_record(topic: TopicRow) -> Steps[bool]:
     key = record_key(topic.topic_id, topic.version)
     try:
-        data = yield from get_patiently(key, 0, RECORD_BYTES_MAX)
+        data = yield from get_retrying(key, 0, RECORD_BYTES_MAX)
     except NotFound:
         return False
     return deletion_in([decode_record(key, data)]) is not None

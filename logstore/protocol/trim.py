@@ -76,7 +76,7 @@ def hold_of(checkpoint: Checkpoint, needs: Needs) -> Hold | None:
     rows of such a topic are being deleted, and it is no longer read.
     """
     waiting: Hold | None = None
-    for key, summary in checkpoint.stretches.items():
+    for key, summary in checkpoint.epoch_ranges.items():
         why = _why(key, summary, needs)
         if why is HoldReason.DELETING:
             waiting = Hold(key, why)
@@ -107,7 +107,7 @@ def above_its_row(checkpoint: Checkpoint, needs: Needs) -> EpochKey | None:
     Only of topics that live: the first row of a partition, given up as lost, may land when its
     topic has been deleted.
     """
-    for key in checkpoint.stretches:
+    for key in checkpoint.epoch_ranges:
         row = needs.rows.get((key.topic_id, key.partition))
         is_known = row is None or key.leader_epoch <= row.leader_epoch
         if not is_known and key.topic_id in needs.live:

@@ -49,7 +49,7 @@ from logstore.protocol.trim import (
     is_trim_point,
     next_of,
 )
-from logstore.protocol.walk import get_patiently
+from logstore.protocol.walk import get_retrying
 from logstore.protocol.witnesses import read_deletions
 
 GRACE_MS = 3_600_000
@@ -164,7 +164,7 @@ class Trimmer:
             case TrimStep.DELETE if not may_delete:
                 front = yield from cache.front(epoch, row.trim)
                 done.due += 1
-                done.due_topics.update(key.topic_id for key in front.stretches)
+                done.due_topics.update(key.topic_id for key in front.epoch_ranges)
             case TrimStep.DELETE:
                 if not (yield from _is_still_allowed(cache, epoch, row, needs, topics)):
                     done.waiting += 1
@@ -232,7 +232,7 @@ class _Topics:
 
     def ask(self, front: Checkpoint) -> Steps[None]:
         """Ask records of those in `front` that are not live. Raises `Refused`: an old registry."""
-        asked = {key.topic_id for key in front.stretches} - self.live - self._deleted
+        asked = {key.topic_id for key in front.epoch_ranges} - self.live - self._deleted
         recorded = yield from read_deletions(asked)
         for topic_id in sorted(asked):
             row = self._rows.get(topic_id)
@@ -270,7 +270,7 @@ def _check_registry_is_newest(cluster_id: bytes) -> Steps[None]:
 
 
 def _kind_at(epoch: int, seq: int) -> Steps[SegmentKind]:
-    return decode_header((yield from get_patiently(segment_key(epoch, seq), 0, HEADER_BYTES))).kind
+    return decode_header((yield from get_retrying(segment_key(epoch, seq), 0, HEADER_BYTES))).kind
 
 
 def _hold(
@@ -309,16 +309,16 @@ def _hold(
 def _newest_taken(cache: IndexCache, key: EpochKey, row: PartitionRow) -> Steps[int]:
     """Newest leader epoch with a committed leadership-begin entry, by row or checkpoint."""
     # A row drops an epoch range only when a later one is known to have been taken.
-    listed = {ref.leader_epoch for ref in row.stretches}
+    listed = {ref.leader_epoch for ref in row.epoch_ranges}
     dropped = set(range(key.leader_epoch, row.leader_epoch)) - listed
     newest = max(dropped, default=key.leader_epoch - 1) + 1
-    for ref in reversed(row.stretches):
+    for ref in reversed(row.epoch_ranges):
         if ref.leader_epoch <= newest:
             break
         last = yield from _last_checkpoint(ref.chain)
         if last:
             front = yield from cache.front(ref.chain, last)
-            if EpochKey(key.topic_id, key.partition, ref.leader_epoch) in front.stretches:
+            if EpochKey(key.topic_id, key.partition, ref.leader_epoch) in front.epoch_ranges:
                 return ref.leader_epoch
     return newest
 

@@ -33,8 +33,8 @@ def change_marks(known: Mapping[bytes, int], verified: Mapping[bytes, int]) -> S
             if before is None:
                 yield PutRow(TRIM, sk, {"version": version}, [RowAbsent()])
             else:
-                terms = [Comparison("version", "=", before)]
-                yield UpdateRow(TRIM, sk, {"version": version}, terms)
+                conditions = [Comparison("version", "=", before)]
+                yield UpdateRow(TRIM, sk, {"version": version}, conditions)
         except ConditionFailed:
             continue  # a mark that another set will do
 

@@ -36,7 +36,7 @@ def read_everything() -> Steps[RegistryUpdate]:
     return RegistryUpdate(feed.version, topics, partitions, is_everything=True)
 
 
-def read_news(version: int) -> Steps[RegistryUpdate | None]:
+def read_update(version: int) -> Steps[RegistryUpdate | None]:
     """What changed since feed `version`; None: nothing."""
     feed = yield from read_feed()
     if feed.version == version:

@@ -79,17 +79,17 @@ class Sealed:
     header: Header
 
 
-def get_patiently(key: str, start: int, length: int) -> Steps[bytes]:
+def get_retrying(key: str, start: int, length: int) -> Steps[bytes]:
     """A ranged read with retries. Raises `NotFound`."""
     return retried(GetRange(key, start, length), attempts_max=ATTEMPTS_MAX)
 
 
-def list_patiently(prefix: str) -> Steps[Sequence[str]]:
+def list_retrying(prefix: str) -> Steps[Sequence[str]]:
     """Keys below `prefix`, in order; rides out the same."""
     return retried(ListKeys(prefix), attempts_max=ATTEMPTS_MAX)
 
 
-def store_time_patiently() -> Steps[int]:
+def store_time_retrying() -> Steps[int]:
     """The time of the store, in milliseconds since 1970; rides out the same.
 
     Three requests if this process has not asked a bucket yet (`logstore.protocol.believed_time`).
@@ -102,18 +102,18 @@ def store_time_patiently() -> Steps[int]:
 def read_front(epoch: int, seq: int) -> Steps[Front]:
     """Raises `NotFound` when there is no such segment."""
     key = segment_key(epoch, seq)
-    data = yield from get_patiently(key, 0, FRONT_GUESS_BYTES)
+    data = yield from get_retrying(key, 0, FRONT_GUESS_BYTES)
     try:
         header = decode_header(data)
         if len(data) < header.body_at:
-            data += yield from get_patiently(key, len(data), header.body_at - len(data))
+            data += yield from get_retrying(key, len(data), header.body_at - len(data))
         index = decode_front(data)
     except Corrupt as error:
         raise Corrupt(f"{error} key={key}") from error
     carriers = [e for e in index.entries if e.kind in (EntryKind.TAKE, EntryKind.RELEASE)]
     states_end = max((header.body_at + e.position + e.length for e in carriers), default=0)
     if len(data) < states_end:  # one read for all of them: a thousand takes may share a segment
-        data += yield from get_patiently(key, len(data), states_end - len(data))
+        data += yield from get_retrying(key, len(data), states_end - len(data))
     states: dict[int, bytes] = {}
     for entry in carriers:
         at = header.body_at + entry.position
@@ -129,7 +129,7 @@ def _read_state(epoch: int, payload: bytes) -> Steps[bytes]:
     found = decode_payload(payload)
     if isinstance(found, bytes):
         return found
-    reads = [get_patiently(segment_key(epoch, p.seq), p.position, p.length) for p in found]
+    reads = [get_retrying(segment_key(epoch, p.seq), p.position, p.length) for p in found]
     parts: Sequence[bytes | LogstoreError] = yield Gather(reads)
     whole: list[bytes] = []
     for part in parts:
@@ -146,10 +146,10 @@ def read_checkpoint(epoch: int, seq: int) -> Steps[Checkpoint]:
     """The front of a checkpoint that the chain's row names."""
     key = checkpoint_key(epoch, seq)
     try:
-        data = yield from get_patiently(key, 0, FRONT_GUESS_BYTES)
+        data = yield from get_retrying(key, 0, FRONT_GUESS_BYTES)
         front_bytes = front_bytes_of(data[:HEADER_BYTES_MAX])
         if len(data) < front_bytes:
-            data += yield from get_patiently(key, len(data), front_bytes - len(data))
+            data += yield from get_retrying(key, len(data), front_bytes - len(data))
     except NotFound as error:
         raise MissingCheckpoint(
             f"a checkpoint that the registry names is missing: key={key}"
@@ -167,7 +167,7 @@ def read_chain_at(cluster_id: bytes, epoch: int, checkpoint_seq: int) -> Steps[C
     checkpoint = yield from read_checkpoint(epoch, checkpoint_seq)
     if checkpoint.cluster_id != cluster_id:
         raise Corrupt(f"checkpoint of another cluster: epoch={epoch} seq={checkpoint_seq}")
-    states = yield from get_patiently(
+    states = yield from get_retrying(
         checkpoint_key(epoch, checkpoint_seq),
         checkpoint.front_bytes,
         checkpoint.states_bytes,

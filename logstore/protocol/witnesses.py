@@ -24,8 +24,8 @@ from logstore.protocol.disposal import Fate, Ruling, fate_of, may_drop_rows
 from logstore.protocol.metadata import read_topics_by_id
 from logstore.protocol.steps import Gather, QueryRows, Steps
 from logstore.protocol.walk import (
-    get_patiently,
-    list_patiently,
+    get_retrying,
+    list_retrying,
     read_chain_at,
     read_checkpoint,
     read_on,
@@ -74,10 +74,10 @@ def read_deletions(topic_ids: Collection[bytes]) -> Steps[dict[bytes, TopicRecor
 
 
 def _read_deletion(topic_id: bytes) -> Steps[TopicRecord | None]:
-    keys = yield from list_patiently(records_prefix(topic_id))
+    keys = yield from list_retrying(records_prefix(topic_id))
     for key in reversed([key for key in keys if record_place(key) is not None]):
         try:
-            data = yield from get_patiently(key, 0, RECORD_BYTES_MAX)
+            data = yield from get_retrying(key, 0, RECORD_BYTES_MAX)
         except NotFound:
             continue  # of a topic that was never born: its creator took it back
         record = deletion_in([decode_record(key, data)])
@@ -115,7 +115,7 @@ def find_led(cluster_id: bytes, topic_ids: Collection[bytes]) -> Steps[set[bytes
 def _topics_in(cluster_id: bytes, epoch: int, row: ChainRow) -> Steps[set[bytes]]:
     if row.status is ChainStatus.SEALED:
         front = yield from read_checkpoint(epoch, row.checkpoint)
-        return {key.topic_id for key in front.stretches}
+        return {key.topic_id for key in front.epoch_ranges}
     chain = yield from read_chain_at(cluster_id, epoch, row.checkpoint)
     yield from read_on(chain)
-    return {key.topic_id for key in chain.stretches}
+    return {key.topic_id for key in chain.epoch_ranges}

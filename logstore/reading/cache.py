@@ -19,8 +19,8 @@ Place = tuple[int, int]
 
 
 class SegmentCache:
-    def __init__(self, performer: StepRunner, *, bytes_max: int) -> None:
-        self._performer = performer
+    def __init__(self, runner: StepRunner, *, bytes_max: int) -> None:
+        self._runner = runner
         self._bytes_max = bytes_max
         self._bytes = 0
         self._bodies: OrderedDict[Place, memoryview] = OrderedDict()
@@ -68,7 +68,7 @@ class SegmentCache:
         future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
         self._loading[place] = future
         try:
-            body = _body_of(await self._performer.run(get(segment_key(*place))), place)
+            body = _body_of(await self._runner.run(get(segment_key(*place))), place)
         except (LogstoreError, asyncio.CancelledError) as error:
             if isinstance(error, LogstoreError):
                 future.set_exception(error)

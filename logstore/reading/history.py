@@ -72,11 +72,11 @@ class History:
 
     def __init__(
         self,
-        performer: StepRunner,
+        runner: StepRunner,
         tables: "Callable[[BlockingObjectStore], TableSnapshots] | None",
         settings: HistorySettings,
     ) -> None:
-        self._performer = performer
+        self._runner = runner
         self._tables = tables
         self._settings = settings
         self._runs = TableBatchCache(settings.cache_bytes_max)
@@ -211,7 +211,7 @@ class History:
 
     async def table_end(self, partition: Readable) -> int | None:
         """Table end by the copy row, which may lag a little behind the table; None: no table."""
-        row = await self._performer.run(_read_copy_row(partition.topic_id))
+        row = await self._runner.run(_read_copy_row(partition.topic_id))
         return None if row is None else row.ends.get(partition.partition)
 
     # Threads
@@ -229,7 +229,7 @@ class History:
             self._pool = ThreadPoolExecutor(
                 self._settings.threads, thread_name_prefix="logstore-history"
             )
-        store = FromThreads(self._performer.store, loop, timeout_s=STORE_TIMEOUT_S)
+        store = FromThreads(self._runner.store, loop, timeout_s=STORE_TIMEOUT_S)
         future = loop.run_in_executor(self._pool, self._do, work, tables, store)
         future.add_done_callback(_seen)
         return future
@@ -259,10 +259,10 @@ class History:
             return self._reader
 
     async def _lowest_version(self, topic_id: bytes) -> int:
-        now_s = self._performer.clock.monotonic_s()
+        now_s = self._runner.clock.monotonic_s()
         known = self._rows.get(topic_id)
         if known is None or now_s >= known.again_s:
-            row = await self._performer.run(_read_copy_row(topic_id))
+            row = await self._runner.run(_read_copy_row(topic_id))
             if len(self._rows) >= ROWS_KEPT_MAX:
                 self._rows.clear()
             known = _KnownRow(0 if row is None else row.version, now_s + ROW_AGAIN_S)

@@ -77,7 +77,7 @@ class LogMetadata:
         self._clock = clock or SystemClock()
         self._sleep_s = sleep_s
         self._open_log = open_log
-        self._chance = random.Random()
+        self._rng = random.Random()
         self._reader: LogReader | None = None
         self._snapshots = SnapshotCache(lambda: open_tables(url, self._storage))
         self._rows: dict[str, TopicRow] = {}
@@ -121,19 +121,19 @@ class LogMetadata:
             for name, row in sorted(self._rows.items())
         }
 
-    def wait_for_news(self, is_news: Callable[[Extents], bool], timeout_s: float) -> Extents:
-        """Extents as soon as `is_news` says so of them, or after `timeout_s`."""
+    def wait_for_news(self, is_update: Callable[[Extents], bool], timeout_s: float) -> Extents:
+        """Extents as soon as `is_update` says so of them, or after `timeout_s`."""
         deadline_s = self._clock.monotonic_s() + timeout_s
         while True:
             now_s = self._clock.monotonic_s()
             if now_s >= self._poll_at_s:
                 extents = self._poll(now_s)
-                if is_news(extents):
+                if is_update(extents):
                     self._poll_delay_s = POLL_FIRST_S
                     return extents
                 self._poll_at_s = self._clock.monotonic_s() + self._poll_delay_s
                 self._poll_delay_s = min(self._poll_delay_s * POLL_GROWTH, POLL_MAX_S)
-            elif is_news(extents := self.extents()):
+            elif is_update(extents := self.extents()):
                 return extents
             now_s = self._clock.monotonic_s()
             if now_s >= deadline_s:
@@ -229,7 +229,7 @@ class LogMetadata:
         return retry(
             partial(call, *arguments),
             _DELAYS,
-            self._chance,
+            self._rng,
             sleep_s=self._sleep_s,
             monotonic_s=self._clock.monotonic_s,
             unless=(BelowTrimPoint,),  # waiting does not help: newer rows and tables are needed

@@ -36,7 +36,7 @@ from logstore.protocol.lookup import (
     rows_for_time,
 )
 from logstore.protocol.metadata import read_partition_row
-from logstore.protocol.partition import ChainCheckpoints, first_in_segments, stretch_of
+from logstore.protocol.partition import ChainCheckpoints, epoch_range_of, first_in_segments
 from logstore.protocol.steps import Steps
 from logstore.reading.cache import SegmentCache
 from logstore.records.lookup import first_record_at_or_after, record_with_max_timestamp
@@ -58,7 +58,7 @@ class Readable(Protocol):
     """Below it the topic's table is read, and no segment: its owner changed rows there."""
 
     @property
-    def stretches(self) -> Sequence[EpochEntry]: ...
+    def epoch_ranges(self) -> Sequence[EpochEntry]: ...
 
     @property
     def leader_epoch(self) -> int: ...
@@ -87,7 +87,7 @@ class Readable(Protocol):
 class NotCheckpointed(Protocol):
     """Finds epoch ranges in chains beyond their last checkpoint."""
 
-    async def stretch(self, epoch: int, key: EpochKey, offset: int) -> EpochRange | None: ...
+    async def epoch_range(self, epoch: int, key: EpochKey, offset: int) -> EpochRange | None: ...
 
 
 class Chunk(NamedTuple):
@@ -127,7 +127,7 @@ def read_in_memory(
     if offset < partition.first_offset_in_memory or offset < partition.edited_end:
         return None
     plan = _plan(*partition.rows_for_offset(offset), up_to, bytes_max)
-    chain = partition.stretches[-1].chain
+    chain = partition.epoch_ranges[-1].chain
     bodies = {}
     for piece in plan.slices:
         body = cache.peek(chain, piece.seq)
@@ -146,12 +146,12 @@ class Reader:
 
     def __init__(
         self,
-        performer: StepRunner,
+        runner: StepRunner,
         cache: SegmentCache,
         checkpoints: ChainCheckpoints,
         followers: NotCheckpointed,
     ) -> None:
-        self._performer = performer
+        self._runner = runner
         self._cache = cache
         self._checkpoints = checkpoints
         self._followers = followers
@@ -174,12 +174,12 @@ class Reader:
 
     async def begin(self, partition: Readable) -> int:
         """The smallest offset whose segment is not below a trim point, by the rows as of now."""
-        return await self._performer.run(
+        return await self._runner.run(
             first_in_segments(
                 self._checkpoints.cache,
                 partition.topic_id,
                 partition.partition,
-                partition.stretches,
+                partition.epoch_ranges,
             )
         )
 
@@ -189,7 +189,7 @@ class Reader:
             _check_listed(partition, offset)
             if offset >= partition.first_offset_in_memory:
                 rows, number = partition.rows_for_offset(offset)
-                return FoundRows(partition.key, partition.stretches[-1].chain, rows, number)
+                return FoundRows(partition.key, partition.epoch_ranges[-1].chain, rows, number)
             found = await self._rows_elsewhere(partition, offset)
             if found is not None:
                 return found
@@ -204,28 +204,28 @@ class Reader:
         the row lists the epoch range no more: its chain may have forgotten it.
         """
         _check_listed(partition, offset)
-        ref = stretch_of(partition.stretches, offset)
+        ref = epoch_range_of(partition.epoch_ranges, offset)
         chain = ref.chain
-        row = await self._performer.run(read_partition_row(partition.topic_id, partition.partition))
-        if row is None or all(ref.leader_epoch != one.leader_epoch for one in row.stretches):
+        row = await self._runner.run(read_partition_row(partition.topic_id, partition.partition))
+        if row is None or all(ref.leader_epoch != one.leader_epoch for one in row.epoch_ranges):
             raise BelowTrimPoint(f"epoch range is no longer listed: chain={chain} offset={offset}")
-        known = await self._performer.run(self._checkpoints.of(chain))
+        known = await self._runner.run(self._checkpoints.of(chain))
         if known and await self._front(chain, known[-1]) is None:
             raise BelowTrimPoint(
                 f"index is trimmed: chain={chain} offset={offset}; read its row again"
             )
 
     async def _rows_elsewhere(self, partition: Readable, offset: int) -> FoundRows | None:
-        ref = stretch_of(partition.stretches, offset)
+        ref = epoch_range_of(partition.epoch_ranges, offset)
         key = EpochKey(partition.topic_id, partition.partition, ref.leader_epoch)
-        known = await self._performer.run(self._checkpoints.of(ref.chain))
-        found = await self._performer.run(
+        known = await self._runner.run(self._checkpoints.of(ref.chain))
+        found = await self._runner.run(
             rows_for_offset(self._checkpoints.cache, ref.chain, known, key, offset)
         )
         if found is not None or _is_current(partition, ref):
             return found
-        stretch = await self._followers.stretch(ref.chain, key, offset)
-        here = None if stretch is None else find_offset([stretch.rows], offset)
+        epoch_range = await self._followers.epoch_range(ref.chain, key, offset)
+        here = None if epoch_range is None else find_offset([epoch_range.rows], offset)
         return None if here is None else FoundRows(key, ref.chain, *here)
 
     # Records by time
@@ -250,29 +250,29 @@ class Reader:
     async def _rows_for_time(
         self, partition: Readable, timestamp: int, from_offset: int
     ) -> FoundRows | None:
-        stretches = partition.stretches  # the row may drop some during this look-up
-        for number, ref in enumerate(stretches):
-            end = _end_of(stretches, number)
+        epoch_ranges = partition.epoch_ranges  # the row may drop some during this look-up
+        for number, ref in enumerate(epoch_ranges):
+            end = _end_of(epoch_ranges, number)
             if end is not None and end <= max(ref.start, from_offset):
                 continue
-            found = await self._rows_of_stretch(partition, ref, end, timestamp, from_offset)
+            found = await self._rows_of_epoch_range(partition, ref, end, timestamp, from_offset)
             if found is not None:
                 return found
         return None
 
-    async def _rows_of_stretch(
+    async def _rows_of_epoch_range(
         self, partition: Readable, ref: EpochEntry, end: int | None, timestamp: int, offset: int
     ) -> FoundRows | None:
-        """Of one stretch, from `offset` on. Raises `Retryable`."""
+        """Of one epoch range, from `offset` on. Raises `Retryable`."""
         for _ in range(LOOKS_MAX):
-            known = await self._performer.run(self._checkpoints.of(ref.chain))
-            found = await self._performer.run(
+            known = await self._runner.run(self._checkpoints.of(ref.chain))
+            found = await self._runner.run(
                 self._summed_up_for_time(partition, ref, known, timestamp, offset)
             )
             if found is not None:
                 return found
             found = await self._beyond_for_time(partition, ref, end, known, timestamp, offset)
-            if known == await self._performer.run(self._checkpoints.of(ref.chain)):
+            if known == await self._runner.run(self._checkpoints.of(ref.chain)):
                 return found
             # Rows moved from memory into a checkpoint between the two look-ups: retry.
         raise _keeps_changing(ref.chain)
@@ -295,8 +295,10 @@ class Reader:
             return None if here is None else FoundRows(key, ref.chain, *here)
         if await self._is_summed_up(ref.chain, known, key, end):
             return None
-        stretch = await self._followers.stretch(ref.chain, key, end - 1)
-        here = None if stretch is None else find_time([stretch.rows], timestamp, from_offset)
+        epoch_range = await self._followers.epoch_range(ref.chain, key, end - 1)
+        here = (
+            None if epoch_range is None else find_time([epoch_range.rows], timestamp, from_offset)
+        )
         return None if here is None else FoundRows(key, ref.chain, *here)
 
     def _summed_up_for_time(
@@ -328,27 +330,29 @@ class Reader:
     async def _offset_with_max_timestamp(self, partition: Readable, up_to: int) -> int:
         """An offset in its batch; -1 in an empty partition."""
         best = (-1, -1)
-        stretches = partition.stretches  # the row may drop some during this look-up
-        for number, ref in enumerate(stretches):
-            found = await self._max_timestamps_of(partition, ref, _end_of(stretches, number), up_to)
+        epoch_ranges = partition.epoch_ranges  # the row may drop some during this look-up
+        for number, ref in enumerate(epoch_ranges):
+            found = await self._max_timestamps_of(
+                partition, ref, _end_of(epoch_ranges, number), up_to
+            )
             best = max(best, *found, key=lambda one: one[0])
         return best[1]
 
     async def _max_timestamps_of(
         self, partition: Readable, ref: EpochEntry, end: int | None, up_to: int
     ) -> list[tuple[int, int]]:
-        """Of one stretch, (timestamp, offset), in checkpoints and beyond. Raises `Retryable`."""
+        """Of one epoch range, (timestamp, offset), in checkpoints and beyond. Raises `Retryable`."""
         key = EpochKey(partition.topic_id, partition.partition, ref.leader_epoch)
         for _ in range(LOOKS_MAX):
-            known = await self._performer.run(self._checkpoints.of(ref.chain))
+            known = await self._runner.run(self._checkpoints.of(ref.chain))
             found = [await self._max_timestamp_in(ref.chain, known, key)]
             if end is None:
                 found.append(partition.max_timestamp_below(up_to))
             elif end > ref.start and not await self._is_summed_up(ref.chain, known, key, end):
-                stretch = await self._followers.stretch(ref.chain, key, end - 1)
-                if stretch is not None:
-                    found.append((stretch.max_timestamp, stretch.max_timestamp_offset))
-            if known == await self._performer.run(self._checkpoints.of(ref.chain)):
+                epoch_range = await self._followers.epoch_range(ref.chain, key, end - 1)
+                if epoch_range is not None:
+                    found.append((epoch_range.max_timestamp, epoch_range.max_timestamp_offset))
+            if known == await self._runner.run(self._checkpoints.of(ref.chain)):
                 return found
         raise _keeps_changing(ref.chain)
 
@@ -356,7 +360,7 @@ class Reader:
         self, chain: int, known: Sequence[int], key: EpochKey
     ) -> tuple[int, int]:
         front = await self._front(chain, known[-1]) if known else None
-        summary = None if front is None else front.stretches.get(key)
+        summary = None if front is None else front.epoch_ranges.get(key)
         if summary is None:
             return (-1, -1)
         return (summary.max_timestamp, summary.max_timestamp_offset)
@@ -366,13 +370,13 @@ class Reader:
     ) -> bool:
         """Whether the chain's last checkpoint covers an epoch range that is over."""
         front = await self._front(chain, known[-1]) if known else None
-        summary = None if front is None else front.stretches.get(key)
+        summary = None if front is None else front.epoch_ranges.get(key)
         return summary is not None and summary.end >= end
 
     async def _front(self, chain: int, checkpoint: int) -> Checkpoint | None:
         """None if it was deleted: the segments it covers are trimmed."""
         cache = self._checkpoints.cache
-        return await self._performer.run(front_unless_trimmed(cache, chain, checkpoint))
+        return await self._runner.run(front_unless_trimmed(cache, chain, checkpoint))
 
     async def _batch(self, found: FoundRows) -> memoryview:
         """The batch of the first of `found`'s rows."""
@@ -389,14 +393,14 @@ def _keeps_changing(chain: int) -> Retryable:
 
 
 def _is_current(partition: Readable, ref: EpochEntry) -> bool:
-    return ref.leader_epoch == partition.stretches[-1].leader_epoch
+    return ref.leader_epoch == partition.epoch_ranges[-1].leader_epoch
 
 
 def _check_listed(partition: Readable, offset: int) -> None:
     """Raises `BelowTrimPoint` below the epoch ranges that the row lists: the table holds these
     offsets, or nothing does.
     """
-    first = partition.stretches[0].start
+    first = partition.epoch_ranges[0].start
     if offset < first:
         raise BelowTrimPoint(f"epoch ranges are no longer listed: offset={offset} first={first}")
 
@@ -406,9 +410,9 @@ async def _in_thread(look_up: Callable[[], tuple[int, int] | None]) -> tuple[int
     return await asyncio.get_running_loop().run_in_executor(None, look_up)
 
 
-def _end_of(stretches: Sequence[EpochEntry], number: int) -> int | None:
+def _end_of(epoch_ranges: Sequence[EpochEntry], number: int) -> int | None:
     """Where epoch range `number` ended; None for the current one."""
-    following = stretches[number + 1 :]
+    following = epoch_ranges[number + 1 :]
     return following[0].start if following else None
 
 

@@ -53,7 +53,7 @@ from logstore.protocol.metadata import (
 from logstore.protocol.partition import ChainCheckpoints
 from logstore.protocol.seal import read_chain_row
 from logstore.protocol.steps import Steps
-from logstore.protocol.walk import get_patiently
+from logstore.protocol.walk import get_retrying
 from logstore.protocol.witnesses import TopicFate, read_fates
 from logstore.reading.segment_gone import SegmentGone
 from logstore.records.lookup import first_record_at_or_after
@@ -116,32 +116,32 @@ class LogReader:
 
     def topics(self) -> dict[str, TopicRow]:
         """Topics that are live, by name."""
-        rows = self._log.performer.run(read_topics())
+        rows = self._log.runner.run(read_topics())
         return {name: row for name, row in rows.items() if row.status is TopicStatus.LIVE}
 
     def fates(self, topic_ids: Collection[bytes]) -> dict[bytes, TopicFate]:
         """What is known of topics that may be gone: by their rows, then by their records."""
-        return self._log.performer.run(read_fates(topic_ids))
+        return self._log.runner.run(read_fates(topic_ids))
 
     def brokers(self) -> list[tuple[str, int]]:
         """Host and port of every broker, alive or not; those that say they serve come first."""
         brokers = sorted(
-            self._log.performer.run(read_brokers()).values(),
+            self._log.runner.run(read_brokers()).values(),
             key=lambda broker: broker.status is not BrokerStatus.SERVING,
         )
         return [(broker.host, broker.port) for broker in brokers]
 
     @property
     def objects(self) -> BlockingObjectStore:
-        return self._log.performer.store
+        return self._log.runner.store
 
     def table_rows(self) -> dict[bytes, TableRow]:
         """The copy row of every topic that has a table, by topic id. Hints; see `history.delta`."""
-        return self._log.performer.run(read_table_rows())
+        return self._log.runner.run(read_table_rows())
 
     def partition_row(self, key: TopicPartition) -> PartitionRow | None:
         """As the registry has it now; None when the topic's life is over."""
-        return self._log.performer.run(read_partition_row(*key))
+        return self._log.runner.run(read_partition_row(*key))
 
     def partitions(self, topics: Mapping[str, TopicRow]) -> dict[TopicPartition, PartitionView]:
         """Every partition of `topics`, as far as it is committed now.
@@ -150,7 +150,7 @@ class LogReader:
         while rows keep changing.
         """
         wanted = {row.topic_id for row in topics.values()}
-        return self._log.performer.run(self._partitions(wanted))
+        return self._log.runner.run(self._partitions(wanted))
 
     def follow(
         self, views: Mapping[TopicPartition, PartitionView]
@@ -160,14 +160,14 @@ class LogReader:
         None when one of their chains has been sealed or holds nothing of a partition, whose topic
         may be deleted: `partitions` reads the rows again.
         """
-        news = 0
+        update = 0
         for chain in {view.row.chain for view in views.values()}:
-            news += self._log.performer.run(self._follower(chain).advance())
+            update += self._log.runner.run(self._follower(chain).advance())
             if self._follower(chain).is_sealed:
                 return None
-        if not news:
+        if not update:
             return views
-        if any(self._stretch(key, view.row) is None for key, view in views.items()):
+        if any(self._epoch_range(key, view.row) is None for key, view in views.items()):
             return None
         return {
             key: PartitionView(view.row, self._end(key, view.row)) for key, view in views.items()
@@ -182,11 +182,11 @@ class LogReader:
         its table, if anywhere. `BelowTrimPoint` where what is known is too old: read rows, then the
         table.
         """
-        return self._log.performer.run(self._pieces(key, row, start, end))
+        return self._log.runner.run(self._pieces(key, row, start, end))
 
     def spans(self, chain: int, first_seq: int, last_seq: int) -> list[SegmentSpan]:
         """Sizes of the segments [first seq, last seq] of a chain."""
-        return self._log.performer.run(self._spans(chain, first_seq, last_seq))
+        return self._log.runner.run(self._spans(chain, first_seq, last_seq))
 
     def offsets_at(self, cuts: Sequence[SplitPoint]) -> list[int]:
         """Per cut, the first offset of its piece that lies in segment `seq` or a later one.
@@ -194,14 +194,14 @@ class LogReader:
         So both parts are known by offsets, whatever becomes of their segments. Raises `Corrupt`
         where the index no longer tells.
         """
-        return self._log.performer.run(self._offsets_at(cuts))
+        return self._log.runner.run(self._offsets_at(cuts))
 
     def written_ms(self, chain: int, seq: int) -> int:
         """When the first batch of a segment came, by its broker's clock; never falls in a chain.
 
         Raises `SegmentGone`.
         """
-        return self._log.performer.run(_read_written_ms(chain, seq))
+        return self._log.runner.run(_read_written_ms(chain, seq))
 
     def offset_for_time(
         self, key: TopicPartition, view: PartitionView, timestamp: int, start: int | None = None
@@ -213,10 +213,10 @@ class LogReader:
         epoch range for offsets from there on: these are in the topic's table.
         """
         start = view.log_start if start is None else start
-        first = view.row.stretches[0].start
+        first = view.row.epoch_ranges[0].start
         if start < min(first, view.end):
             raise BelowTrimPoint(f"epoch ranges are no longer listed: offset={start} first={first}")
-        found = self._log.performer.run(self._offset_for_time(key, view, timestamp, start))
+        found = self._log.runner.run(self._offset_for_time(key, view, timestamp, start))
         return None if found is None else max(found, start)
 
     def _follower(self, chain: int) -> Follower:
@@ -238,7 +238,7 @@ class LogReader:
             chains = {row.chain for row in rows.values()}
             for chain in sorted(chains):
                 yield from self._follower(chain).advance()
-            absent = [key for key, row in rows.items() if self._stretch(key, row) is None]
+            absent = [key for key, row in rows.items() if self._epoch_range(key, row) is None]
             again = (yield from self._rows_of(wanted)) if absent else rows
             if all(again.get(key) == rows[key] for key in absent):
                 for chain in set(self._followers) - chains:
@@ -251,29 +251,29 @@ class LogReader:
         rows = yield from read_partition_rows()
         return {TopicPartition(*key): row for key, row in rows if key[0] in wanted}
 
-    def _stretch(self, key: TopicPartition, row: PartitionRow) -> EpochRange | None:
+    def _epoch_range(self, key: TopicPartition, row: PartitionRow) -> EpochRange | None:
         """The last epoch range of `row`.
 
         None where its chain holds no leadership-begin entry or forgot it.
         """
-        return self._follower(row.chain).state.stretches.get(
+        return self._follower(row.chain).state.epoch_ranges.get(
             EpochKey(key.topic_id, key.partition, row.leader_epoch)
         )
 
     def _end(self, key: TopicPartition, row: PartitionRow) -> int:
-        stretch = self._stretch(key, row)
-        return row.stretches[-1].start if stretch is None else stretch.end
+        epoch_range = self._epoch_range(key, row)
+        return row.epoch_ranges[-1].start if epoch_range is None else epoch_range.end
 
     def _pieces(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
     ) -> Steps[list[SegmentRange]]:
-        if start < min(end, row.stretches[0].start):
+        if start < min(end, row.epoch_ranges[0].start):
             raise Corrupt(
                 f"offset is in no chain: topic={key.topic_id.hex()} partition={key.partition} "
-                f"offset={start} chains from={row.stretches[0].start}; is it in the table?"
+                f"offset={start} chains from={row.epoch_ranges[0].start}; is it in the table?"
             )
         pieces = []
-        for number, ref in enumerate(row.stretches):
+        for number, ref in enumerate(row.epoch_ranges):
             following = row.end_of(number)
             low = max(start, ref.start)
             high = end if following is None else min(end, following)
@@ -286,20 +286,20 @@ class LogReader:
         return pieces
 
     def _seq_of(self, key: TopicPartition, ref: EpochEntry, offset: int) -> Steps[int]:
-        stretch_key = EpochKey(key.topic_id, key.partition, ref.leader_epoch)
+        epoch_range_key = EpochKey(key.topic_id, key.partition, ref.leader_epoch)
         follower = yield from self._enter(ref.chain)
         if follower is not None:
-            stretch = follower.state.stretches.get(stretch_key)
-            here = None if stretch is None else find_offset([stretch.rows], offset)
+            epoch_range = follower.state.epoch_ranges.get(epoch_range_key)
+            here = None if epoch_range is None else find_offset([epoch_range.rows], offset)
             if here is not None:
                 return row_at(*here).seq
         checkpoints = yield from self._known_checkpoints(ref.chain)
         found = yield from rows_for_offset(
-            self._checkpoints.cache, ref.chain, checkpoints, stretch_key, offset
+            self._checkpoints.cache, ref.chain, checkpoints, epoch_range_key, offset
         )
         if found is None:
             row = yield from read_partition_row(*key)
-            if row is None or all(ref.leader_epoch != one.leader_epoch for one in row.stretches):
+            if row is None or all(ref.leader_epoch != one.leader_epoch for one in row.epoch_ranges):
                 raise BelowTrimPoint(
                     f"epoch range is no longer listed: chain={ref.chain} offset={offset}"
                 )
@@ -378,24 +378,26 @@ class LogReader:
     def _offset_for_time(
         self, key: TopicPartition, view: PartitionView, timestamp: int, start: int
     ) -> Steps[int | None]:
-        for place, ref in enumerate(view.row.stretches):
+        for place, ref in enumerate(view.row.epoch_ranges):
             following = view.row.end_of(place)
             if following is not None and following <= start:
                 continue
-            stretch_key = EpochKey(key.topic_id, key.partition, ref.leader_epoch)
+            epoch_range_key = EpochKey(key.topic_id, key.partition, ref.leader_epoch)
             checkpoints = yield from self._known_checkpoints(ref.chain)
             found = yield from rows_for_time(
                 self._checkpoints.cache,
                 ref.chain,
                 checkpoints,
-                stretch_key,
+                epoch_range_key,
                 timestamp,
                 start,
             )
             row = None if found is None else row_at(found.rows, found.number)
             if row is None and ref.chain in self._followers:
-                stretch = self._followers[ref.chain].state.stretches.get(stretch_key)
-                here = None if stretch is None else find_time([stretch.rows], timestamp, start)
+                epoch_range = self._followers[ref.chain].state.epoch_ranges.get(epoch_range_key)
+                here = (
+                    None if epoch_range is None else find_time([epoch_range.rows], timestamp, start)
+                )
                 row = None if here is None else row_at(*here)
             if row is not None:
                 data = yield from _read_body_range(ref.chain, row.seq, row.position, row.length)
@@ -476,13 +478,13 @@ def _batches_of(
 
 def _read_body_range(chain: int, seq: int, position: int, length: int) -> Steps[bytes]:
     key = segment_key(chain, seq)
-    header = decode_header((yield from get_patiently(key, 0, 4096)))
-    return (yield from get_patiently(key, header.body_at + position, length))
+    header = decode_header((yield from get_retrying(key, 0, 4096)))
+    return (yield from get_retrying(key, header.body_at + position, length))
 
 
 def _read_written_ms(chain: int, seq: int) -> Steps[int]:
     try:
-        front = yield from get_patiently(segment_key(chain, seq), 0, HEADER_BYTES)
+        front = yield from get_retrying(segment_key(chain, seq), 0, HEADER_BYTES)
     except NotFound as error:
         raise SegmentGone(chain, seq) from error
     return decode_header(front).created_ms

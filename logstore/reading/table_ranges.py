@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from logstore.history.snapshot import DataFile, Snapshot
 
-GRAIN_BYTES = 8 * 1024 * 1024
+WORK_UNIT_BYTES = 8 * 1024 * 1024
 FILE_BYTES = 64 * 1024
 """What one more file weighs beside its bytes: its footer is a request, and each row group one."""
 
@@ -53,13 +53,13 @@ def table_range(
 
 def table_bytes(ranges: Iterable[TableRange]) -> int:
     """Bytes of files that reading `ranges` takes, about: files count by the offsets wanted."""
-    return sum(grain.size_bytes for grain in grains(ranges))
+    return sum(work_unit.size_bytes for work_unit in work_units(ranges))
 
 
-def grains(ranges: Iterable[TableRange]) -> Iterator[WorkUnit]:
+def work_units(ranges: Iterable[TableRange]) -> Iterator[WorkUnit]:
     """The same offsets in small parts, in the same order; none for what no file may hold."""
     for one in ranges:
-        yield from _grains_of(one)
+        yield from _work_units_of(one)
 
 
 def joined(parts: Iterable[TableRange]) -> list[TableRange]:
@@ -76,8 +76,8 @@ def joined(parts: Iterable[TableRange]) -> list[TableRange]:
     return found
 
 
-def _grains_of(one: TableRange) -> Iterator[WorkUnit]:
-    """Cut where another `GRAIN_BYTES` have gathered, sweeping over the bounds of files."""
+def _work_units_of(one: TableRange) -> Iterator[WorkUnit]:
+    """Cut where another `WORK_UNIT_BYTES` have gathered, sweeping over the bounds of files."""
     if not one.files:
         return
     remaining = deque(one.files)
@@ -96,8 +96,8 @@ def _cuts(one: TableRange) -> Iterator[tuple[int, int, int]]:
     start, gathered = one.start, 0.0
     for low, high, density in _densities(one):
         at = low
-        while gathered + density * (high - at) > GRAIN_BYTES and at < high:
-            step = max(1, int((GRAIN_BYTES - gathered) / density))
+        while gathered + density * (high - at) > WORK_UNIT_BYTES and at < high:
+            step = max(1, int((WORK_UNIT_BYTES - gathered) / density))
             at = min(high, at + step)
             yield start, at, int(gathered + density * step)
             start, gathered = at, 0.0

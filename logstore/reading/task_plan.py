@@ -26,7 +26,7 @@ from operator import attrgetter
 
 from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.reading.sequence import seq_ranges
-from logstore.reading.table_ranges import TableRange, WorkUnit, grains, joined, table_bytes
+from logstore.reading.table_ranges import TableRange, WorkUnit, joined, table_bytes, work_units
 from logstore.reading.tasks import Located, ReadTask, SeqRange
 
 MiB = 1024 * 1024
@@ -73,7 +73,7 @@ def plan_tasks(
     """
     by_chain = _by_chain(places.pieces)
     weights: list[tuple[WorkUnit | tuple[int, int], int]] = [
-        (grain, grain.size_bytes + 1) for grain in grains(places.history)
+        (work_unit, work_unit.size_bytes + 1) for work_unit in work_units(places.history)
     ]
     weights += [
         ((chain, seq), size_bytes + REQUEST_BYTES)

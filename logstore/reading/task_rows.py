@@ -112,8 +112,8 @@ class _TaskRows:
                 yield from self._of_table(found)
                 continue
             piece = found.piece
-            stretch = (piece.topic_id, piece.partition, piece.leader_epoch)
-            gathered.setdefault(stretch, []).append(found)
+            epoch_range = (piece.topic_id, piece.partition, piece.leader_epoch)
+            gathered.setdefault(epoch_range, []).append(found)
             gathered_bytes += len(found.data)
             if gathered_bytes >= GATHERED_BYTES_MAX:
                 yield from _decode_all(gathered, self._topics, self._columns)

@@ -33,8 +33,8 @@ LOOKS_MAX = 5
 
 
 class Tiers:
-    def __init__(self, performer: StepRunner, segments: Reader, history: History) -> None:
-        self._performer = performer
+    def __init__(self, runner: StepRunner, segments: Reader, history: History) -> None:
+        self._runner = runner
         self._segments = segments
         self._history = history
         self._begins: dict[tuple[bytes, int], int] = {}
@@ -152,7 +152,7 @@ class Tiers:
         try:
             return await asked
         except NotFound:
-            row = await self._performer.run(
+            row = await self._runner.run(
                 read_partition_row(partition.topic_id, partition.partition)
             )
             if row is None or row.log_start < end:
@@ -162,7 +162,7 @@ class Tiers:
     async def _look_again(self, partition: Readable, offset: int) -> None:
         """Read the rows: where the log starts, and where segments begin."""
         key = (partition.topic_id, partition.partition)
-        row = await self._performer.run(read_partition_row(*key))
+        row = await self._runner.run(read_partition_row(*key))
         if row is None:
             raise Retryable(f"the partition is gone: {_name(partition)}")
         if offset < row.log_start:
@@ -188,7 +188,7 @@ def _is_listed_from(partition: Readable, begin: int) -> bool:
 
     It may drop some of them in the midst of a look-up; those offsets were then in neither tier.
     """
-    return partition.stretches[0].start <= max(begin, partition.log_start)
+    return partition.epoch_ranges[0].start <= max(begin, partition.log_start)
 
 
 def _name(partition: Readable) -> str:

@@ -66,16 +66,18 @@ class BlockingDynamoRows:
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
         return found
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
-        self.write(put(pk, sk, row, terms, write_id))
+    def put_if(
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
+    ) -> None:
+        self.write(put(pk, sk, row, conditions, write_id))
 
     def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        self.write(update(pk, sk, sets, terms, write_id))
+        self.write(update(pk, sk, sets, conditions, write_id))
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
-        self.write(delete(pk, sk, terms))
+    def delete_if(self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str) -> None:
+        self.write(delete(pk, sk, conditions))
 
     def write(self, write: Write) -> None:
         self._client.call(write.operation, writes=True, **write.request)
@@ -123,17 +125,19 @@ class DynamoRows:
         return await self._answer(self._pool.submit(call))
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        await self._write(put(pk, sk, row, terms, write_id))
+        await self._write(put(pk, sk, row, conditions, write_id))
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        await self._write(update(pk, sk, sets, terms, write_id))
+        await self._write(update(pk, sk, sets, conditions, write_id))
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
-        await self._write(delete(pk, sk, terms))
+    async def delete_if(
+        self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str
+    ) -> None:
+        await self._write(delete(pk, sk, conditions))
 
     async def close(self) -> None:
         """Waits for the calls under way, but not longer than for any call."""

@@ -53,10 +53,10 @@ class Expressions:
         self._values.append(_encode(value))
         return f":{len(self._values) - 1}"
 
-    def condition(self, terms: Sequence[Condition], *, needs_row: bool) -> str:
-        """All of `terms`, and that there is a row if `needs_row`; empty if nothing is asked."""
+    def condition(self, conditions: Sequence[Condition], *, needs_row: bool) -> str:
+        """All of `conditions`, and that there is a row if `needs_row`; empty if nothing is asked."""
         asked = [self._exists()] if needs_row else []
-        return " AND ".join(asked + [self._term(term) for term in terms])
+        return " AND ".join(asked + [self._term(term) for term in conditions])
 
     def updates(self, sets: Row, write_id: str) -> str:
         values = {**sets, WRITE_ID: write_id}

@@ -50,30 +50,30 @@ class Write:
     """All but the table."""
 
 
-def put(pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> Write:
+def put(pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str) -> Write:
     """Raises `Invalid`, as the next two do."""
     check_key(pk, sk)
     check_row(row)
     expressions = Expressions()
-    condition = expressions.condition(terms, needs_row=False)
+    condition = expressions.condition(conditions, needs_row=False)
     item = {"Item": encode_item(pk, sk, row, write_id)}
     return _write("put_item", (pk, sk), row, expressions, condition, item)
 
 
-def update(pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str) -> Write:
+def update(pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str) -> Write:
     check_key(pk, sk)
     check_row(sets)
     expressions = Expressions()
-    condition = expressions.condition(terms, needs_row=True)
+    condition = expressions.condition(conditions, needs_row=True)
     updates = expressions.updates(sets, write_id)
     change = {"Key": encode_key(pk, sk), "UpdateExpression": updates}
     return _write("update_item", (pk, sk), sets, expressions, condition, change)
 
 
-def delete(pk: str, sk: str, terms: Sequence[Condition]) -> Write:
+def delete(pk: str, sk: str, conditions: Sequence[Condition]) -> Write:
     check_key(pk, sk)
     expressions = Expressions()
-    condition = expressions.condition(terms, needs_row=True)
+    condition = expressions.condition(conditions, needs_row=True)
     key = {"Key": encode_key(pk, sk)}
     return _write("delete_item", (pk, sk), {}, expressions, condition, key)
 

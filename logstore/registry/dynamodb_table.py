@@ -18,24 +18,24 @@ _DELAYS = RetryDelays(_FIRST_S, attempts_max=4)  # a person waits for it
 
 
 def ensure_table(
-    client: DynamoClient, chance: random.Random, sleep_s: Callable[[float], None]
+    client: DynamoClient, rng: random.Random, sleep_s: Callable[[float], None]
 ) -> bool:
     """Leaves a table that can be used; whether this call made it.
 
     Raises `Refused` when there is one with other keys, or it does not become usable.
     """
-    described = _described(client, chance, sleep_s)
+    described = _described(client, rng, sleep_s)
     created = described is None
     if created:
         # Another makes it, or the answer was lost: the wait below finds out.
         with suppress(Retryable, OutcomeUnknown):
             client.call("create_table", writes=True, **key_spec().creation())
     for attempt in range(1, ATTEMPTS_MAX + 1):
-        described = _described(client, chance, sleep_s)
+        described = _described(client, rng, sleep_s)
         if described is not None and described.get("TableStatus") in ("ACTIVE", "UPDATING"):
             _check(client, described)
             return created
-        sleep_s(pause_s(attempt, chance, _FIRST_S))
+        sleep_s(pause_s(attempt, rng, _FIRST_S))
     status = "missing" if described is None else described.get("TableStatus")
     raise Refused(
         f"the registry's table does not become usable: table={client.url.table} status={status}; "
@@ -44,9 +44,9 @@ def ensure_table(
 
 
 def _described(
-    client: DynamoClient, chance: random.Random, sleep_s: Callable[[float], None]
+    client: DynamoClient, rng: random.Random, sleep_s: Callable[[float], None]
 ) -> Mapping[str, Any] | None:
-    return retry(partial(_describe, client), _DELAYS, chance, sleep_s=sleep_s, repeats=(Retryable,))
+    return retry(partial(_describe, client), _DELAYS, rng, sleep_s=sleep_s, repeats=(Retryable,))
 
 
 def _describe(client: DynamoClient) -> Mapping[str, Any] | None:

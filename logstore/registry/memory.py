@@ -45,25 +45,27 @@ class MemoryRows:
         return page
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
         check_key(pk, sk)
         check_row(row)
         current = self._rows.get((pk, sk))
-        self._rows[pk, sk] = after_put(current, row, terms, write_id)
+        self._rows[pk, sk] = after_put(current, row, conditions, write_id)
         if current is None:
             insort(self._order.setdefault(pk, []), sk)
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
         check_key(pk, sk)
         check_row(sets)
-        self._rows[pk, sk] = after_update(self._rows.get((pk, sk)), sets, terms, write_id)
+        self._rows[pk, sk] = after_update(self._rows.get((pk, sk)), sets, conditions, write_id)
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
+    async def delete_if(
+        self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str
+    ) -> None:
         check_key(pk, sk)
-        check_delete(self._rows.get((pk, sk)), terms)
+        check_delete(self._rows.get((pk, sk)), conditions)
         del self._rows[pk, sk]
         order = self._order[pk]
         del order[bisect_left(order, sk)]

@@ -68,24 +68,24 @@ class RetryingRegistry:
             if len(page) < _PAGE_ROWS:
                 return found
 
-    async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
+    async def put_if(self, pk: str, sk: str, row: Row, *conditions: Condition) -> None:
         write_id = self._ids()
         await self._write(
-            lambda: self._rows.put_if(pk, sk, row, terms, write_id),
+            lambda: self._rows.put_if(pk, sk, row, conditions, write_id),
             lambda current, _: _bears(current, write_id),
         )
 
-    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
+    async def update_if(self, pk: str, sk: str, sets: Row, *conditions: Condition) -> None:
         write_id = self._ids()
         await self._write(
-            lambda: self._rows.update_if(pk, sk, sets, terms, write_id),
+            lambda: self._rows.update_if(pk, sk, sets, conditions, write_id),
             lambda current, _: _bears(current, write_id),
         )
 
-    async def delete_if(self, pk: str, sk: str, *terms: Condition) -> None:
+    async def delete_if(self, pk: str, sk: str, *conditions: Condition) -> None:
         write_id = self._ids()
         await self._write(
-            lambda: self._rows.delete_if(pk, sk, terms, write_id),
+            lambda: self._rows.delete_if(pk, sk, conditions, write_id),
             lambda current, lost: lost and current is None,
         )
 

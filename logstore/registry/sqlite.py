@@ -45,17 +45,19 @@ class SqliteRows:
         return await self._answer(self._owner.query(pk, prefix, after, limit))
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        await self._answer(self._owner.put_if(pk, sk, row, terms, write_id))
+        await self._answer(self._owner.put_if(pk, sk, row, conditions, write_id))
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        await self._answer(self._owner.update_if(pk, sk, sets, terms, write_id))
+        await self._answer(self._owner.update_if(pk, sk, sets, conditions, write_id))
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
-        await self._answer(self._owner.delete_if(pk, sk, terms))
+    async def delete_if(
+        self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str
+    ) -> None:
+        await self._answer(self._owner.delete_if(pk, sk, conditions))
 
     async def close(self) -> None:
         """Waits for the calls under way, but not longer than for any call: a disk may hang."""
@@ -84,16 +86,18 @@ class BlockingSqliteRows:
     ) -> Sequence[tuple[str, Row]]:
         return self._answer(self._owner.query(pk, prefix, after, limit))
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
-        self._answer(self._owner.put_if(pk, sk, row, terms, write_id))
+    def put_if(
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
+    ) -> None:
+        self._answer(self._owner.put_if(pk, sk, row, conditions, write_id))
 
     def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        self._answer(self._owner.update_if(pk, sk, sets, terms, write_id))
+        self._answer(self._owner.update_if(pk, sk, sets, conditions, write_id))
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
-        self._answer(self._owner.delete_if(pk, sk, terms))
+    def delete_if(self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str) -> None:
+        self._answer(self._owner.delete_if(pk, sk, conditions))
 
     def close(self) -> None:
         futures.wait([self._owner.close()], self._timeout_s)

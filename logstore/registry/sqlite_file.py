@@ -109,16 +109,18 @@ class SqliteFile:
                 page.append((sk, decode_row(text)))
         return page
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
-        self._replace(pk, sk, after_put(self.get(pk, sk), row, terms, write_id))
+    def put_if(
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
+    ) -> None:
+        self._replace(pk, sk, after_put(self.get(pk, sk), row, conditions, write_id))
 
     def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        self._replace(pk, sk, after_update(self.get(pk, sk), sets, terms, write_id))
+        self._replace(pk, sk, after_update(self.get(pk, sk), sets, conditions, write_id))
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition]) -> None:
-        check_delete(self.get(pk, sk), terms)
+    def delete_if(self, pk: str, sk: str, conditions: Sequence[Condition]) -> None:
+        check_delete(self.get(pk, sk), conditions)
         self._connection.execute("DELETE FROM rows WHERE pk = ? AND sk = ?", (pk, sk))
 
     def close(self) -> None:

@@ -85,26 +85,30 @@ class SqliteOwner:
         )
 
     def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
     ) -> Future[None]:
         check_key(pk, sk)
         check_row(row)
         return self._queue(
-            _QueuedCall(lambda file: file.put_if(pk, sk, row, terms, write_id), writes=True)
+            _QueuedCall(lambda file: file.put_if(pk, sk, row, conditions, write_id), writes=True)
         )
 
     def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> Future[None]:
         check_key(pk, sk)
         check_row(sets)
         return self._queue(
-            _QueuedCall(lambda file: file.update_if(pk, sk, sets, terms, write_id), writes=True)
+            _QueuedCall(
+                lambda file: file.update_if(pk, sk, sets, conditions, write_id), writes=True
+            )
         )
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition]) -> Future[None]:
+    def delete_if(self, pk: str, sk: str, conditions: Sequence[Condition]) -> Future[None]:
         check_key(pk, sk)
-        return self._queue(_QueuedCall(lambda file: file.delete_if(pk, sk, terms), writes=True))
+        return self._queue(
+            _QueuedCall(lambda file: file.delete_if(pk, sk, conditions), writes=True)
+        )
 
     def close(self) -> Future[None]:
         """Ends when every call queued before has been answered and the file is closed."""

@@ -29,30 +29,30 @@ _RESERVED = ("pk", "sk")
 
 
 def after_put(
-    current: Row | None, row: Row, terms: Sequence[Condition], write_id: str
+    current: Row | None, row: Row, conditions: Sequence[Condition], write_id: str
 ) -> dict[str, Value]:
     """The row as `put_if` leaves it. Raises `ConditionFailed`."""
-    _check_terms(current, terms)
+    _check_terms(current, conditions)
     return {**row, WRITE_ID: write_id}
 
 
 def after_update(
-    current: Row | None, sets: Row, terms: Sequence[Condition], write_id: str
+    current: Row | None, sets: Row, conditions: Sequence[Condition], write_id: str
 ) -> dict[str, Value]:
     """The row as `update_if` leaves it. Raises `ConditionFailed`, `Invalid` if it grew too big."""
     if current is None:
         raise ConditionFailed("no such row", None)
-    _check_terms(current, terms)
+    _check_terms(current, conditions)
     updated = {**current, **sets, WRITE_ID: write_id}
     check_row(updated)
     return updated
 
 
-def check_delete(current: Row | None, terms: Sequence[Condition]) -> None:
+def check_delete(current: Row | None, conditions: Sequence[Condition]) -> None:
     """Raises `ConditionFailed` unless `delete_if` may remove the row."""
     if current is None:
         raise ConditionFailed("no such row", None)
-    _check_terms(current, terms)
+    _check_terms(current, conditions)
 
 
 def holds(row: Row | None, term: Condition) -> bool:
@@ -92,8 +92,8 @@ def check_row(row: Mapping[str, object]) -> None:
         raise Invalid(f"row too big size_bytes={size_bytes} max_bytes={ROW_BYTES_MAX}")
 
 
-def _check_terms(current: Row | None, terms: Sequence[Condition]) -> None:
-    for term in terms:
+def _check_terms(current: Row | None, conditions: Sequence[Condition]) -> None:
+    for term in conditions:
         if not holds(current, term):
             raise ConditionFailed(f"condition does not hold term={term}", current)
 

@@ -34,7 +34,7 @@ from logstore.protocol.steps import Gather, Steps
 from logstore.protocol.walk import (
     Gap,
     Sealed,
-    get_patiently,
+    get_retrying,
     read_chain_at,
     read_checkpoint,
     read_on,
@@ -77,7 +77,7 @@ class Evidence:
     """One chain. `gone` has, by epoch range, the offset below which its segments are deleted.
 
     `deleted_below` has, by partition, the offset below which retention or a client had deleted all
-    records when the chain forgot stretches there.
+    records when the chain forgot epoch ranges there.
 
     `torn` is empty where what is there below the trim point is what a deletion leaves behind. Else
     it says what is missing: a deletion that died or a segment that came back looks the same as a
@@ -90,7 +90,7 @@ class Evidence:
     is_sealed: bool
     checkpoint: int
     trim: int
-    stretches: Mapping[EpochKey, WrittenRange]
+    epoch_ranges: Mapping[EpochKey, WrittenRange]
     gone: Mapping[EpochKey, int]
     deleted_below: Mapping[TopicPartition, int] = field(default_factory=dict)
     torn: str = ""
@@ -191,7 +191,7 @@ def read_records(listed: Mapping[bytes, Sequence[str]]) -> Steps[dict[bytes, lis
 
 
 def _read(key: str) -> Steps[TopicRecord]:
-    return decode_record(key, (yield from get_patiently(key, 0, RECORD_BYTES_MAX)))
+    return decode_record(key, (yield from get_retrying(key, 0, RECORD_BYTES_MAX)))
 
 
 def _place(key: str) -> tuple[int, int] | None:
@@ -227,7 +227,7 @@ def read_chain(cluster_id: bytes, epoch: int, listed: Listed) -> Steps[ReadChain
 def _read_opening(cluster_id: bytes, epoch: int) -> Steps[Header]:
     key = segment_key(epoch, 0)
     try:
-        header = decode_header((yield from get_patiently(key, 0, HEADER_BYTES)))
+        header = decode_header((yield from get_retrying(key, 0, HEADER_BYTES)))
     except NotFound as error:
         message = f"a chain without its opening: key={key}; {PUT_BACK}"
         raise MissingObjects(message, [key]) from error
@@ -258,7 +258,7 @@ def evidence_of(listed: Listed, read: ReadChain) -> Steps[Evidence]:
     gone: dict[EpochKey, int] = {}
     if trim:
         front: Checkpoint = yield from read_checkpoint(state.epoch, trim)
-        gone = {key: summary.end for key, summary in front.stretches.items()}
+        gone = {key: summary.end for key, summary in front.epoch_ranges.items()}
     return Evidence(
         epoch=state.epoch,
         broker=state.broker,
@@ -266,7 +266,7 @@ def evidence_of(listed: Listed, read: ReadChain) -> Steps[Evidence]:
         is_sealed=read.is_sealed,
         checkpoint=state.checkpoint,
         trim=trim,
-        stretches=extents_of(state),
+        epoch_ranges=extents_of(state),
         gone=gone,
         deleted_below=dict(state.deleted_below),
         torn=torn,

@@ -16,14 +16,14 @@ class RetryingKeys:
     does when `ATTEMPTS_MAX` attempts in a row brought no further key.
     """
 
-    def __init__(self, performer: StepRunner) -> None:
-        self._performer = performer
+    def __init__(self, runner: StepRunner) -> None:
+        self._runner = runner
 
     async def below(self, prefix: str) -> AsyncIterator[str]:
         last, attempt = "", 0
         while True:
             try:
-                async for info in self._performer.store.list(prefix):
+                async for info in self._runner.store.list(prefix):
                     if info.key > last:
                         last, attempt = info.key, 0
                         yield info.key
@@ -32,4 +32,4 @@ class RetryingKeys:
                 attempt += 1
                 if attempt == ATTEMPTS_MAX:
                     raise
-                await self._performer.clock.sleep_s(pause_s(attempt, self._performer.chance))
+                await self._runner.clock.sleep_s(pause_s(attempt, self._runner.rng))

@@ -189,19 +189,19 @@ def _check_torn(
     """A chain that lacks some segments below others: trimmed, if the missing ones are not needed.
 
     The old row may say so; else all offsets below the trim point must be below log start, in a
-    table, of topics that are gone, or of stretches that the chain forgot.
+    table, of topics that are gone, or of epoch ranges that the chain forgot.
     """
     row = old.chains.get(chain.epoch)
     if not chain.torn or (row is not None and row.trim >= chain.trim):
         return
     for key, gone in chain.gone.items():
-        if key not in chain.stretches:
+        if key not in chain.epoch_ranges:
             continue  # forgotten after the trim point
         partition = (key.topic_id, key.partition)
         deleted_below = noted.get(partition, {}).values()
         log_start = max(_confirmed_start(partition, old), *deleted_below, 0)
         table_end = _table_end(partition, snapshots)
-        start = chain.stretches[key].start
+        start = chain.epoch_ranges[key].start
         if key.topic_id in wanted and gone > max(start, log_start, table_end):
             raise torn_chain(chain.epoch, chain.torn)
 
@@ -239,7 +239,7 @@ def _table_end(partition: TopicPartition, snapshots: Snapshots) -> int:
 def _leads(chains: Sequence[Evidence]) -> dict[TopicPartition, list[Lead]]:
     found: dict[TopicPartition, list[Lead]] = defaultdict(list)
     for chain in chains:
-        for key, extent in chain.stretches.items():
+        for key, extent in chain.epoch_ranges.items():
             gone = chain.gone.get(key, extent.start)
             lead = Lead(key.leader_epoch, chain.epoch, extent, gone)
             found[key.topic_id, key.partition].append(lead)
@@ -283,7 +283,7 @@ def _partition(
     refs = {lead.leader_epoch: EpochEntry(*lead[:2], lead.extent.start) for lead in leads}
     newest = leads[-1].leader_epoch
     others = {lead[:2] for lead in left_out}
-    for ref in () if old is None else old.stretches:
+    for ref in () if old is None else old.epoch_ranges:
         # Where a chain took a leadership that the row gives to another, a broker was started on an
         # old copy: it changed the row and took nothing, or its leadership is left out.
         if ref.leader_epoch not in refs and ref.leader_epoch > newest and ref[:2] not in others:
@@ -370,19 +370,19 @@ def _led(
 
 
 def _row(
-    stretches: tuple[EpochEntry, ...],
+    epoch_ranges: tuple[EpochEntry, ...],
     log_start: int,
     old: PartitionRow | None,
     brokers: Mapping[int, int],
 ) -> PartitionRow:
-    last = stretches[-1]
+    last = epoch_ranges[-1]
     broker = brokers.get(last.chain, NOBODY)
     return PartitionRow(
         broker=broker,
         chain=last.chain,
         leader_epoch=last.leader_epoch,
         log_start=log_start,
-        stretches=stretches,
+        epoch_ranges=epoch_ranges,
         replicas=(broker,) if old is None else old.replicas,
         reassigning=() if old is None else old.reassigning,
         target=NOBODY,

@@ -112,7 +112,7 @@ class _Ends:
 
 
 async def restore(
-    performer: StepRunner,
+    runner: StepRunner,
     cluster_id: bytes,
     tables: TableQueries,
     *,
@@ -133,7 +133,7 @@ async def restore(
     while True:
         try:
             done = await _restore(
-                performer,
+                runner,
                 cluster_id,
                 tables,
                 trash,
@@ -172,7 +172,7 @@ async def _take_back(
 
 
 async def _restore(
-    performer: StepRunner,
+    runner: StepRunner,
     cluster_id: bytes,
     tables: TableQueries,
     trash: TrashQueries | None,
@@ -183,12 +183,12 @@ async def _restore(
     chains_left_out: Collection[int],
     holes_deleted: bool,
 ) -> Restored:
-    keys_below = RetryingKeys(performer).below
+    keys_below = RetryingKeys(runner).below
     listed = await list_chains(keys_below)
     _check_openings(listed)
-    old = await performer.run(_read_rows(cluster_id))
+    old = await runner.run(_read_rows(cluster_id))
     check_known_chains(listed, old)
-    await performer.run(_check_nobody_is_there(cluster_id, listed))
+    await runner.run(_check_nobody_is_there(cluster_id, listed))
     done = Restored(chains=len(listed))
     torn = chains_with_holes(listed, old.chains)
     if trash is not None and torn:
@@ -199,9 +199,9 @@ async def _restore(
     evidence = []
     for epoch in sorted(listed):
         steps = _settle(cluster_id, epoch, listed[epoch], old, done, dry_run=dry_run)
-        evidence.append(await performer.run(steps))
+        evidence.append(await runner.run(steps))
         advance(1)
-    records = await performer.run(read_records(await list_records(keys_below)))
+    records = await runner.run(read_records(await list_records(keys_below)))
     there = await list_tables(keys_below)
     snapshots = await _read_tables(tables, there, records)
     if trash is not None and not dry_run:
@@ -227,8 +227,8 @@ async def _restore(
         for name, topic in planned.topics.items()
         if name.startswith(RESTORED) and name not in old.topics
     }
-    await performer.run(_write_records(planned.records, done, dry_run=dry_run))
-    await performer.run(_write_rows(planned, old, done, dry_run=dry_run))
+    await runner.run(_write_records(planned.records, done, dry_run=dry_run))
+    await runner.run(_write_rows(planned, old, done, dry_run=dry_run))
     return done
 
 

@@ -28,11 +28,11 @@ class RetryingStore:
     def __init__(
         self,
         store: BlockingObjectStore,
-        chance: random.Random | None = None,
+        rng: random.Random | None = None,
         sleep_s: Callable[[float], None] = blocking_sleep_s,
     ) -> None:
         self._store = store
-        self._chance = chance or random.Random()
+        self._rng = rng or random.Random()
         self._sleep_s = sleep_s
 
     @classmethod
@@ -58,14 +58,14 @@ class RetryingStore:
 
     def create_equal(self, key: str, data: Buffer) -> bool:
         """Whether the object under `key` has these bytes now. Raises as stores do."""
-        performer = _CreatingStepRunner(self._store, None, self._chance, None, self._sleep_s)
-        return performer.run(create_equal(key, data, attempts_max=ATTEMPTS_MAX))  # type: ignore[arg-type]
+        runner = _CreatingStepRunner(self._store, None, self._rng, None, self._sleep_s)
+        return runner.run(create_equal(key, data, attempts_max=ATTEMPTS_MAX))  # type: ignore[arg-type]
 
     def close(self) -> None:
         self._store.close()
 
     def _retry(self, call: Callable[[], _Answer]) -> _Answer:
-        return retry(call, _DELAYS, self._chance, sleep_s=self._sleep_s)
+        return retry(call, _DELAYS, self._rng, sleep_s=self._sleep_s)
 
 
 @dataclass(frozen=True, slots=True)

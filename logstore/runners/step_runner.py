@@ -52,7 +52,7 @@ class StepRunner:
     store: ObjectStore
     registry: Registry
     clock: Clock
-    chance: random.Random
+    rng: random.Random
     draw_nonce: Callable[[], bytes]
     believed: BelievedTime = field(default_factory=BelievedTime)
     """What is known of the time, by all that this process asks."""
@@ -77,7 +77,7 @@ class StepRunner:
             case Create() | Get() | GetRange() | Delete() | ListKeys() | ModifiedMs():
                 return await self._perform_object(request)
             case BackOff(attempt):
-                return await self.clock.sleep_s(pause_s(attempt, self.chance))
+                return await self.clock.sleep_s(pause_s(attempt, self.rng))
             case Wait(seconds):
                 return await self.clock.sleep_s(seconds)
             case NowMs():
@@ -122,12 +122,12 @@ class StepRunner:
                 return await self.registry.get(pk, sk)
             case QueryRows(pk, prefix):
                 return await self.registry.query(pk, prefix)
-            case PutRow(pk, sk, row, terms):
-                return await self.registry.put_if(pk, sk, row, *terms)
-            case UpdateRow(pk, sk, sets, terms):
-                return await self.registry.update_if(pk, sk, sets, *terms)
-            case DeleteRow(pk, sk, terms):
-                return await self.registry.delete_if(pk, sk, *terms)
+            case PutRow(pk, sk, row, conditions):
+                return await self.registry.put_if(pk, sk, row, *conditions)
+            case UpdateRow(pk, sk, sets, conditions):
+                return await self.registry.update_if(pk, sk, sets, *conditions)
+            case DeleteRow(pk, sk, conditions):
+                return await self.registry.delete_if(pk, sk, *conditions)
             case _:
                 raise AssertionError(f"unknown request {request}")
 
@@ -168,7 +168,7 @@ class BlockingStepRunner:
 
     store: BlockingObjectStore
     registry: RegistryReads | None
-    chance: random.Random
+    rng: random.Random
     threads: ThreadPoolExecutor | None = None
     sleep_s: Callable[[float], None] = blocking_sleep_s
     monotonic_s: Callable[[], float] = SystemClock().monotonic_s
@@ -203,7 +203,7 @@ class BlockingStepRunner:
                 assert self.registry is not None, "this performer has no registry"
                 return self.registry.query(pk, prefix)
             case BackOff(attempt):
-                return self.sleep_s(pause_s(attempt, self.chance))
+                return self.sleep_s(pause_s(attempt, self.rng))
             case Wait(seconds):
                 return self.sleep_s(seconds)
             case MonotonicS():

@@ -142,7 +142,7 @@ class Backends:
             )
 
     def ensure_table(
-        self, registry: str, chance: random.Random, sleep_s: Callable[[float], None]
+        self, registry: str, rng: random.Random, sleep_s: Callable[[float], None]
     ) -> tuple[str, bool]:
         """Leaves the table of a dynamodb:// URL ready for use.
 
@@ -152,7 +152,7 @@ class Backends:
         with _extra_installed():
             from logstore.registry.dynamodb_table import ensure_table
         try:
-            created = ensure_table(client, chance, sleep_s)
+            created = ensure_table(client, rng, sleep_s)
             return str(replace(client.url, region=client.region())), created
         finally:
             client.close()

@@ -70,7 +70,7 @@ class AuditedChain:
             broker=self.state.broker,
             end=self.state.next_seq,
             seal=self.seal,
-            stretches=extents_of(self.state),
+            epoch_ranges=extents_of(self.state),
         )
 
 
@@ -117,7 +117,7 @@ class _Auditor:
         self._held = held
         self._objects = objects
         self._rows = _ReadableRows(rows)
-        self._performer = BlockingStepRunner(objects, self._rows, random.Random(0))
+        self._runner = BlockingStepRunner(objects, self._rows, random.Random(0))
         self._found = Audit()
 
     def run(self) -> Audit:
@@ -130,8 +130,8 @@ class _Auditor:
         for epoch, chain in self._found.chains.items():
             self._check_chain_row(epoch, chain)
             self._check_checkpoints(epoch, chain)
-        partitions = dict(self._performer.run(read_partition_rows()))
-        self._found.topics = self._performer.run(read_topics())
+        partitions = dict(self._runner.run(read_partition_rows()))
+        self._found.topics = self._runner.run(read_topics())
         found = self._found
         found.violations += topic_violations(self._objects, self._rows.query(TOPIC), found.seen)
         topics = self._found.topics.values()
@@ -156,7 +156,9 @@ class _Auditor:
         The put of a topic row whose broker died may arrive after a start has dropped its
         partitions: it has no partition and no chain has led one. The next start drops it, too.
         """
-        led = {key.topic_id for one in self._found.chains.values() for key in one.state.stretches}
+        led = {
+            key.topic_id for one in self._found.chains.values() for key in one.state.epoch_ranges
+        }
         for name, topic in self._found.topics.items():
             if topic.status is TopicStatus.LIVE:
                 numbers = range(topic.partitions)
@@ -165,7 +167,7 @@ class _Auditor:
                 if lacking and not is_late:
                     self._wrong(f"a topic lacks rows of partitions: name={name} {lacking}")
         for epoch, chain in self._found.chains.items():
-            for key in chain.state.stretches:
+            for key in chain.state.epoch_ranges:
                 if key.topic_id not in known:
                     self._wrong(f"a topic is not known epoch={epoch} topic={key.topic_id.hex()}")
 
@@ -180,7 +182,7 @@ class _Auditor:
         try:
             while True:
                 seq = state.next_seq
-                front = self._performer.run(read_front(epoch, seq))
+                front = self._runner.run(read_front(epoch, seq))
                 if front.index.header.kind is SegmentKind.SEAL:
                     chain.seal = seq
                     break
@@ -205,11 +207,11 @@ class _Auditor:
         trim = 0 if found is None else ChainRow.of(found).trim
         if trim:
             self._check_opening(epoch)
-        return AuditedChain(self._performer.run(read_chain_at(cluster_id, epoch, trim)), trim)
+        return AuditedChain(self._runner.run(read_chain_at(cluster_id, epoch, trim)), trim)
 
     def _check_opening(self, epoch: int) -> None:
         try:
-            front = self._performer.run(read_front(epoch, 0))
+            front = self._runner.run(read_front(epoch, 0))
         except LogstoreError as error:
             self._wrong(f"S4: no opening epoch={epoch}: {error}")
         else:
@@ -240,7 +242,7 @@ class _Auditor:
     def _check_chain_row(self, epoch: int, chain: AuditedChain) -> None:
         found = self._rows.get(CHAIN, chain_sk(epoch))
         if found is None:
-            if chain.state.stretches:
+            if chain.state.epoch_ranges:
                 self._wrong(f"a chain without a row leads partitions epoch={epoch}")
             return
         row = ChainRow.of(found)
@@ -255,7 +257,7 @@ class _Auditor:
         if not row.checkpoint:
             return []
         try:
-            front = self._performer.run(read_checkpoint(epoch, row.checkpoint))
+            front = self._runner.run(read_checkpoint(epoch, row.checkpoint))
         except LogstoreError:
             return [row.checkpoint]
         return [*(seq for seq in front.earlier if seq >= row.trim), row.checkpoint]
@@ -264,7 +266,7 @@ class _Auditor:
         for epoch, chain in self._found.chains.items():
             if chain.base:
                 self._found.seen["chain trimmed"] += 1
-                front = self._performer.run(read_checkpoint(epoch, chain.base))
+                front = self._runner.run(read_checkpoint(epoch, chain.base))
                 found = trim_problem(front, needs)
                 if found is not None:
                     self._wrong(f"S5: {found.where}: {found.detail}")
@@ -282,7 +284,7 @@ class _Auditor:
             earlier = (*front.earlier, front.seq)
             if front.seq <= chain.base:
                 continue  # below it there is nothing left to replay
-            base = self._performer.run(read_chain_at(front.cluster_id, epoch, chain.base))
+            base = self._runner.run(read_chain_at(front.cluster_id, epoch, chain.base))
             replayed = replay(chain, base, [seq for seq in earlier if seq > chain.base])
             if replayed != data:
                 self._wrong(f"checkpoint is not what its chain replays to key={info.key}")
@@ -296,14 +298,14 @@ class _Auditor:
             self._wrong(f"{partition}: {problem.detail}")
         records: list[StoredRecord] = []
         end = row.log_start
-        for ref in row.stretches:
+        for ref in row.epoch_ranges:
             if self._rows.get(CHAIN, chain_sk(ref.chain)) is None:
                 self._wrong(f"row names a chain without a row {partition} {ref}")
             chain = self._found.chains[ref.chain].state
-            stretch = chain.stretches.get(EpochKey(*partition, ref.leader_epoch))
-            end = ref.start if stretch is None else stretch.end
-            if stretch is not None:
-                records += self._records(ref.chain, stretch)
+            epoch_range = chain.epoch_ranges.get(EpochKey(*partition, ref.leader_epoch))
+            end = ref.start if epoch_range is None else epoch_range.end
+            if epoch_range is not None:
+                records += self._records(ref.chain, epoch_range)
         self._check_takes(partition, row, chains)
         self._found.records[partition] = records
         self._found.ends[partition] = end
@@ -314,7 +316,7 @@ class _Auditor:
     ) -> None:
         begun: dict[int, int] = {}
         for epoch, seen in chains.items():
-            for key, extent in seen.stretches.items():
+            for key, extent in seen.epoch_ranges.items():
                 if (key.topic_id, key.partition) == partition:
                     begun[key.leader_epoch] = extent.start
                     unknown = take_problem(
@@ -335,19 +337,19 @@ class _Auditor:
         """What became of the partition's epoch ranges, one after the other."""
         seen, led = self._found.seen, {}
         for epoch, chain in self._found.chains.items():
-            for key, stretch in chain.state.stretches.items():
+            for key, epoch_range in chain.state.epoch_ranges.items():
                 if (key.topic_id, key.partition) == partition:
-                    led[key.leader_epoch] = (epoch, chain.state.broker, stretch.released)
-                    seen["releases"] += stretch.released
+                    led[key.leader_epoch] = (epoch, chain.state.broker, epoch_range.released)
+                    seen["releases"] += epoch_range.released
         for earlier, later in pairwise(sorted(led)):
             seen["led by one broker after the other"] += led[earlier][1] != led[later][1]
             if led[earlier][2] and led[earlier][0] == led[later][0] and later == earlier + 1:
                 seen["taken back after a release"] += 1
 
-    def _records(self, epoch: int, stretch: EpochRange) -> list[StoredRecord]:
+    def _records(self, epoch: int, epoch_range: EpochRange) -> list[StoredRecord]:
         records = []
-        for number in range(row_count(stretch.rows)):
-            row = row_at(stretch.rows, number)
+        for number in range(row_count(epoch_range.rows)):
+            row = row_at(epoch_range.rows, number)
             front = self._found.chains[epoch].fronts[row.seq]
             at = front.index.header.body_at + row.position
             data = self._objects.get_range(segment_key(epoch, row.seq), at, row.length)

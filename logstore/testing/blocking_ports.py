@@ -52,16 +52,18 @@ class BlockingRows:
     ) -> Sequence[tuple[str, Row]]:
         return wait_for(_of(self._rows.query(pk, prefix, after=after, limit=limit)))
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
-        wait_for(_of(self._rows.put_if(pk, sk, row, terms, write_id)))
+    def put_if(
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
+    ) -> None:
+        wait_for(_of(self._rows.put_if(pk, sk, row, conditions, write_id)))
 
     def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        wait_for(_of(self._rows.update_if(pk, sk, sets, terms, write_id)))
+        wait_for(_of(self._rows.update_if(pk, sk, sets, conditions, write_id)))
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
-        wait_for(_of(self._rows.delete_if(pk, sk, terms, write_id)))
+    def delete_if(self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str) -> None:
+        wait_for(_of(self._rows.delete_if(pk, sk, conditions, write_id)))
 
     def close(self) -> None:
         """The rows are the simulation's to close."""

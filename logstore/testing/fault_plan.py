@@ -158,12 +158,12 @@ class FaultPlan:
         if len(self._seen) >= SEEN_MAX:
             self._seen.clear()
         self._seen[asked] += 1
-        chance = random.Random(
+        rng = random.Random(
             f"{self.seed} {asked.method} {asked.target} {asked.operation} {self._seen[asked]}"
         )
-        deviations = chance.gauss(0, 1)
+        deviations = rng.gauss(0, 1)
         for rule in self.rules:
-            point = chance.random()  # for each rule, so that none shifts the draws of the next
+            point = rng.random()  # for each rule, so that none shifts the draws of the next
             if _applies(rule, asked, at_s) and point < rule.rate and self._may(rule):
                 self._used[rule] += 1
                 return RequestFate(rule, deviations)

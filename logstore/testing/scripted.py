@@ -70,7 +70,7 @@ def resume(steps: Steps[T], request: Request) -> Steps[T]:
             return result
 
 
-async def stop_before(performer: StepRunner, steps: Steps[T], kind: type[R]) -> R:
+async def stop_before(runner: StepRunner, steps: Steps[T], kind: type[R]) -> R:
     """Perform what comes before the first request of this kind, which is given back.
 
     Raises what ends `steps` earlier; `AssertionError` when they end well.
@@ -84,7 +84,7 @@ async def stop_before(performer: StepRunner, steps: Steps[T], kind: type[R]) -> 
             raise AssertionError(f"no {kind.__name__} was asked for") from None
         if isinstance(request, kind):
             return request
-        answer = await outcome_of(performer._perform(request))
+        answer = await outcome_of(runner._perform(request))
 
 
 _END = object()

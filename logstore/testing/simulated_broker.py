@@ -44,7 +44,7 @@ class SimulatedBroker:
     def __init__(
         self,
         name: str,
-        performer: StepRunner,
+        runner: StepRunner,
         identity: Identity,
         *,
         broker: int,
@@ -65,7 +65,7 @@ class SimulatedBroker:
         self.drained = False
         self._opened = OpenLog(
             DirectoryLocation(Path("/simulated")),
-            performer,
+            runner,
             identity,
             StoreCounts(),
             tables=tables,
@@ -120,7 +120,7 @@ class SimulatedBroker:
             self.error = _first(group)
         self.ended.set()
 
-    def _heir(self, log: Log, topic: Topic, partition: int) -> int | None:
+    def _successor(self, log: Log, topic: Topic, partition: int) -> int | None:
         """Any other broker that serves: where it goes matters to placement, not to safety."""
         others = [
             broker
@@ -135,7 +135,7 @@ class SimulatedBroker:
         for future in told:
             future.cancel()
         if self._stop.is_set():
-            self.drained = await log.drain(DRAIN_S, partial(self._heir, log))
+            self.drained = await log.drain(DRAIN_S, partial(self._successor, log))
             self.closed_cleanly = await log.close(CLOSE_S)
         await asyncio.sleep(self._lingers_s)  # connections are closed, tasks end
 

@@ -49,9 +49,9 @@ class NetworkFaults:
 class SimulatedNetwork:
     """All connections of one world. `seen` counts what happened."""
 
-    def __init__(self, chance: random.Random, faults: NetworkFaults, seen: Counter[str]) -> None:
+    def __init__(self, rng: random.Random, faults: NetworkFaults, seen: Counter[str]) -> None:
         self.faults = faults
-        self.chance = chance
+        self.rng = rng
         self.seen = seen
         self._bound: dict[Name, SimulatedSocket] = {}
         loop = asyncio.get_running_loop()
@@ -74,7 +74,7 @@ class SimulatedNetwork:
         if bound is None or not bound.is_listening:
             await asyncio.sleep(self.latency_s())
             raise ConnectionRefusedError(f"refused: address={name[0]}:{name[1]}")
-        here = ("client", self.chance.randrange(1024, 1 << 16))
+        here = ("client", self.rng.randrange(1024, 1 << 16))
         process = PROCESS.get(None)
         mine = SimulatedTransport(self, process, here, name)
         theirs = SimulatedTransport(self, None, name, here)
@@ -91,13 +91,13 @@ class SimulatedNetwork:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port))]
 
     def latency_s(self) -> float:
-        return self.chance.random() * self.faults.latency_max_s
+        return self.rng.random() * self.faults.latency_max_s
 
     def _draw_fault(self, transport: "SimulatedTransport") -> None:
-        drawn, faults = self.chance.random(), self.faults
+        drawn, faults = self.rng.random(), self.faults
         if drawn >= faults.reset + faults.silent:
             return
-        after_s = self.chance.random() * faults.lives_s_max
+        after_s = self.rng.random() * faults.lives_s_max
         act = transport.reset_both if drawn < faults.reset else transport.silence
         self.loop.call_later(after_s, act, context=Context())
 
@@ -344,8 +344,8 @@ class SimulatedTransport(asyncio.Transport):
 
     def _give(self, protocol: asyncio.BaseProtocol | None) -> None:
         count = min(len(self._arrived), READ_BYTES_MAX)
-        if self._network.chance.random() < self._network.faults.in_pieces:
-            count = self._network.chance.randint(1, count)
+        if self._network.rng.random() < self._network.faults.in_pieces:
+            count = self._network.rng.randint(1, count)
         if isinstance(protocol, asyncio.BufferedProtocol):
             buffer = memoryview(protocol.get_buffer(-1))
             count = min(count, len(buffer))

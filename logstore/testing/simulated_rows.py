@@ -51,14 +51,14 @@ class SimulatedRows:
     def __init__(
         self,
         rows: MemoryRows,
-        chance: random.Random,
+        rng: random.Random,
         faults: RowFaults,
         seen: Counter[str],
         trace: Callable[[str], None],
     ) -> None:
         self.faults = faults
         self._rows = rows
-        self._chance = chance
+        self._rng = rng
         self._seen = seen
         self._trace = trace
 
@@ -71,22 +71,25 @@ class SimulatedRows:
         return await self._read(lambda: self._rows.query(pk, prefix, after=after, limit=limit))
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
         await self._write(
-            f"put row {pk} {sk}", lambda: self._rows.put_if(pk, sk, row, terms, write_id)
+            f"put row {pk} {sk}", lambda: self._rows.put_if(pk, sk, row, conditions, write_id)
         )
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
         await self._write(
-            f"update row {pk} {sk}", lambda: self._rows.update_if(pk, sk, sets, terms, write_id)
+            f"update row {pk} {sk}",
+            lambda: self._rows.update_if(pk, sk, sets, conditions, write_id),
         )
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
+    async def delete_if(
+        self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str
+    ) -> None:
         await self._write(
-            f"delete row {pk} {sk}", lambda: self._rows.delete_if(pk, sk, terms, write_id)
+            f"delete row {pk} {sk}", lambda: self._rows.delete_if(pk, sk, conditions, write_id)
         )
 
     async def close(self) -> None:
@@ -123,7 +126,7 @@ class SimulatedRows:
         if fault == "row answer lost":
             later(there_s, land)
         elif fault == "row late":
-            late_s = timeout_s + self._chance.uniform(0, self.faults.late_max_s)
+            late_s = timeout_s + self._rng.uniform(0, self.faults.late_max_s)
             later(late_s, self._landing_late(land))
         await ask(max(there_s, timeout_s), 0, lambda: None)
         raise OutcomeUnknown(f"time-out: {what}")
@@ -140,19 +143,19 @@ class SimulatedRows:
         return land_late
 
     def _draw_fault(self, kinds: dict[str, float]) -> str | None:
-        point = self._chance.random()
-        for kind, chance in kinds.items():
-            point -= chance
+        point = self._rng.random()
+        for kind, rng in kinds.items():
+            point -= rng
             if point < 0:
                 self._seen[kind] += 1
                 return kind
         return None
 
     def _latency_s(self) -> float:
-        if self.faults.slow and self._chance.random() < self.faults.slow:
+        if self.faults.slow and self._rng.random() < self.faults.slow:
             self._seen["row slow"] += 1
-            return self._chance.uniform(0, self.faults.slow_max_s)
-        return self._chance.uniform(0.0005, self.faults.latency_max_s)
+            return self._rng.uniform(0, self.faults.slow_max_s)
+        return self._rng.uniform(0.0005, self.faults.latency_max_s)
 
 
 def at_once(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -48,7 +48,7 @@ class SimulatedStore:
     def __init__(
         self,
         objects: MemoryObjects,
-        chance: random.Random,
+        rng: random.Random,
         faults: StoreFaults,
         seen: Counter[str],
         trace: Callable[[str], None],
@@ -56,7 +56,7 @@ class SimulatedStore:
         self.faults = faults
         self.violations: list[str] = []
         self._objects = objects
-        self._chance = chance
+        self._rng = rng
         self._seen = seen
         self._trace = trace
         self._sent: dict[tuple[str, bytes], bytes] = {}
@@ -80,7 +80,7 @@ class SimulatedStore:
                 later(there_s, land)
                 await self._answer(max(timeout_s, there_s), unknown)
             case "put late":
-                late_s = timeout_s + self._chance.uniform(0, self.faults.late_max_s)
+                late_s = timeout_s + self._rng.uniform(0, self.faults.late_max_s)
                 later(late_s, self._landing_late(key, data))
                 await self._answer(timeout_s, unknown)
             case "put conflict":
@@ -90,7 +90,7 @@ class SimulatedStore:
             case "put doubled":
                 first = self._ask(there_s, land)
                 second = self._ask(there_s + self._latency_s(), land)
-                error = await (first if self._chance.random() < 0.5 else second)
+                error = await (first if self._rng.random() < 0.5 else second)
                 self._raise(error, key, data)
             case _:
                 self._raise(await self._ask(there_s, land), key, data)
@@ -139,14 +139,14 @@ class SimulatedStore:
         if isinstance(found, NotFound):
             raise found
         charge_bytes(2 * len(found))
-        return spoiled(found, fault, self._chance)
+        return spoiled(found, fault, self._rng)
 
     async def _begin_read(self, what: str, key: str) -> str | None:
         """Raises what a read is refused with; else the fault that is yet to be played."""
         fault = self._draw_fault(self.faults.of_gets())
         self._trace(f"{what} {fault or 'ok'}")
         if fault == "get failed":
-            if self._chance.random() < 0.5:
+            if self._rng.random() < 0.5:
                 await self._answer(self.faults.timeout_s, OutcomeUnknown(f"time-out key={key}"))
             await self._answer(self._latency_s(), Retryable(f"not now key={key}"))
         if fault == "get throttled":
@@ -201,17 +201,17 @@ class SimulatedStore:
     # Chance and time
 
     def _draw_fault(self, kinds: Mapping[str, float]) -> str | None:
-        kind = draw_fault(kinds, self._chance)
+        kind = draw_fault(kinds, self._rng)
         if kind is not None:
             self._seen[kind] += 1
         return kind
 
     def _latency_s(self) -> float:
         faults = self.faults
-        if faults.slow and self._chance.random() < faults.slow:
+        if faults.slow and self._rng.random() < faults.slow:
             self._seen["slow"] += 1
-            return self._chance.uniform(0, faults.slow_max_s)
-        return self._chance.uniform(0.0005, faults.latency_max_s)
+            return self._rng.uniform(0, faults.slow_max_s)
+        return self._rng.uniform(0.0005, faults.latency_max_s)
 
     async def _answer(
         self, after_s: float, error: LogstoreError, key: str = "", data: bytes = b""

@@ -41,7 +41,7 @@ class InitPorts:
     """Time, chance, and the version that a probe's result is recorded with."""
 
     clock: Clock
-    chance: random.Random
+    rng: random.Random
     sleep_s: Callable[[float], None]
     version: str
 
@@ -164,7 +164,7 @@ def _ensure_registry(
     wanted = known.registry if known is not None else given or EMBEDDED_REGISTRY
     if not is_table_url(wanted):
         return wanted, False
-    whole, created = backends.ensure_table(wanted, around.chance, around.sleep_s)
+    whole, created = backends.ensure_table(wanted, around.rng, around.sleep_s)
     return (whole if known is None else wanted), created
 
 
@@ -182,7 +182,7 @@ def _check_whose(
     around: InitPorts,
 ) -> None:
     """Raises `Refused` when the registry holds another cluster's rows."""
-    row = RetryingReads(rows, around.chance).get(CLUSTER, CLUSTER)
+    row = RetryingReads(rows, around.rng).get(CLUSTER, CLUSTER)
     if row is None:
         return
     theirs = ClusterRow.of(row).cluster_id
@@ -202,7 +202,7 @@ def _probe(
     around: InitPorts,
 ) -> Report:
     name = secrets.token_hex(8)
-    report = probe(store, rows, name=name, chance=around.chance, sleep_s=around.sleep_s)
+    report = probe(store, rows, name=name, rng=around.rng, sleep_s=around.sleep_s)
     if isinstance(backends.location, DirectoryLocation):
         folder = backends.location.directory / PROBE
         with suppress(OSError):  # not empty: something was left, which the report says
@@ -215,12 +215,12 @@ async def _ensure_identity(
     store: BlockingObjectStore, rows: RowStore, registry: str, around: InitPorts
 ) -> Identity:
     threaded = ThreadedStore(store, threads=IDENTITY_THREADS)
-    retrying = RetryingRegistry(rows, lambda: secrets.token_hex(8), around.clock, around.chance)
-    performer = StepRunner(
-        threaded, retrying, around.clock, around.chance, lambda: secrets.token_bytes(16)
+    retrying = RetryingRegistry(rows, lambda: secrets.token_hex(8), around.clock, around.rng)
+    runner = StepRunner(
+        threaded, retrying, around.clock, around.rng, lambda: secrets.token_bytes(16)
     )
     try:
-        return await performer.run(ensure_identity(registry))
+        return await runner.run(ensure_identity(registry))
     finally:
         await threaded.close()
 

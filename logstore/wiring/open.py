@@ -48,7 +48,7 @@ class OpenLog:
     """Ports of one log, for a broker. `counts` tells what its store was asked."""
 
     location: Location
-    performer: StepRunner
+    runner: StepRunner
     identity: Identity
     counts: StoreCounts
     state_directory: Path | None = None
@@ -68,8 +68,8 @@ class OpenLog:
         return (self.state_directory or state_directory()) / self.identity.cluster_id.hex()
 
     async def close(self) -> None:
-        await self.performer.registry.close()
-        await self.performer.store.close()
+        await self.runner.registry.close()
+        await self.runner.store.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +77,23 @@ class ReadableLog:
     """Ports of one log, for a reader without a broker: blocking, changes nothing."""
 
     location: Location
-    performer: BlockingStepRunner
+    runner: BlockingStepRunner
     identity: Identity
     counts: StoreCounts
     rows: BlockingRowStore
 
     def close(self) -> None:
-        if self.performer.threads is not None:
-            self.performer.threads.shutdown()
+        if self.runner.threads is not None:
+            self.runner.threads.shutdown()
         self.rows.close()
-        self.performer.store.close()
+        self.runner.store.close()
 
 
 async def open_log(
     url: str,
     *,
     clock: Clock,
-    chance: random.Random,
+    rng: random.Random,
     storage: Mapping[str, str] | None = None,
     state_directory: Path | None = None,
 ) -> OpenLog:
@@ -112,10 +112,10 @@ async def open_log(
         store = HedgingStore(store, HedgePolicy(HedgeSettings()), clock)
     try:
         rows = backends.rows(registry_url, "create")
-        registry = RetryingRegistry(rows, lambda: secrets.token_hex(8), clock, chance)
-        performer = _performer(location, store, registry, clock, chance)
+        registry = RetryingRegistry(rows, lambda: secrets.token_hex(8), clock, rng)
+        runner = _runner(location, store, registry, clock, rng)
         try:
-            identity = await performer.run(ensure_identity(registry_url))
+            identity = await runner.run(ensure_identity(registry_url))
         except BaseException:
             await registry.close()
             raise
@@ -123,14 +123,14 @@ async def open_log(
         await store.close()
         raise
     tables = partial(open_tables, location.url, dict(storage or {}))
-    return OpenLog(location, performer, identity, counts, state_directory, tables)
+    return OpenLog(location, runner, identity, counts, state_directory, tables)
 
 
 async def open_existing(
     url: str,
     *,
     clock: Clock,
-    chance: random.Random,
+    rng: random.Random,
     storage: Mapping[str, str] | None = None,
     lost_registry: Literal["refuse", "create", "imagine"] = "refuse",
 ) -> OpenLog:
@@ -152,19 +152,19 @@ async def open_existing(
     )
     if lost_registry == "imagine" and backends.is_lost(identity.registry):
         rows = MemoryRows()
-    registry = RetryingRegistry(rows, lambda: secrets.token_hex(8), clock, chance)
+    registry = RetryingRegistry(rows, lambda: secrets.token_hex(8), clock, rng)
     store = MeteredStore(backends.store(clock), counts)
-    performer = _performer(location, store, registry, clock, chance)
-    return OpenLog(location, performer, identity, counts)
+    runner = _runner(location, store, registry, clock, rng)
+    return OpenLog(location, runner, identity, counts)
 
 
-def _performer(
-    location: Location, store: ObjectStore, registry: Registry, clock: Clock, chance: random.Random
+def _runner(
+    location: Location, store: ObjectStore, registry: Registry, clock: Clock, rng: random.Random
 ) -> StepRunner:
     # The files of a directory bear the time of this host, so they are no second witness of it.
     boot = boot_id() if isinstance(location, DirectoryLocation) else None
     believed = BelievedTime(boot)
-    return StepRunner(store, registry, clock, chance, lambda: secrets.token_bytes(16), believed)
+    return StepRunner(store, registry, clock, rng, lambda: secrets.token_bytes(16), believed)
 
 
 def _identity_of(backends: Backends) -> Identity | None:
@@ -193,9 +193,9 @@ def open_readable(
         raise Refused(f"no log here: url={url} has no {CLUSTER_KEY}; check the URL")
     rows = backends.rows(identity.registry, "read").blocking()
     threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="logstore-read")
-    chance = random.Random()
-    performer = BlockingStepRunner(store, RetryingReads(rows, chance), chance, threads)
-    return ReadableLog(location, performer, identity, counts, rows)
+    rng = random.Random()
+    runner = BlockingStepRunner(store, RetryingReads(rows, rng), rng, threads)
+    return ReadableLog(location, runner, identity, counts, rows)
 
 
 def open_tables(

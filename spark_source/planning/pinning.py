@@ -47,7 +47,7 @@ class TopicMetadata(Protocol):
     def newest_table(self, topic_id: bytes) -> Snapshot | None: ...
 
 
-def pin(log: TopicMetadata, topic: str) -> PinnedSnapshot:
+def pin_snapshot(log: TopicMetadata, topic: str) -> PinnedSnapshot:
     """Raises `Invalid` for a topic that does not exist."""
     before = _extent_of(log.look(), topic)
     snapshot = log.newest_table(before.topic_id)

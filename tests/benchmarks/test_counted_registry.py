@@ -18,11 +18,9 @@ from logstore.testing.virtual_loop import VirtualClock, run
 
 
 def counted() -> CountedRegistry:
-    chance = random.Random(0)
+    rng = random.Random(0)
     ids = iter(map(str, range(1000)))
-    return CountedRegistry(
-        RetryingRegistry(MemoryRows(), lambda: next(ids), VirtualClock(), chance)
-    )
+    return CountedRegistry(RetryingRegistry(MemoryRows(), lambda: next(ids), VirtualClock(), rng))
 
 
 def test_every_kind_of_call_is_counted_and_passed_on() -> None:

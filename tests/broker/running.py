@@ -109,20 +109,22 @@ class LockedRows(MemoryRows):
             return await super().query(pk, prefix, after=after, limit=limit)
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
         with self._lock:
-            await super().put_if(pk, sk, row, terms, write_id)
+            await super().put_if(pk, sk, row, conditions, write_id)
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
         with self._lock:
-            await super().update_if(pk, sk, sets, terms, write_id)
+            await super().update_if(pk, sk, sets, conditions, write_id)
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
+    async def delete_if(
+        self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str
+    ) -> None:
         with self._lock:
-            await super().delete_if(pk, sk, terms, write_id)
+            await super().delete_if(pk, sk, conditions, write_id)
 
 
 class Shared:
@@ -173,16 +175,14 @@ class Running:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        clock, chance = SystemClock(), random.Random(self.node_id)
+        clock, rng = SystemClock(), random.Random(self.node_id)
         self.store = HeldStore(self.shared.objects)
-        registry = RetryingRegistry(
-            self.shared.rows, lambda: f"{chance.getrandbits(64)}", clock, chance
-        )
-        performer = StepRunner(self.store, registry, clock, chance, lambda: chance.randbytes(16))
-        identity = await performer.run(ensure_identity("memory:"))
+        registry = RetryingRegistry(self.shared.rows, lambda: f"{rng.getrandbits(64)}", clock, rng)
+        runner = StepRunner(self.store, registry, clock, rng, lambda: rng.randbytes(16))
+        identity = await runner.run(ensure_identity("memory:"))
         place = DirectoryLocation(Path("/memory"))
         opened = OpenLog(
-            place, performer, identity, StoreCounts(), tables=partial(open_tables, place.url, None)
+            place, runner, identity, StoreCounts(), tables=partial(open_tables, place.url, None)
         )
         interval_s = self._settings.number("logstore.flush.interval.ms", 1) / 1000
         log_settings = LogSettings(

@@ -402,7 +402,7 @@ def test_a_target_that_came_before_the_claim_is_followed(
     """As when an election is asked for while its leader-to-be still reads the records' state."""
     chain = brokers[2].log.epoch
     row = replace(PartitionRow.new(2, chain, (1, 2)), target=1)
-    brokers[1].wait_for(brokers[1].log.performer.run(create_topic("early", [row], {}, replicas=2)))
+    brokers[1].wait_for(brokers[1].log.runner.run(create_topic("early", [row], {}, replicas=2)))
     brokers[1].wait_for(brokers[1].log.publish([FeedChange("early", bytes(16))]))
     first = brokers[1].log
     brokers[1].wait_until(lambda: "early" in first.topics and 0 in first.topics["early"].leaders)

@@ -38,11 +38,11 @@ def both() -> Iterator[tuple[Asked, Running]]:
         with one.connect() as client:
             member_id = member_of(client, group)
             assert commit(client, group, 7, member_id=member_id, generation=1) == 0
-        work = two.log.performer.run(
+        work = two.log.runner.run(
             take_over(two.log.cluster_id, one.log.epoch, 2, lambda *_: Successor(2, two.log.epoch))
         )
         taken = two.wait_for(work)
-        two.do(lambda: two.log.inherit(taken))
+        two.do(lambda: two.log.lead_recovered(taken))
         yield (one, group, member_id), two
 
 

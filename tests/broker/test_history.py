@@ -112,8 +112,7 @@ def old() -> Iterator[Old]:
                 produce(client, name, batch(number, "gzip"))
         trimmer = Trimmer(running.log.cluster_id, grace_ms=0)
         done = [
-            running.wait_for(running.log.performer.run(trimmer.steps(sealed, held)))
-            for _ in range(2)
+            running.wait_for(running.log.runner.run(trimmer.steps(sealed, held))) for _ in range(2)
         ]
         assert sum(done[-1].deleted.values()) > 0
         for key in delete_tables_files(running, "damaged"):
@@ -150,7 +149,7 @@ def test_what_can_be_read_and_where_it_lies_is_told(old: Old) -> None:
 def test_the_last_tiered_offset_is_what_the_copy_row_says(old: Old) -> None:
     topic_id = old.running.log.topics["plain"].topic_id
     row = TableRow(version=1, ends={0: MOVED}).row()
-    registry = old.running.log.performer.registry
+    registry = old.running.log.runner.registry
     old.running.wait_for(registry.put_if(TABLE, topic_id.hex(), row))
 
     assert list_one(old.client, "plain", LATEST_TIERED).offset == MOVED - 1

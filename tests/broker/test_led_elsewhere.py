@@ -260,5 +260,5 @@ def test_a_partition_that_moves_is_served_by_both_throughout(brokers: Brokers) -
 
 async def ask_to_move(running: Running, topic: Topic) -> None:
     place = partition_pk(topic.topic_id, 0), partition_sk(topic.topic_id, 0)
-    await running.log.performer.registry.update_if(*place, {"target": 2})
+    await running.log.runner.registry.update_if(*place, {"target": 2})
     await running.log.publish([FeedChange(topic.name, topic.topic_id)])

@@ -47,7 +47,7 @@ def zombie() -> Iterator[Running]:
         with one.connect() as client:
             batch = batch_of(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=0)
             assert produce(client, "orders", batch).error_code == 0
-        work = two.log.performer.run(
+        work = two.log.runner.run(
             take_over(two.log.cluster_id, one.log.epoch, 2, lambda *_: Successor(2, two.log.epoch))
         )
         asyncio.run_coroutine_threadsafe(work, two._loop).result(DEADLINE_S)

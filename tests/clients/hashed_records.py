@@ -27,12 +27,12 @@ class Placed(NamedTuple):
 
 def records(count: int, seed: int) -> Iterator[Sent]:
     """Nulls, empty ones and every byte, in keys, values and headers; times that go back as well."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     every_byte = bytes(range(256))
     for number in range(count):
         own = b"%d" % number
-        keys = (None, b"", own, every_byte + own, chance.randbytes(12))
-        values = (None, b"", own, every_byte, chance.randbytes(100), own * 150)
+        keys = (None, b"", own, every_byte + own, rng.randbytes(12))
+        values = (None, b"", own, every_byte, rng.randbytes(100), own * 150)
         headers: tuple[Headers, ...] = (
             (),
             (("trace", own),),
@@ -40,11 +40,11 @@ def records(count: int, seed: int) -> Iterator[Sent]:
             (("twice", b"1"), ("twice", None), ("gr\u00fc\u00dfe \u4f60\u597d", b"\x00\xff")),
         )
         yield Sent(
-            partition=chance.randrange(PARTITIONS),
-            timestamp=FIRST_MS + number + chance.choice((0, 0, 0, -500, 90_000)),
-            key=chance.choice(keys),
-            value=chance.choice(values),
-            headers=chance.choice(headers),
+            partition=rng.randrange(PARTITIONS),
+            timestamp=FIRST_MS + number + rng.choice((0, 0, 0, -500, 90_000)),
+            key=rng.choice(keys),
+            value=rng.choice(values),
+            headers=rng.choice(headers),
         )
 
 

@@ -117,14 +117,14 @@ class RowsRegistry:
     def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
         return self._rows.query(pk, prefix)
 
-    def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
-        self._rows.put_if(pk, sk, row, terms, f"write-{next(self._ids)}")
+    def put_if(self, pk: str, sk: str, row: Row, *conditions: Condition) -> None:
+        self._rows.put_if(pk, sk, row, conditions, f"write-{next(self._ids)}")
 
-    def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
-        self._rows.update_if(pk, sk, sets, terms, f"write-{next(self._ids)}")
+    def update_if(self, pk: str, sk: str, sets: Row, *conditions: Condition) -> None:
+        self._rows.update_if(pk, sk, sets, conditions, f"write-{next(self._ids)}")
 
-    def delete_if(self, pk: str, sk: str, *terms: Condition) -> None:
-        self._rows.delete_if(pk, sk, terms, f"write-{next(self._ids)}")
+    def delete_if(self, pk: str, sk: str, *conditions: Condition) -> None:
+        self._rows.delete_if(pk, sk, conditions, f"write-{next(self._ids)}")
 
 
 class BlockingRows:
@@ -142,16 +142,18 @@ class BlockingRows:
     ) -> Sequence[tuple[str, Row]]:
         return self._loop.run(self._rows.query(pk, prefix, after=after, limit=limit))
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
-        self._loop.run(self._rows.put_if(pk, sk, row, terms, write_id))
+    def put_if(
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
+    ) -> None:
+        self._loop.run(self._rows.put_if(pk, sk, row, conditions, write_id))
 
     def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        self._loop.run(self._rows.update_if(pk, sk, sets, terms, write_id))
+        self._loop.run(self._rows.update_if(pk, sk, sets, conditions, write_id))
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
-        self._loop.run(self._rows.delete_if(pk, sk, terms, write_id))
+    def delete_if(self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str) -> None:
+        self._loop.run(self._rows.delete_if(pk, sk, conditions, write_id))
 
     def close(self) -> None:
         self._loop.run(self._rows.close())
@@ -170,14 +172,14 @@ class BlockingRegistry:
     def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
         return self._loop.run(self._registry.query(pk, prefix))
 
-    def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
-        self._loop.run(self._registry.put_if(pk, sk, row, *terms))
+    def put_if(self, pk: str, sk: str, row: Row, *conditions: Condition) -> None:
+        self._loop.run(self._registry.put_if(pk, sk, row, *conditions))
 
-    def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
-        self._loop.run(self._registry.update_if(pk, sk, sets, *terms))
+    def update_if(self, pk: str, sk: str, sets: Row, *conditions: Condition) -> None:
+        self._loop.run(self._registry.update_if(pk, sk, sets, *conditions))
 
-    def delete_if(self, pk: str, sk: str, *terms: Condition) -> None:
-        self._loop.run(self._registry.delete_if(pk, sk, *terms))
+    def delete_if(self, pk: str, sk: str, *conditions: Condition) -> None:
+        self._loop.run(self._registry.delete_if(pk, sk, *conditions))
 
 
 @contextmanager

@@ -48,9 +48,12 @@ def test_three_hundred_writes_and_reads_at_once_are_all_done(asynchronous_rows: 
         await together(
             [rows.put_if("pk", sk, {"n": 1}, [RowAbsent()], f"p{sk}") for sk in names(MANY)]
         )
-        terms = [Comparison("n", "=", 1)]
+        conditions = [Comparison("n", "=", 1)]
         await together(
-            [rows.update_if("pk", sk, {"n": 2, "of": sk}, terms, f"u{sk}") for sk in names(MANY)]
+            [
+                rows.update_if("pk", sk, {"n": 2, "of": sk}, conditions, f"u{sk}")
+                for sk in names(MANY)
+            ]
         )
         found = await together([rows.get("pk", sk) for sk in names(MANY)])
         assert found == [{"n": 2, "of": sk, WRITE_ID: f"u{sk}"} for sk in names(MANY)]
@@ -76,9 +79,9 @@ def test_a_condition_that_fails_fails_alone(asynchronous_rows: RowStore, failing
                 for sk in names(30)
             ]
         )
-        terms = [Comparison("n", "=", 1)]
+        conditions = [Comparison("n", "=", 1)]
         ended = await together(
-            [verdict(rows.update_if("pk", sk, {"n": 2}, terms, f"u{sk}")) for sk in names(30)]
+            [verdict(rows.update_if("pk", sk, {"n": 2}, conditions, f"u{sk}")) for sk in names(30)]
         )
         found = await together([rows.get("pk", sk) for sk in names(30)])
         for sk, end, row in zip(names(30), ended, found, strict=True):

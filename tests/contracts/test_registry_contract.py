@@ -37,11 +37,11 @@ class CalledLikeRegistry(Protocol):
 
     def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]: ...
 
-    def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None: ...
+    def put_if(self, pk: str, sk: str, row: Row, *conditions: Condition) -> None: ...
 
-    def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None: ...
+    def update_if(self, pk: str, sk: str, sets: Row, *conditions: Condition) -> None: ...
 
-    def delete_if(self, pk: str, sk: str, *terms: Condition) -> None: ...
+    def delete_if(self, pk: str, sk: str, *conditions: Condition) -> None: ...
 
 
 def content(row: Row | None) -> dict[str, Value] | None:
@@ -132,12 +132,12 @@ def test_an_update_keeps_the_other_attributes(registry: CalledLikeRegistry) -> N
 
 @pytest.mark.parametrize("terms", [(), (RowAbsent(),), (RowExists(),)])
 def test_an_update_or_delete_of_no_row_fails_its_condition(
-    registry: CalledLikeRegistry, terms: tuple[Condition, ...]
+    registry: CalledLikeRegistry, conditions: tuple[Condition, ...]
 ) -> None:
     with pytest.raises(ConditionFailed) as updated:
-        registry.update_if("pk", "sk", {"a": 1}, *terms)
+        registry.update_if("pk", "sk", {"a": 1}, *conditions)
     with pytest.raises(ConditionFailed) as deleted:
-        registry.delete_if("pk", "sk", *terms)
+        registry.delete_if("pk", "sk", *conditions)
     assert updated.value.current is deleted.value.current is None
     assert registry.get("pk", "sk") is None
 
@@ -210,9 +210,9 @@ def accepts(registry: CalledLikeRegistry, term: Condition) -> bool:
 def test_all_terms_must_hold(registry: CalledLikeRegistry) -> None:
     registry.put_if("pk", "sk", A_ROW)
     true, false = Comparison("number", "=", 5), Comparison("text", "=", "n")
-    for terms in ((true, false), (false, true), (RowExists(), false), (RowAbsent(), true)):
+    for conditions in ((true, false), (false, true), (RowExists(), false), (RowAbsent(), true)):
         with pytest.raises(ConditionFailed):
-            registry.put_if("pk", "sk", {"changed": 1}, *terms)
+            registry.put_if("pk", "sk", {"changed": 1}, *conditions)
     registry.put_if("pk", "sk", {"changed": 1}, RowExists(), true, Comparison("text", "=", "m"))
     assert content(registry.get("pk", "sk")) == {"changed": 1}
 

@@ -96,12 +96,12 @@ def data() -> FrozenSegment:
 
 
 def forgetting() -> FrozenSegment:
-    """Seq 2 instead of the seal: the stretch is forgotten, checkpoints below 1 are cut."""
+    """Seq 2 instead of the seal: the epoch range is forgotten, checkpoints below 1 are cut."""
     return _without_body((EntryKind.FORGET, key(), 45), (EntryKind.CUT, NO_STRETCH, 1))
 
 
 def deleted_below() -> FrozenSegment:
-    """Seq 2 as well: records below 43 were deleted, and an earlier stretch was forgotten."""
+    """Seq 2 as well: records below 43 were deleted, and an earlier epoch range was forgotten."""
     deleted = key()._replace(leader_epoch=-1)
     return _without_body((EntryKind.DELETED_BELOW, deleted, 43))
 

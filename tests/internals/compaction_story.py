@@ -25,7 +25,7 @@ DIES_AT = "commit"
 
 async def compaction(transcript: Transcript, written: WrittenLog) -> None:
     transcript.say("a broker starts")
-    async with written.life(clean=False, performer=transcript.performer) as log:
+    async with written.life(clean=False, runner=transcript.runner) as log:
         transcript.say("it commits two batches of two records each")
         topic = await log.create_topic("orders", 1, {})
         for number in range(2):
@@ -71,7 +71,7 @@ def _world(transcript: Transcript) -> Any:
             return BlockingRows(transcript.registry)
 
     return SimpleNamespace(
-        chance=random.Random(0),
+        rng=random.Random(0),
         stores={OUTSIDE: transcript.store},
         registries={OUTSIDE: Rows()},
         ahead_ms=lambda process: 0,

@@ -53,7 +53,7 @@ class _Broker:
         return started
 
     async def _live(self, transcript: Transcript, written: WrittenLog, broker: int) -> None:
-        async with written.life(broker=broker, performer=transcript.performer) as log:
+        async with written.life(broker=broker, runner=transcript.runner) as log:
             self.log, self.controller = log, Controller(log, SETTINGS)
             self._is_up = True
             await self.controller.run()

@@ -35,8 +35,8 @@ READ_BYTES = 1 << 20
 async def groups(transcript: Transcript, written: WrittenLog) -> None:
     transcript.say("brokers 1 and 2 start; __consumer_offsets with one partition, led by 1")
     async with (
-        written.life(clean=False, broker=1, performer=transcript.performer) as one,
-        written.life(clean=False, broker=2, performer=transcript.performer) as two,
+        written.life(clean=False, broker=1, runner=transcript.runner) as one,
+        written.life(clean=False, broker=2, runner=transcript.runner) as two,
         _groups(one) as first,
         _groups(two) as second,
     ):
@@ -51,7 +51,7 @@ async def groups(transcript: Transcript, written: WrittenLog) -> None:
         await story.commits()
         transcript.say("the partition moves to broker 2, and with it the group")
         topic = two.topics[OFFSETS_TOPIC]
-        await transcript.performer.run(
+        await transcript.runner.run(
             change_placement(topic.topic_id, 0, lambda row: Placement((1, 2), (), target=2))
         )
         await one.publish([ChangedRow(OFFSETS_TOPIC, topic.topic_id)])

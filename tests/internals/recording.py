@@ -30,7 +30,7 @@ class Transcript:
         self.store = _RecordedStore(objects, self.lines)
         self.registry = _RecordedRows(rows, self.lines)
         registry = RetryingRegistry(self.registry, lambda: f"{rng.getrandbits(64)}", clock, rng)
-        self.performer = StepRunner(self.store, registry, clock, rng, lambda: rng.randbytes(16))
+        self.runner = StepRunner(self.store, registry, clock, rng, lambda: rng.randbytes(16))
 
     def say(self, text: str) -> None:
         self.lines += ["", f"# {text}"]
@@ -64,21 +64,23 @@ class _RecordedRows(MemoryRows):
         self._rows, self._order, self._lines = rows._rows, rows._order, lines
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
         before = self._rows.get((pk, sk), {})
-        await super().put_if(pk, sk, row, terms, write_id)
+        await super().put_if(pk, sk, row, conditions, write_id)
         self._changed(pk, sk, before)
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
         before = self._rows.get((pk, sk), {})
-        await super().update_if(pk, sk, sets, terms, write_id)
+        await super().update_if(pk, sk, sets, conditions, write_id)
         self._changed(pk, sk, before)
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
-        await super().delete_if(pk, sk, terms, write_id)
+    async def delete_if(
+        self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str
+    ) -> None:
+        await super().delete_if(pk, sk, conditions, write_id)
         self._lines.append(f"no row  {pk}  {_short(sk)}")
 
     def _changed(self, pk: str, sk: str, before: Mapping[str, object]) -> None:

@@ -21,25 +21,25 @@ FENCE = "```text transcript\n"
 
 
 async def takeover(transcript: Transcript, written: WrittenLog) -> None:
-    performer = transcript.performer
+    runner = transcript.runner
     transcript.say("broker 1 starts as epoch 1 and makes a topic of one partition")
-    async with written.life(clean=False, performer=performer) as log:
+    async with written.life(clean=False, runner=runner) as log:
         topic = await log.create_topic("orders", 1, {})
         for number in range(2):
             transcript.say(f"a batch of two records is committed: offsets {2 * number} and up")
             await written.write(log, topic.leaders[0], [EPOCH_MS + number] * 2)
         transcript.say("the broker dies, and is started again as epoch 2: it takes over epoch 1")
-    async with written.life(clean=False, performer=performer) as log:
+    async with written.life(clean=False, runner=runner) as log:
         transcript.say("the new leader commits a batch")
         await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS + 9])
 
 
 async def handover(transcript: Transcript, written: WrittenLog) -> None:
-    performer = transcript.performer
+    runner = transcript.runner
     transcript.say("brokers 1 and 2 start; a topic of one partition, led by 1 and followed by 2")
     async with (
-        written.life(clean=False, broker=1, performer=performer) as one,
-        written.life(clean=False, broker=2, performer=performer) as two,
+        written.life(clean=False, broker=1, runner=runner) as one,
+        written.life(clean=False, broker=2, runner=runner) as two,
     ):
         await until(lambda: all(len(log.live_brokers()) == 2 for log in (one, two)))
         topic = await one.create_topic("orders", 1, {}, assignments=[(1, 2)])
@@ -47,7 +47,7 @@ async def handover(transcript: Transcript, written: WrittenLog) -> None:
         transcript.say("broker 1 commits a batch of two records")
         await written.write(one, topic.leaders[0], [EPOCH_MS] * 2)
         transcript.say("broker 2 becomes the target, as an administrator or the controller asks")
-        await performer.run(
+        await runner.run(
             change_placement(topic.topic_id, 0, lambda row: Placement((1, 2), (), target=2))
         )
         await one.publish([FeedChange(topic.name, topic.topic_id)])
@@ -58,21 +58,21 @@ async def handover(transcript: Transcript, written: WrittenLog) -> None:
 
 
 async def trimming(transcript: Transcript, written: WrittenLog) -> None:
-    performer = transcript.performer
+    runner = transcript.runner
     transcript.say("a broker commits six batches of one record each and dies; restarted, it stops")
-    async with written.life(clean=False, performer=performer) as log:
+    async with written.life(clean=False, runner=runner) as log:
         topic = await log.create_topic("orders", 1, {})
         for number in range(6):
             await written.write(log, topic.leaders[0], [EPOCH_MS + number])
-    async with written.life(performer=performer):
-        identity = await performer.run(ensure_identity("memory"))
+    async with written.life(runner=runner):
+        identity = await runner.run(ensure_identity("memory"))
     transcript.say("log start is raised to offset 6, as DeleteRecords does")
     place = partition_pk(topic.topic_id, 0), partition_sk(topic.topic_id, 0)
-    await performer.registry.update_if(*place, raised_to(6))
+    await runner.registry.update_if(*place, raised_to(6))
     trimmer = Trimmer(identity.cluster_id, grace_ms=GRACE_MS)
     for what in ("publishes trim points", "waits for the grace to end", "deletes"):
         transcript.say(f"a pass {what}")
-        await performer.run(trimmer.steps())
+        await runner.run(trimmer.steps())
         await VirtualClock().sleep_s(GRACE_MS / 2000)
 
 

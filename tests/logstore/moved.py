@@ -54,7 +54,7 @@ class MovedLog(WrittenLog):
         self.made = Tables("/memory", store=self.objects)
         self.tables = lambda store: Tables("/memory", store=store)
         self.clock = MovableClock()
-        self.performer = replace(self.performer, clock=self.clock)
+        self.runner = replace(self.runner, clock=self.clock)
         self.reads_of_tables = 0
         self._run_count = 0
         self._moved: dict[TopicPartition, bytes] = {}
@@ -124,17 +124,17 @@ class MovedLog(WrittenLog):
 
     async def trim(self, held: dict[TopicPartition, int]) -> None:
         """Publish trim points as far as `held` allows, and delete, without a grace."""
-        row = await self.performer.registry.get(CLUSTER, CLUSTER)
+        row = await self.runner.registry.get(CLUSTER, CLUSTER)
         assert row is not None
         trimmer = Trimmer(bytes.fromhex(str(row["cluster_id"])), grace_ms=0)
         for _ in range(2):
-            await self.performer.run(trimmer.steps(every, held))
+            await self.runner.run(trimmer.steps(every, held))
 
     async def tell_version(self, topic_id: bytes) -> None:
         """Write the copy row."""
         snapshot = self.newest(topic_id)
         row = TableRow(version=snapshot.version, ends=snapshot.ends).row()
-        await self.performer.registry.put_if(TABLE, topic_id.hex(), row)
+        await self.runner.registry.put_if(TABLE, topic_id.hex(), row)
 
     def newest(self, topic_id: bytes) -> Snapshot:
         snapshot = self.made.snapshot(topic_id)

@@ -14,12 +14,12 @@ def test_a_wall_clock_that_jumps_ends_no_grace() -> None:
         await written.raise_log_start(key, 20)
         await written.trim(wait_ms=0)
         before = written.keys(CHAINS)
-        right = written.performer
-        written.performer = replace(right, clock=VirtualClock(EPOCH_MS + 1000 * GRACE_MS))
+        right = written.runner
+        written.runner = replace(right, clock=VirtualClock(EPOCH_MS + 1000 * GRACE_MS))
         (done,) = await written.trim(wait_ms=0)
         assert (done.waiting, done.deleted) == (2, {})
         assert written.keys(CHAINS) == before
-        written.performer = right
+        written.runner = right
         await right.clock.sleep_s(GRACE_MS / 1000)
         (done,) = await written.trim()
         assert done.deleted.keys() == {1, 2}
@@ -33,11 +33,11 @@ def test_a_wall_clock_that_was_behind_shortens_no_grace() -> None:
     async def story(written: TrimmedLog) -> None:
         (key,) = written.records
         await written.raise_log_start(key, 20)
-        right = written.performer
+        right = written.runner
         behind = VirtualClock(EPOCH_MS - 1000 * GRACE_MS)
-        written.performer = replace(right, clock=behind, believed=BelievedTime())
+        written.runner = replace(right, clock=behind, believed=BelievedTime())
         await written.trim(wait_ms=0)
-        written.performer = right
+        written.runner = right
         before = written.keys(CHAINS)
         (done,) = await written.trim(wait_ms=0)
         assert (done.waiting, done.deleted) == (2, {})

@@ -51,14 +51,14 @@ class WrittenLog:
         self.values = 0
         self.tables: Any = None
         """What opens its topics' tables, if it may have any."""
-        chance = random.Random(seed)
+        rng = random.Random(seed)
         clock = VirtualClock()
-        self.performer = StepRunner(
+        self.runner = StepRunner(
             MemoryStore(self.objects),
-            RetryingRegistry(self.rows, lambda: f"{chance.getrandbits(64)}", clock, chance),
+            RetryingRegistry(self.rows, lambda: f"{rng.getrandbits(64)}", clock, rng),
             clock,
-            chance,
-            lambda: chance.randbytes(16),
+            rng,
+            lambda: rng.randbytes(16),
         )
         self._settings = LogSettings(
             flush=FlushSettings(interval_s=0.01),
@@ -67,13 +67,13 @@ class WrittenLog:
 
     @asynccontextmanager
     async def life(
-        self, *, clean: bool = True, broker: int = 1, performer: StepRunner | None = None
+        self, *, clean: bool = True, broker: int = 1, runner: StepRunner | None = None
     ) -> AsyncIterator[Log]:
         """One life of a broker, which ends by a clean stop or by dropping dead."""
         identity = await self._identity()
         opened = OpenLog(
             DirectoryLocation(Path("/memory")),
-            performer or self.performer,
+            runner or self.runner,
             identity,
             StoreCounts(),
             tables=self.tables,
@@ -119,17 +119,15 @@ class WrittenLog:
         return leader.append(data, check_batch(data, 0, len(data)))
 
     async def reader(self) -> LogReader:
-        performer = BlockingStepRunner(self.objects, self.reads, random.Random(0))
+        runner = BlockingStepRunner(self.objects, self.reads, random.Random(0))
         identity = await self._identity()
         rows: Any = None  # a reader of memory has no file to close
         return LogReader(
-            ReadableLog(
-                DirectoryLocation(Path("/memory")), performer, identity, StoreCounts(), rows
-            )
+            ReadableLog(DirectoryLocation(Path("/memory")), runner, identity, StoreCounts(), rows)
         )
 
     async def _identity(self) -> Identity:
-        return await self.performer.run(ensure_identity("memory"))
+        return await self.runner.run(ensure_identity("memory"))
 
 
 async def committed(log: Log, seq: int) -> None:

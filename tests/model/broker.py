@@ -1,4 +1,4 @@
-"""A broker: begins a stretch, appends, puts, answers, releases, dies. Rules 1, 2, 5, 8 and 10.
+"""A broker: begins an epoch range, appends, puts, answers, releases, dies. Rules 1, 2, 5, 8 and 10.
 
 As logstore.protocol.pipeline, put and writer do it, and logstore.epoch.leader. The client is one
 idempotent producer with as many batches under way as puts may be; it repeats what was not answered.
@@ -7,9 +7,9 @@ Meeting a seal is the same as dying here: both are "nothing more is frozen or an
 
 from collections.abc import Iterator
 
-from tests.model.chain_view import chain_as_read, inherited
+from tests.model.chain_view import chain_as_read, recovered
 from tests.model.config import Bug, Config
-from tests.model.registry import asked, heirs
+from tests.model.registry import asked, successors
 from tests.model.state import (
     DEAD,
     FREE,
@@ -59,14 +59,14 @@ def _begins(state: State, number: int, broker: Broker, config: Config) -> Iterat
     row = state.registry.row
     if row.chain != number or row.leader_epoch <= broker.leader_epoch:
         return
-    what = inherited(state, row, config)
+    what = recovered(state, row, config)
     if config.bug is Bug.LEFT_WITH_TWO_LEADERS and broker.asked:
         what = broker.asked
     begun = broker._replace(
         leader_epoch=row.leader_epoch,
         next_offset=row.start,
         state=what,
-        inherited=what,
+        recovered=what,
         is_taken=False,
         is_released=False,
         asked=(),
@@ -130,7 +130,7 @@ def _freezes_release(state: State, number: int, broker: Broker, config: Config) 
 
 
 def _may_freeze(state: State, number: int, broker: Broker, config: Config) -> bool:
-    """A slot in the window, one left for the seal, and a stretch to write."""
+    """A slot in the window, one left for the seal, and an epoch range to write."""
     seq = len(state.chains[number].segments)
     in_flight = seq - 1 - broker.known.bit_count()
     fits = in_flight < config.puts_in_flight and seq <= config.slots - 2
@@ -214,7 +214,7 @@ def _repeats(state: State, number: int, broker: Broker, config: Config) -> Itera
     A step of its own: it may as well never come, and be left for a later leader to know of.
     """
     at_once = config.bug is Bug.REPEAT_ANSWERED_AT_ONCE
-    for batch, offset in enumerate(broker.state if at_once else broker.inherited, 1):
+    for batch, offset in enumerate(broker.state if at_once else broker.recovered, 1):
         if offset != NOWHERE and state.acked[batch - 1] == NOWHERE:
             after = acknowledged(state, batch, offset)
             yield "client repeats a batch, it is answered", (number, batch), after
@@ -250,13 +250,13 @@ def _asks_for_its_release(
         ]
         is_committed = own is not None and own.is_released and at[0] < _known_end(broker, config)
     if is_committed:
-        for heir in heirs(state, config):
+        for successor in successors(state, config):
             change = RowChange(
-                broker.leader_epoch, number, heir, _released_at(state, number, broker)
+                broker.leader_epoch, number, successor, _released_at(state, number, broker)
             )
             after = asked(state, change, config)
             if after is not None:
-                yield "released: row change is sent", (number, heir), after
+                yield "released: row change is sent", (number, successor), after
 
 
 def _released_at(state: State, number: int, broker: Broker) -> int:

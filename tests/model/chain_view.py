@@ -1,4 +1,4 @@
-"""What a chain says: how far it is committed, which stretches it holds. As replay and walk do."""
+"""What a chain says: how far it is committed, which epoch ranges it holds. As replay and walk do."""
 
 from functools import cache
 from typing import NamedTuple
@@ -21,11 +21,11 @@ from tests.model.state import (
 
 
 class CorruptChainError(Exception):
-    """Replay refuses the chain: entries outside a stretch, offsets that are not dense."""
+    """Replay refuses the chain: entries outside an epoch range, offsets that are not dense."""
 
 
 class Found(NamedTuple):
-    """A stretch whose take entry is committed; `batches` are (offset, number, seq)."""
+    """An epoch range whose take entry is committed; `batches` are (offset, number, seq)."""
 
     start: int
     end: int
@@ -53,8 +53,8 @@ def seal_of(chain: Chain, row: ChainRow, config: Config) -> int:
     return seq if seq < len(chain.slots) and chain.slots[seq] == SEAL else 0
 
 
-def stretches_of(chain: Chain, row: ChainRow, end: int, config: Config) -> dict[int, Found]:
-    """Stretches by leader epoch, from what the checkpoint sums up and the segments below `end`."""
+def epoch_ranges_of(chain: Chain, row: ChainRow, end: int, config: Config) -> dict[int, Found]:
+    """Epoch ranges by leader epoch, from what the checkpoint sums up and the segments below `end`."""
     if chain.is_swept:
         return {}
     first_read = max(row.checkpoint, 1)
@@ -86,39 +86,39 @@ def _apply(
             raise CorruptChainError("epoch range begins twice")
         found[epoch] = Found(entry.start, entry.start, entry.state, False, ())
         return
-    stretch = found.get(epoch)
-    if stretch is None or stretch.is_released:
+    epoch_range = found.get(epoch)
+    if epoch_range is None or epoch_range.is_released:
         if not lenient:
             raise CorruptChainError("entry outside any epoch range")
         at = entry.offset if isinstance(entry, Batch) else entry.end
-        stretch = stretch or Found(at, at, (NOWHERE,) * batches, False, ())
+        epoch_range = epoch_range or Found(at, at, (NOWHERE,) * batches, False, ())
     at = entry.offset if isinstance(entry, Batch) else entry.end
-    if at != stretch.end and not lenient:
+    if at != epoch_range.end and not lenient:
         raise CorruptChainError("offsets are not dense")
     if isinstance(entry, Release):
-        found[epoch] = stretch._replace(end=entry.end, is_released=True)
+        found[epoch] = epoch_range._replace(end=entry.end, is_released=True)
         return
-    state = list(stretch.state)
+    state = list(epoch_range.state)
     state[entry.number - 1] = entry.offset
-    found[epoch] = stretch._replace(
+    found[epoch] = epoch_range._replace(
         end=entry.offset + 1,
         state=tuple(state),
-        batches=(*stretch.batches, (entry.offset, entry.number, seq)),
+        batches=(*epoch_range.batches, (entry.offset, entry.number, seq)),
     )
 
 
 def chain_as_read(state: State, number: int, config: Config) -> dict[int, Found]:
-    """The stretches of a chain as far as it is committed now."""
+    """The epoch ranges of a chain as far as it is committed now."""
     chain, row = state.chains[number], state.registry.chains[number]
-    return stretches_of(chain, row, committed_end(chain, row), config)
+    return epoch_ranges_of(chain, row, committed_end(chain, row), config)
 
 
-def inherited(state: State, row: PartitionRow, config: Config) -> Offsets:
-    """State of the newest stretch before the row's last whose take entry is committed."""
+def recovered(state: State, row: PartitionRow, config: Config) -> Offsets:
+    """State of the newest epoch range before the row's last whose take entry is committed."""
     for epoch in range(row.leader_epoch - 1, row.first - 1, -1):
-        stretch = chain_as_read(state, row.at(epoch)[0], config).get(epoch)
-        if stretch is not None:
-            return stretch.state
+        epoch_range = chain_as_read(state, row.at(epoch)[0], config).get(epoch)
+        if epoch_range is not None:
+            return epoch_range.state
         if config.bug is Bug.EMPTY_STRETCH_FORGETS:
             break
     return (NOWHERE,) * config.batches

@@ -15,7 +15,7 @@ def wrong_with(state: State, config: Config) -> str:
         return state.wrong
     try:
         log = log_of(state, config)
-        disagrees = stretch_without_its_content(state, config)
+        disagrees = epoch_range_without_its_content(state, config)
     except CorruptChainError as error:
         return f"replay refuses a chain: {error}"
     except TwoBatchesError:
@@ -39,8 +39,8 @@ def log_of(state: State, config: Config) -> list[int]:
     for offset in range(state.table_end, len(log)):
         log[offset] = 0
     row = state.registry.row
-    for at, (chain, start) in enumerate(row.stretches):
-        end = row.stretches[at + 1][1] if at + 1 < len(row.stretches) else len(log)
+    for at, (chain, start) in enumerate(row.epoch_ranges):
+        end = row.epoch_ranges[at + 1][1] if at + 1 < len(row.epoch_ranges) else len(log)
         found = chain_as_read(state, chain, config).get(row.first + at)
         if found is not None:
             _add(log, found, start, end, state, chain)
@@ -57,14 +57,14 @@ def _add(log: list[int], found: Found, start: int, end: int, state: State, chain
             log[offset] = number
 
 
-def stretch_without_its_content(state: State, config: Config) -> str:
-    """Per ended stretch, the row's next start must be where its content ends."""
+def epoch_range_without_its_content(state: State, config: Config) -> str:
+    """Per ended epoch range, the row's next start must be where its content ends."""
     row = state.registry.row
-    for at, (chain, start) in enumerate(row.stretches[:-1]):
+    for at, (chain, start) in enumerate(row.epoch_ranges[:-1]):
         if state.chains[chain].is_swept:
             continue
         found = chain_as_read(state, chain, config).get(row.first + at)
         end = found.end if found is not None else start
-        if row.stretches[at + 1][1] != end:
+        if row.epoch_ranges[at + 1][1] != end:
             return "the row ends a stretch elsewhere than its chain does"
     return ""

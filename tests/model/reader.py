@@ -1,7 +1,7 @@
-"""A reader without a broker: follows stretches by GET of the next seq. Rule 6.
+"""A reader without a broker: follows epoch ranges by GET of the next seq. Rule 6.
 
 It enters a chain at its trim point (a real one finds older batches by the last checkpoint), and
-ends a stretch only at the start of the next one, as the row says: never at a seal, never at a 404.
+ends an epoch range only at the start of the next one, as the row says: never at a seal, never at a 404.
 """
 
 from collections.abc import Iterator
@@ -20,14 +20,18 @@ def moves(state: State, config: Config) -> Iterator[Move]:
     if reader.leader_epoch < row.first:
         yield "reader resolves again", (), _resolved(state)
         return
-    ends_at = _end_of_stretch(state)
+    ends_at = _end_of_epoch_range(state)
     if ends_at is not None and reader.position >= ends_at:
-        yield "reader goes to the next stretch", (reader.leader_epoch + 1,), _next_stretch(state)
+        yield (
+            "reader goes to the next stretch",
+            (reader.leader_epoch + 1,),
+            _next_epoch_range(state),
+        )
     elif reader.seq < config.slots:
         yield from _gets(state, config)
 
 
-def _end_of_stretch(state: State) -> int | None:
+def _end_of_epoch_range(state: State) -> int | None:
     reader, row = state.reader, state.registry.row
     if reader.known <= reader.leader_epoch:
         return None
@@ -41,9 +45,9 @@ def _gets(state: State, config: Config) -> Iterator[Move]:
     if held == SEGMENT:
         yield "reader gets a segment", (number, reader.seq), _read(state, number)
     elif held == SEAL and config.bug is Bug.READER_BELIEVES_A_SEAL:
-        ends_at = _end_of_stretch(state)
+        ends_at = _end_of_epoch_range(state)
         if ends_at is not None:
-            after = _next_stretch(state)
+            after = _next_epoch_range(state)
             skipped = ends_at > after.reader.position
             yield (
                 "reader takes a seal for the end",
@@ -60,7 +64,7 @@ def _gets(state: State, config: Config) -> Iterator[Move]:
 
 def _read(state: State, number: int) -> State:
     reader = state.reader
-    ends_at, position = _end_of_stretch(state), reader.position
+    ends_at, position = _end_of_epoch_range(state), reader.position
     for entry in state.chains[number].segments[reader.seq]:
         if not isinstance(entry, Batch) or entry.leader_epoch != reader.leader_epoch:
             continue
@@ -73,7 +77,7 @@ def _read(state: State, number: int) -> State:
     return state._replace(reader=reader._replace(position=position, seq=reader.seq + 1))
 
 
-def _next_stretch(state: State) -> State:
+def _next_epoch_range(state: State) -> State:
     reader = state.reader
     return _entered(state, reader.position, reader.leader_epoch + 1, reader.known)
 

@@ -12,7 +12,7 @@ def moves(state: State, config: Config) -> Iterator[Move]:
         if not applies(state, change, config):
             continue
         row = state.registry.row
-        changed = PartitionRow(row.first, (*row.stretches, (change.new, change.start)))
+        changed = PartitionRow(row.first, (*row.epoch_ranges, (change.new, change.start)))
         registry = state.registry._replace(row=changed)
         rest = tuple(other for other in state.changes if other != change)
         after = _without_hopeless(state._replace(registry=registry, changes=rest), config)
@@ -41,11 +41,11 @@ def asked(state: State, change: RowChange, config: Config) -> State | None:
     return state._replace(changes=tuple(sorted((*state.changes, change))))
 
 
-def heirs(state: State, config: Config) -> Iterable[int]:
+def successors(state: State, config: Config) -> Iterable[int]:
     """Who may lead next: everybody who has led, and one of those alike that never have."""
     if config.starts:
         return [n for n, row in enumerate(state.registry.chains) if row.status != ABSENT]
-    named = [chain for chain, _ in state.registry.row.stretches]
+    named = [chain for chain, _ in state.registry.row.epoch_ranges]
     named += [change.new for change in state.changes]
     named += [n for n, broker in enumerate(state.brokers) if broker.leader_epoch]
     return range(min(max(named) + 2, config.chains))

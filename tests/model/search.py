@@ -1,7 +1,7 @@
 """Breadth-first search of every state that can be reached; a violation comes with a shortest trace.
 
 A state is its own key: equal worlds are one state, however they came about. Among brokers that have
-never led any is as good as another, so only the first is named (`registry.heirs`).
+never led any is as good as another, so only the first is named (`registry.successors`).
 """
 
 from collections.abc import Iterator

@@ -73,25 +73,25 @@ class ChainRow(NamedTuple):
 
 
 class PartitionRow(NamedTuple):
-    """`stretches` are (chain, start) of leader epochs `first`, `first` + 1 …; the last leads."""
+    """`epoch_ranges` are (chain, start) of leader epochs `first`, `first` + 1 …; the last leads."""
 
     first: int
-    stretches: tuple[tuple[int, int], ...]
+    epoch_ranges: tuple[tuple[int, int], ...]
 
     @property
     def leader_epoch(self) -> int:
-        return self.first + len(self.stretches) - 1
+        return self.first + len(self.epoch_ranges) - 1
 
     @property
     def chain(self) -> int:
-        return self.stretches[-1][0]
+        return self.epoch_ranges[-1][0]
 
     @property
     def start(self) -> int:
-        return self.stretches[-1][1]
+        return self.epoch_ranges[-1][1]
 
     def at(self, leader_epoch: int) -> tuple[int, int]:
-        return self.stretches[leader_epoch - self.first]
+        return self.epoch_ranges[leader_epoch - self.first]
 
 
 class RowChange(NamedTuple):
@@ -116,7 +116,7 @@ class Broker(NamedTuple):
     leader_epoch: int = 0
     next_offset: int = 0
     state: Offsets = ()
-    inherited: Offsets = ()
+    recovered: Offsets = ()
     is_taken: bool = False
     is_released: bool = False
     known: int = 0
@@ -125,7 +125,7 @@ class Broker(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """Next: `position`, in stretch `leader_epoch`, at `seq`; has read the row at `known`."""
+    """Next: `position`, in epoch range `leader_epoch`, at `seq`; has read the row at `known`."""
 
     position: int
     leader_epoch: int

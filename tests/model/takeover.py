@@ -9,9 +9,9 @@ covered however many they are.
 
 from collections.abc import Iterator
 
-from tests.model.chain_view import chain_as_read, committed_end, inherited, seal_of, stretches_of
+from tests.model.chain_view import chain_as_read, committed_end, epoch_ranges_of, recovered, seal_of
 from tests.model.config import Bug, Config
-from tests.model.registry import asked, heirs
+from tests.model.registry import asked, successors
 from tests.model.state import (
     DEAD,
     FENCED,
@@ -58,10 +58,10 @@ def _chains_to_take(state: State, config: Config) -> list[int]:
     """The chain that the row names; after a restore all that are not sealed, older ones first."""
     if not config.restores:
         return [state.registry.row.chain]
-    heir = max((n for n, broker in enumerate(state.brokers) if broker.life == UP), default=0)
+    successor = max((n for n, broker in enumerate(state.brokers) if broker.life == UP), default=0)
     rows = state.registry.chains
-    mine = [n for n in range(heir) if rows[n].status in (OPEN, FENCED)]
-    if state.registry.row.chain < heir:
+    mine = [n for n in range(successor) if rows[n].status in (OPEN, FENCED)]
+    if state.registry.row.chain < successor:
         mine.append(state.registry.row.chain)
     return sorted(set(mine))
 
@@ -149,25 +149,25 @@ def _changes_row(state: State, number: int, config: Config) -> Iterator[Move]:
         yield "taker: the registry is older than the log", (), state._replace(phase=STOPPED)
         return
     end = seal or committed_end(chain, state.registry.chains[number])
-    found = stretches_of(chain, state.registry.chains[number], end, config).get(row.leader_epoch)
+    found = epoch_ranges_of(chain, state.registry.chains[number], end, config).get(row.leader_epoch)
     start = found.end if found else row.start
-    for heir in heirs(state, config):
-        if heir == number:
+    for successor in successors(state, config):
+        if successor == number:
             continue
-        after = asked(state, RowChange(row.leader_epoch, number, heir, start), config)
+        after = asked(state, RowChange(row.leader_epoch, number, successor, start), config)
         if after is not None:
             if config.bug is Bug.LEFT_WITH_TWO_LEADERS:
-                after = _remembers(after, heir, config)
-            yield "taker: row change is sent", (number, heir, start), after
+                after = _remembers(after, successor, config)
+            yield "taker: row change is sent", (number, successor, start), after
 
 
-def _remembers(state: State, heir: int, config: Config) -> State:
-    if state.brokers[heir].asked:
+def _remembers(state: State, successor: int, config: Config) -> State:
+    if state.brokers[successor].asked:
         return state  # somebody else asks for it
     row = state.registry.row
     found = chain_as_read(state, row.chain, config).get(row.leader_epoch)
-    what = found.state if found else inherited(state, row, config)
-    return with_broker(state, heir, state.brokers[heir]._replace(asked=what))
+    what = found.state if found else recovered(state, row, config)
+    return with_broker(state, successor, state.brokers[successor]._replace(asked=what))
 
 
 def _is_older_at_start(state: State, taken: int, config: Config) -> bool:
@@ -188,7 +188,7 @@ def _is_older_at_start(state: State, taken: int, config: Config) -> bool:
         newest = _newest_checkpoint(state, number, config)
         chain, chain_row = state.chains[number], chain_row._replace(checkpoint=newest)
         end = committed_end(chain, chain_row)
-        for epoch in stretches_of(chain, chain_row, end, config):
+        for epoch in epoch_ranges_of(chain, chain_row, end, config):
             if epoch > row.leader_epoch or (epoch == row.leader_epoch and number != row.chain):
                 return True
     return False

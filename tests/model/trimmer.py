@@ -100,14 +100,14 @@ def _deletes(state: State, number: int, config: Config) -> Iterator[Move]:
 
 
 def _sweeps(state: State, number: int, config: Config) -> Iterator[Move]:
-    """Release entries and the last checkpoint go, once a later stretch's take is committed."""
+    """Release entries and the last checkpoint go, once a later epoch range's take is committed."""
     chain, row = state.chains[number], state.registry.chains[number]
     seal = row.trim if row.trim < config.slots and chain.slots[row.trim] == SEAL else 0
     if chain.is_swept or not seal or state.registry.row.chain == number:
         return
     partition = state.registry.row
     last = max(
-        (partition.first + at for at, ref in enumerate(partition.stretches) if ref[0] == number),
+        (partition.first + at for at, ref in enumerate(partition.epoch_ranges) if ref[0] == number),
         default=0,
     )
     is_followed = config.bug is Bug.RELEASE_DROPPED or any(
@@ -120,15 +120,15 @@ def _sweeps(state: State, number: int, config: Config) -> Iterator[Move]:
 
 
 def _prunes(state: State, config: Config) -> Iterator[Move]:
-    """The row keeps the newest stretch with a committed take entry, and all after it."""
+    """The row keeps the newest epoch range with a committed take entry, and all after it."""
     row = state.registry.row
-    if len(row.stretches) < 2 or row.stretches[1][1] > state.table_end:
+    if len(row.epoch_ranges) < 2 or row.epoch_ranges[1][1] > state.table_end:
         return
     is_followed = config.bug is Bug.ROW_FORGETS_TOO_MUCH or any(
         epoch in chain_as_read(state, row.at(epoch)[0], config)
         for epoch in range(row.first + 1, row.leader_epoch + 1)
     )
     if is_followed:
-        pruned = row._replace(first=row.first + 1, stretches=row.stretches[1:])
+        pruned = row._replace(first=row.first + 1, epoch_ranges=row.epoch_ranges[1:])
         after = state._replace(registry=state.registry._replace(row=pruned))
         yield "row drops its oldest stretch", (row.first,), after

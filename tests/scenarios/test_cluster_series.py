@@ -36,11 +36,11 @@ SHORT = ("leader", "controller", "swallow", "roll")
 def test_no_harm_to_brokers_loses_doubles_or_reorders_a_record(
     tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
-    chance = random.Random(SEED)
+    rng = random.Random(SEED)
     is_bucket = "BUCKET" in os.environ or "WEATHER" in os.environ
     possible = KINDS if is_bucket else ON_A_DIRECTORY
     kinds = [kind for kind in possible for _ in range(EVENTS)] or list(SHORT)
-    chance.shuffle(kinds)
+    rng.shuffle(kinds)
     with ExitStack() as stack:
         place, its_bucket = directory_place(tmp_path), None
         if is_bucket:
@@ -53,7 +53,7 @@ def test_no_harm_to_brokers_loses_doubles_or_reorders_a_record(
         series = ClusterSeries(
             tmp_path,
             place,
-            chance,
+            rng,
             partitions=PARTITIONS,
             rate=RATE,
             settled_s=1.0 if not EVENTS else 4.0,

@@ -29,11 +29,11 @@ OWNED_AGAIN_S = 60.0
 def test_a_group_loses_no_record_no_commit_and_no_partition(
     tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
-    chance = random.Random(SEED)
-    kinds = plan(EVENTS, chance, kill_coordinators=BROKERS > 1) or SHORT
+    rng = random.Random(SEED)
+    kinds = plan(EVENTS, rng, kill_coordinators=BROKERS > 1) or SHORT
     with_java = why_no_tools() is None
     series = GroupSeries(
-        tmp_path, chance, MEMBERS, PARTITIONS, BROKERS, rate=300.0, with_java=with_java
+        tmp_path, rng, MEMBERS, PARTITIONS, BROKERS, rate=300.0, with_java=with_java
     )
     outcome = series.run(kinds)
     report = "\n".join(outcome.report())

@@ -96,7 +96,7 @@ def read_objects(servers: Servers) -> list[str]:
             for piece in reader.pieces(key, view.row, view.log_start, view.end):
                 assert TopicPartition(piece.topic_id, piece.partition) == key
                 first, last = piece.first_seq, piece.last_seq
-                for found in read_batches(log.performer.store, piece.chain, first, last, [piece]):
+                for found in read_batches(log.runner.store, piece.chain, first, last, [piece]):
                     check_batch(found.data, 0, len(found.data))
                     for record in decode_records(found.data, max_bytes=1 << 20):
                         values.append(bytes(record.value or b"").decode())

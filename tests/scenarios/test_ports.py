@@ -34,7 +34,7 @@ def test_processes_seeded_alike_are_given_different_ports() -> None:
 
 def test_what_a_test_draws_next_does_not_depend_on_which_ports_are_taken() -> None:
     chances = [random.Random(8), random.Random(8)]
-    ports = [free_port(chance) for chance in chances]
+    ports = [free_port(rng) for rng in chances]
 
     assert ports[0] != ports[1]
     assert chances[0].random() == chances[1].random()

@@ -60,13 +60,13 @@ class Storm:
         return asyncio.run(self._put(segments, wrap))
 
     async def _put(self, segments: Sequence[FrozenSegment], wrap: Wrap) -> list[Any]:
-        clock, chance = HastyClock(), Random(1)
+        clock, rng = HastyClock(), Random(1)
         options = S3Options(endpoint=self.proxy.endpoint, timeout_ms=TIMEOUT_MS)
         store = wrap(S3Store(self.location, options, clock))
-        registry = RetryingRegistry(MemoryRows(), lambda: "id", clock, chance)
-        performer = StepRunner(store, registry, clock, chance, lambda: bytes(16))
+        registry = RetryingRegistry(MemoryRows(), lambda: "id", clock, rng)
+        runner = StepRunner(store, registry, clock, rng, lambda: bytes(16))
         try:
-            puts = (performer.run(put_once(EPOCH, segment)) for segment in segments)
+            puts = (runner.run(put_once(EPOCH, segment)) for segment in segments)
             return await asyncio.gather(*puts)
         finally:
             await store.close()

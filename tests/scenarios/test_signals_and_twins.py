@@ -184,8 +184,8 @@ def test_a_frozen_twin_is_taken_over_and_ends_when_it_wakes(tmp_path: Path) -> N
         writer.send(["given to the frozen one"])
 
         lose_lock(log)
-        with start_broker(str(log), port=second) as heir:
-            bootstrap = bootstrap_of(heir)
+        with start_broker(str(log), port=second) as successor:
+            bootstrap = bootstrap_of(successor)
             assert read(bootstrap, TOPIC) == VALUES
             write(bootstrap, TOPIC, ["given to the heir"])
             frozen.send(signal.SIGCONT)
@@ -200,7 +200,7 @@ def test_a_frozen_twin_is_taken_over_and_ends_when_it_wakes(tmp_path: Path) -> N
                 "given to the heir",
                 "given to the frozen one",
             ]
-            stop(heir)
+            stop(successor)
 
 
 def lose_lock(log: Path) -> None:

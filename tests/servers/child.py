@@ -76,13 +76,13 @@ def running_child(
             child.wait(STOP_S)
 
 
-def free_port(chance: random.Random | None = None) -> int:
+def free_port(rng: random.Random | None = None) -> int:
     """A port of 127.0.0.1 that nothing listens on and no other test process has been given.
 
-    No other is given it before this process ends, also while the server on it is down. `chance`
+    No other is given it before this process ends, also while the server on it is down. `rng`
     gives one number, however many ports are taken: what it gives next is the same in every run.
     """
-    tries = random.Random(chance.random() if chance else None)
+    tries = random.Random(rng.random() if rng else None)
     while True:
         port = tries.choice(PORTS)
         if _hold(port):

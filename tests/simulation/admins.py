@@ -61,21 +61,21 @@ class Admin(Client):
             await self._change_something()
 
     async def _change_something(self) -> None:
-        chance, world = self.world.chance, self.world
-        if len(world.live_topics) < TOPICS_MAX and chance.random() < 0.5:
-            await self.create(f"topic-{chance.randrange(6)}", chance.randint(1, 3))
-        elif len(world.brokers) > 1 and chance.random() < 0.4:
-            await self.grow(chance.choice(list(world.live_topics)))
+        rng, world = self.world.rng, self.world
+        if len(world.live_topics) < TOPICS_MAX and rng.random() < 0.5:
+            await self.create(f"topic-{rng.randrange(6)}", rng.randint(1, 3))
+        elif len(world.brokers) > 1 and rng.random() < 0.4:
+            await self.grow(rng.choice(list(world.live_topics)))
         elif len(world.live_topics) > 1:
-            topic_id = chance.choice(list(world.live_topics)[1:])
+            topic_id = rng.choice(list(world.live_topics)[1:])
             name, partitions = world.live_topics[topic_id]
             await self.delete(topic_id)
-            if len(world.brokers) > 1 and chance.random() < 0.5:
+            if len(world.brokers) > 1 and rng.random() < 0.5:
                 world.seen["created again"] += await self.create(name, partitions)
 
     async def create(self, name: str, partitions: int) -> bool:
         """Whether it is there now, as far as is known."""
-        replicas = self.world.chance.randint(1, self.world.plan.replicas)
+        replicas = self.world.rng.randint(1, self.world.plan.replicas)
         configs = [CreatableTopicConfig(*one) for one in self.world.draw_configs().items()]
         topic = CreatableTopic(name, partitions, replicas, configs=configs)
         request = CreateTopicsRequest([topic], 10_000)
@@ -101,7 +101,7 @@ class Admin(Client):
 
     async def grow(self, topic_id: bytes) -> None:
         name, before = self.world.live_topics[topic_id]
-        count = before + self.world.chance.randint(1, 2)
+        count = before + self.world.rng.randint(1, 2)
         if count > PARTITIONS_MAX:
             return
         request = CreatePartitionsRequest([CreatePartitionsTopic(name, count)], 10_000)
@@ -140,22 +140,22 @@ class Mover(Client):
     """Asks for partitions to be led elsewhere and for other replicas, all the time."""
 
     async def run(self) -> None:
-        chance, world = self.world.chance, self.world
+        rng, world = self.world.rng, self.world
         while not world.is_healed:
             await self.pause(8 * world.plan.pause_s_max)
             if not world.live_topics:
                 continue
-            topic_id = chance.choice(list(world.live_topics))
+            topic_id = rng.choice(list(world.live_topics))
             name, partitions = world.live_topics[topic_id]
-            partition = Partition(topic_id, chance.randrange(partitions))
+            partition = Partition(topic_id, rng.randrange(partitions))
             with suppress(LogstoreError, TimeoutError, Refuse):
-                if chance.random() < 0.4:
+                if rng.random() < 0.4:
                     await self._change_replicas(name, partition)
                 else:
                     await self._move(name, partition)
 
     async def _move(self, name: str, partition: Partition) -> None:
-        target = self.world.chance.choice(self.world.brokers)
+        target = self.world.rng.choice(self.world.brokers)
 
         async def handler(log: Log) -> None:
             await move(log, name, partition, target)
@@ -164,9 +164,9 @@ class Mover(Client):
         self.world.seen["moves asked for"] += 1
 
     async def _change_replicas(self, name: str, partition: Partition) -> None:
-        chance, brokers = self.world.chance, list(self.world.brokers)
-        wanted = chance.sample(brokers, min(len(brokers), chance.randint(1, 3)))
-        gives_up = chance.random() < 0.2
+        rng, brokers = self.world.rng, list(self.world.brokers)
+        wanted = rng.sample(brokers, min(len(brokers), rng.randint(1, 3)))
+        gives_up = rng.random() < 0.2
 
         async def handler(log: Log) -> None:
             def decide(row: PartitionRow) -> Placement:
@@ -175,7 +175,7 @@ class Mover(Client):
                 live = log.live_brokers()
                 return reassign(row, partition.number, wanted, known=log.brokers, live=live)
 
-            await log.performer.run(change_placement(*partition, decide))
+            await log.runner.run(change_placement(*partition, decide))
             await log.publish([FeedChange(name, *partition)])
 
         await self.call(handler, 10.0)
@@ -185,7 +185,7 @@ class Mover(Client):
 async def move(log: Log, name: str, partition: Partition, target: int) -> None:
     """Name the broker that is to lead next, as ElectLeaders does."""
     row = topic_of(log, partition).rows[partition.number]
-    await log.performer.registry.update_if(
+    await log.runner.registry.update_if(
         partition_pk(*partition),
         partition_sk(*partition),
         {"target": target},
@@ -198,16 +198,16 @@ class Deleter(Client):
     """Deletes the oldest records of partitions, by DeleteRecords or as retention does."""
 
     async def run(self) -> None:
-        chance, world = self.world.chance, self.world
+        rng, world = self.world.rng, self.world
         while not world.is_healed:
             await self.pause(4 * world.plan.pause_s_max)
             if not world.live_topics:
                 continue
-            topic_id = chance.choice(list(world.live_topics))
+            topic_id = rng.choice(list(world.live_topics))
             name, partitions = world.live_topics[topic_id]
-            partition = Partition(topic_id, chance.randrange(partitions))
+            partition = Partition(topic_id, rng.randrange(partitions))
             # Mostly all there is, or hardly anything could ever be trimmed.
-            share = chance.choice((0.5, 0.9, 1.0, 1.0))
+            share = rng.choice((0.5, 0.9, 1.0, 1.0))
             try:
                 if name == MAIN:
                     await self._delete(partition, share)

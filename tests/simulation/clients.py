@@ -67,47 +67,47 @@ class _Line:
 class Producer(Client):
     def __init__(self, world: World, name: str, *, idempotent: bool = True) -> None:
         super().__init__(world)
-        chance, odd = world.chance, world.plan.odd_clients
+        rng, odd = world.rng, world.plan.odd_clients
         self.name = name
         self.is_done = False
         self._is_idempotent = idempotent
         self._producer_id = -1
         self._epoch = 0
-        self._is_java = chance.random() < 0.5
-        self._gives_up_s = chance.uniform(*GIVES_UP_S) if chance.random() < odd else float("inf")
-        self._minds_gaps = chance.random() < 0.5
-        self._first_sequence = WRAPS_FROM if chance.random() < odd / 6 else 0
-        self._acks = -1 if idempotent else chance.choice((1, 1, -1, 0))
+        self._is_java = rng.random() < 0.5
+        self._gives_up_s = rng.uniform(*GIVES_UP_S) if rng.random() < odd else float("inf")
+        self._minds_gaps = rng.random() < 0.5
+        self._first_sequence = WRAPS_FROM if rng.random() < odd / 6 else 0
+        self._acks = -1 if idempotent else rng.choice((1, 1, -1, 0))
         self._count = 0
         self._lines: dict[Partition, _Line] = {}
 
     async def run(self) -> None:
-        chance = self.world.chance
+        rng = self.world.rng
         while not self.world.is_healed:
             await self.pause(self.world.plan.pause_s_max)
             if self.world.live_topics:
-                await self._round(self._choose(chance.randint(1, PARTITIONS_MAX)))
+                await self._round(self._choose(rng.randint(1, PARTITIONS_MAX)))
         if self.world.live_topics:
             await self._round(self._choose(1))
         self.is_done = True
 
     def _choose(self, count: int) -> list[Partition]:
-        chance = self.world.chance
+        rng = self.world.rng
         found: dict[Partition, None] = {}
         for _ in range(count):
-            topic_id = chance.choice(list(self.world.live_topics))
+            topic_id = rng.choice(list(self.world.live_topics))
             _, partitions = self.world.live_topics[topic_id]
-            found[Partition(topic_id, chance.randrange(partitions))] = None
+            found[Partition(topic_id, rng.randrange(partitions))] = None
         return list(found)
 
     async def _round(self, partitions: list[Partition]) -> None:
         """Send a few batches to each and go on until all are acknowledged or given up."""
-        chance = self.world.chance
+        rng = self.world.rng
         if self._is_idempotent and self._producer_id < 0:
             await self._ask_for_id()
         for partition in partitions:
             line = self._line(partition)
-            count = chance.randint(1, IN_FLIGHT_MAX)
+            count = rng.randint(1, IN_FLIGHT_MAX)
             if self._first_sequence and not line.is_known:
                 count = 1
             for _ in range(count):
@@ -207,10 +207,10 @@ class Producer(Client):
         for version, batches, request in self._requests(led):
             world.seen["batches sent"] += len(batches)
             sent.append((batches, wire.ask(PRODUCE, version, request)))
-        if world.chance.random() < world.plan.odd_clients / 20:
+        if world.rng.random() < world.plan.odd_clients / 20:
             wire.half_close()
             world.seen["connections half closed"] += 1
-        await asyncio.wait([one for _, one in sent], timeout=world.chance.uniform(1, 10))
+        await asyncio.wait([one for _, one in sent], timeout=world.rng.uniform(1, 10))
         is_late = not all(answer.done() for _, answer in sent)
         if is_late:
             world.seen["request timed out"] += 1
@@ -234,7 +234,7 @@ class Producer(Client):
                 break
             version = BY_ID_VERSION
             if all(names[partition] == MAIN for partition in batches):
-                version = self.world.chance.choice((*BY_NAME_VERSIONS, BY_ID_VERSION))
+                version = self.world.rng.choice((*BY_NAME_VERSIONS, BY_ID_VERSION))
             topics: dict[bytes, TopicProduceData] = {}
             for partition, batch in batches.items():
                 topic = topics.setdefault(
@@ -295,13 +295,13 @@ class Producer(Client):
             judge_code(self.world, code, "produce")
 
     def _new_batch(self, partition: Partition, line: _Line) -> Batch:
-        world, chance = self.world, self.world.chance
-        count = chance.randint(1, 3)
+        world, rng = self.world, self.world.rng
+        count = rng.randint(1, 3)
         padding = b"." * world.plan.padding_bytes
         name = self.name.encode()
         values = tuple(b"%s-%d%s" % (name, self._count + n, padding) for n in range(count))
         self._count += count
-        timestamp = world.clock.now_ms() + chance.randrange(-2_000, 2_000)
+        timestamp = world.clock.now_ms() + rng.randrange(-2_000, 2_000)
         world.timestamps.update(dict.fromkeys(values, timestamp))
         records = records_of([(None, value) for value in values], timestamp=timestamp)
         sequence = line.sequence
@@ -323,7 +323,7 @@ async def crowd_in(client: Client, partition: Partition, count: int) -> None:
     found = await client.leader_of(partition)
     if found is None:
         return
-    first = world.chance.randrange(1 << 40)
+    first = world.rng.randrange(1 << 40)
     answers = []
     for number in range(count):
         value = b"crowd-%d" % (first + number)

@@ -27,22 +27,22 @@ PAUSES_S_MAX = (0.5, 2.0, 20.0)
 class _Reader(LogReader):
     """`LogReader` whose steps somebody else performs."""
 
-    def __init__(self, world: World, performer: StepRunner) -> None:
+    def __init__(self, world: World, runner: StepRunner) -> None:
         # Only what it does at once, in a thread that may wait, asks its log for a performer.
         log = cast(ReadableLog, SimpleNamespace(identity=world.identity))
         super().__init__(log, row_age_s_max=world.plan.settings.delete_grace_s / 2)
-        self._performer = performer
+        self._runner = runner
         self._live_topics = world.live_topics
 
     async def view(self, key: TopicPartition) -> PartitionView | None:
         """As `partitions` has it, of all topics: their chains are followed from call to call."""
         wanted = {*self._live_topics, key.topic_id}
-        return (await self._performer.run(self._partitions(wanted))).get(key)
+        return (await self._runner.run(self._partitions(wanted))).get(key)
 
     async def pieces_of(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
     ) -> list[SegmentRange]:
-        return await self._performer.run(self._pieces(key, row, start, end))
+        return await self._runner.run(self._pieces(key, row, start, end))
 
 
 class DirectReader(Client):
@@ -51,16 +51,16 @@ class DirectReader(Client):
     def __init__(self, world: World, name: str = "direct reader") -> None:
         super().__init__(world)
         self.name = name
-        broker = world.chance.choice(world.brokers)
-        self._reader = _Reader(world, world.performer(broker))
+        broker = world.rng.choice(world.brokers)
+        self._reader = _Reader(world, world.runner(broker))
 
     async def run(self) -> None:
-        world, chance = self.world, self.world.chance
+        world, rng = self.world, self.world.rng
         while not world.is_healed:
-            await world.clock.sleep_s(chance.uniform(0, chance.choice(PAUSES_S_MAX)))
+            await world.clock.sleep_s(rng.uniform(0, rng.choice(PAUSES_S_MAX)))
             if world.live_topics:
-                topic_id = chance.choice(list(world.live_topics))
-                number = chance.randrange(world.live_topics[topic_id][1])
+                topic_id = rng.choice(list(world.live_topics))
+                number = rng.randrange(world.live_topics[topic_id][1])
                 with suppress(LogstoreError):
                     await self.read_some(Partition(topic_id, number))
 

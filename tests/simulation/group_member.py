@@ -68,20 +68,20 @@ class GroupMember(Client):
 
     async def _belong(self) -> None:
         """From joining to whatever ends it."""
-        chance = self.world.chance
+        rng = self.world.rng
         wire = await self._coordinator()
         await self._join(wire)
         positions = await self.fetch_offsets(wire, self._mine)
-        for _ in range(chance.randint(1, TURNS_MAX)):
+        for _ in range(rng.randint(1, TURNS_MAX)):
             await self.pause(self.world.plan.pause_s_max)
             beat = HeartbeatRequest(GROUP, self._generation, self._member_id)
             self._check((await self._ask(wire, HEARTBEAT, 4, beat)).error_code, "heartbeat")
             if self._mine and not self.world.is_healed:
-                number = chance.choice(self._mine)
-                offset = max(positions.get(number, 0), 0) + chance.randint(1, STEP_MAX)
+                number = rng.choice(self._mine)
+                offset = max(positions.get(number, 0), 0) + rng.randint(1, STEP_MAX)
                 await self._commit(wire, number, offset)
                 positions[number] = offset
-        if chance.random() < 0.3:
+        if rng.random() < 0.3:
             leave = LeaveGroupRequest(GROUP, "", [MemberIdentity(self._member_id)])
             self._check((await self._ask(wire, LEAVE_GROUP, 5, leave)).error_code, "leave group")
             self._member_id = ""

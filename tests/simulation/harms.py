@@ -37,58 +37,58 @@ async def start_all(world: World) -> None:
 
 
 async def do_harm(world: World) -> None:
-    chance = world.chance
+    rng = world.rng
     until_s = world.clock.monotonic_s() + world.plan.faults_s
     harms = CLUSTER_HARMS if len(world.brokers) > 1 else HARMS
     while world.clock.monotonic_s() < until_s:
-        await world.clock.sleep_s(chance.choice((0.0, 0.3, 3.0)) * chance.random())
-        broker = chance.choice(world.brokers)
+        await world.clock.sleep_s(rng.choice((0.0, 0.3, 3.0)) * rng.random())
+        broker = rng.choice(world.brokers)
         primary = world.primaries[broker]
         if primary is None or is_gone(primary):
             if primary is not None:
                 world.judge_end(primary)
-            if len(world.brokers) == 1 or chance.random() < 0.5:
+            if len(world.brokers) == 1 or rng.random() < 0.5:
                 await world.start(broker)
             continue
-        harm = chance.choices(list(harms), list(harms.values()))[0]
+        harm = rng.choices(list(harms), list(harms.values()))[0]
         world.trace(f"harm: {harm} broker={broker}")
         world.seen[harm] += 1
         await _harm(world, harm, primary)
 
 
 async def _harm(world: World, harm: str, primary: ServedBroker) -> None:
-    chance, broker = world.chance, primary.broker
+    rng, broker = world.rng, primary.broker
     match harm:
         case "kill":
             primary.process.kill()
             await _start_or_leave(world, broker)
         case "kill at a step":
-            primary.process.dies_at_step = primary.process.step_count + chance.randrange(1, 200)
+            primary.process.dies_at_step = primary.process.step_count + rng.randrange(1, 200)
             await world.until(lambda: is_gone(primary), 5.0)
         case "kill while a put is late":
             await _kill_while_a_put_is_late(world, primary)
         case "pause":
-            primary.process.stop_for(chance.uniform(0.1, 2.5))
+            primary.process.stop_for(rng.uniform(0.1, 2.5))
         case "pause and twin":
-            primary.process.stop_for(chance.uniform(3.0, 12.0))
+            primary.process.stop_for(rng.uniform(3.0, 12.0))
             await _start_or_leave(world, broker, new_lock=True)
         case "twin":
             await world.start(broker)
         case "clean stop":
             await _stop(world, primary)
         case "fall ill":
-            await _ill_for(world, chance.uniform(0.5, 8.0), broker)
+            await _ill_for(world, rng.uniform(0.5, 8.0), broker)
         case _:
             await _harm_cluster(world, harm, broker)
 
 
 async def _harm_cluster(world: World, harm: str, broker: int) -> None:
-    chance = world.chance
+    rng = world.rng
     match harm:
         case "cut off from the registry":
-            await _without_registry(world, chance.uniform(1.0, 10.0), broker)
+            await _without_registry(world, rng.uniform(1.0, 10.0), broker)
         case "cut off from the store":
-            await _without_store(world, chance.uniform(1.0, 10.0), broker)
+            await _without_store(world, rng.uniform(1.0, 10.0), broker)
         case "rolling restart":
             for one in world.brokers:
                 primary = world.primaries[one]
@@ -100,7 +100,7 @@ async def _harm_cluster(world: World, harm: str, broker: int) -> None:
                 life.process.kill()
             await start_all(world)
         case "registry late":
-            await _late_registry(world, chance.uniform(3.0, 15.0), broker)
+            await _late_registry(world, rng.uniform(3.0, 15.0), broker)
         case "controller killed in a takeover":
             await _kill_controller_in_a_takeover(world, broker)
         case _:
@@ -109,10 +109,10 @@ async def _harm_cluster(world: World, harm: str, broker: int) -> None:
 
 async def _start_or_leave(world: World, broker: int, *, new_lock: bool = False) -> None:
     """In a cluster the others are left alone with it, now and then."""
-    if len(world.brokers) == 1 or world.chance.random() < 0.6:
+    if len(world.brokers) == 1 or world.rng.random() < 0.6:
         await world.start(broker, new_lock=new_lock)
     else:
-        await world.clock.sleep_s(world.chance.uniform(0, 8.0))
+        await world.clock.sleep_s(world.rng.uniform(0, 8.0))
 
 
 async def _stop(world: World, primary: ServedBroker) -> None:
@@ -129,7 +129,7 @@ async def _kill_while_a_put_is_late(world: World, primary: ServedBroker) -> None
     store, before = world.stores[primary.broker], world.seen["put late"]
     usual, store.faults = store.faults, replace(store.faults, put_late=0.7)
     await world.until(lambda: world.seen["put late"] > before or is_gone(primary), 5.0)
-    await world.clock.sleep_s(world.chance.choice((0.0, 0.2)))
+    await world.clock.sleep_s(world.rng.choice((0.0, 0.2)))
     primary.process.kill()
     store.faults = usual
     await _start_or_leave(world, primary.broker)
@@ -137,7 +137,7 @@ async def _kill_while_a_put_is_late(world: World, primary: ServedBroker) -> None
 
 async def _ill_for(world: World, seconds: float, broker: int) -> None:
     """Store or registry go away altogether for a while, for one broker."""
-    if world.chance.random() < 0.5:
+    if world.rng.random() < 0.5:
         await _without_store(world, seconds, broker)
     else:
         await _without_registry(world, seconds, broker)
@@ -176,7 +176,7 @@ async def _kill_controller_in_a_takeover(world: World, broker: int) -> None:
     if await world.until(lambda: _is_fenced(world, epoch), TAKEOVER_S_MAX):
         controller = world.active_controller()
         if controller is not None:
-            steps = world.chance.randrange(1, 150)
+            steps = world.rng.randrange(1, 150)
             controller.process.dies_at_step = controller.process.step_count + steps
             await world.until(lambda: is_gone(controller), 2.0)
             world.seen["controller died in a takeover"] += controller.process.is_dead

@@ -213,7 +213,7 @@ class Client:
         wire = await self.any_wire()
         if wire is None:
             return False
-        version = self.world.chance.choice((10, 12, 13))
+        version = self.world.rng.choice((10, 12, 13))
         request = MetadataRequest(None, False)
         answer = await self.ask(wire, METADATA, version, request, METADATA_S)
         if answer is None:
@@ -262,7 +262,7 @@ class Client:
         self._places.pop(partition, None)
 
     async def pause(self, seconds_max: float) -> None:
-        await self.world.clock.sleep_s(self.world.chance.uniform(0, seconds_max))
+        await self.world.clock.sleep_s(self.world.rng.uniform(0, seconds_max))
 
 
 def judge_code(world: "World", code: int, what: str) -> None:

@@ -80,13 +80,13 @@ class HurriedSettings(BrokerSettings):
         return self._numbers.get(name, super().number(name, by_store))
 
 
-def draw_cluster_plan(chance: random.Random) -> Plan:
+def draw_cluster_plan(rng: random.Random) -> Plan:
     """A plan for two to four brokers."""
-    plan = draw_plan(chance)
-    brokers, partitions = chance.randint(2, 4), chance.randint(2, 8)
-    moves, faults_s = chance.random() < 0.6, chance.uniform(15, 50)
-    replicas, follower_reads = chance.randint(1, 3), chance.choice((0.0, 0.3, 0.7))
-    grace_s = chance.choice((0.0, 5.0, 10.0, 30.0))
+    plan = draw_plan(rng)
+    brokers, partitions = rng.randint(2, 4), rng.randint(2, 8)
+    moves, faults_s = rng.random() < 0.6, rng.uniform(15, 50)
+    replicas, follower_reads = rng.randint(1, 3), rng.choice((0.0, 0.3, 0.7))
+    grace_s = rng.choice((0.0, 5.0, 10.0, 30.0))
     settings = replace(plan.settings, delete_grace_s=grace_s) if grace_s else plan.settings
     return replace(
         plan,
@@ -98,18 +98,18 @@ def draw_cluster_plan(chance: random.Random) -> Plan:
         replicas=replicas,
         follower_reads=follower_reads,
         grace_s=grace_s,
-        clocks_differ=chance.random() < 0.5,
-        group_members=chance.choice((0, 0, 0, 1, 3)),
+        clocks_differ=rng.random() < 0.5,
+        group_members=rng.choice((0, 0, 0, 1, 3)),
     )
 
 
-def draw_plan(chance: random.Random) -> Plan:
+def draw_plan(rng: random.Random) -> Plan:
     """Each kind of fault is there in about half of the seeds, so that rare mixes come up too."""
 
     def maybe(most: float, share: float = 0.5) -> float:
-        return chance.uniform(0, most) if chance.random() < share else 0.0
+        return rng.uniform(0, most) if rng.random() < share else 0.0
 
-    flips_bits = chance.random() < 0.15
+    flips_bits = rng.random() < 0.15
     store = StoreFaults(
         put_lost=maybe(0.1),
         put_answer_lost=maybe(0.1),
@@ -121,7 +121,7 @@ def draw_plan(chance: random.Random) -> Plan:
         get_short=maybe(0.02) if flips_bits else 0.0,
         get_flipped=maybe(0.02) if flips_bits else 0.0,
         slow=maybe(0.05),
-        latency_max_s=chance.choice((0.005, 0.03, 0.2)),
+        latency_max_s=rng.choice((0.005, 0.03, 0.2)),
     )
     rows = RowFaults(
         throttled=maybe(0.1, 0.3),
@@ -132,40 +132,40 @@ def draw_plan(chance: random.Random) -> Plan:
     )
     settings = LogSettings(
         flush=FlushSettings(
-            interval_s=chance.choice((0.01, 0.05, 0.1)),
+            interval_s=rng.choice((0.01, 0.05, 0.1)),
             segment_bytes_max=64 * KiB,
-            backlog_bytes_max=chance.choice((128 * KiB, 64 * 1024 * KiB)),
+            backlog_bytes_max=rng.choice((128 * KiB, 64 * 1024 * KiB)),
         ),
         limits=ChainLimits(
-            checkpoint_segments=chance.choice((2, 5, 20, 256)),
-            checkpoint_entries=chance.choice((10, 100, 100_000)),
-            inline_bytes_max=chance.choice((60, 400, 64 * KiB)),
-            piece_bytes_max=chance.choice((50, 300, 1024 * KiB)),
+            checkpoint_segments=rng.choice((2, 5, 20, 256)),
+            checkpoint_entries=rng.choice((10, 100, 100_000)),
+            inline_bytes_max=rng.choice((60, 400, 64 * KiB)),
+            piece_bytes_max=rng.choice((50, 300, 1024 * KiB)),
             arena_bytes=128 * KiB,
         ),
-        cache_bytes_max=chance.choice((500, 20 * KiB, 1024 * KiB)),
+        cache_bytes_max=rng.choice((500, 20 * KiB, 1024 * KiB)),
     )
     return Plan(
         store=store,
         rows=rows,
         settings=settings,
-        partitions=chance.randint(1, 4),
-        idempotent=chance.randint(1, 3),
-        plain=chance.randint(0, 1),
-        crowd=chance.choice((0, 0, 3, 20)),
-        padding_bytes=chance.choice((0, 0, 3 * KiB)),
-        faults_s=chance.uniform(10, 40),
+        partitions=rng.randint(1, 4),
+        idempotent=rng.randint(1, 3),
+        plain=rng.randint(0, 1),
+        crowd=rng.choice((0, 0, 3, 20)),
+        padding_bytes=rng.choice((0, 0, 3 * KiB)),
+        faults_s=rng.uniform(10, 40),
         flips_bits=flips_bits,
-        network=_draw_network(chance),
+        network=_draw_network(rng),
         odd_clients=maybe(1.0),
-        slowness=chance.choice((1.0, 1.0, 4.0, 16.0)),
+        slowness=rng.choice((1.0, 1.0, 4.0, 16.0)),
     )
 
 
-def _draw_network(chance: random.Random) -> NetworkFaults:
+def _draw_network(rng: random.Random) -> NetworkFaults:
     return NetworkFaults(
-        reset=chance.uniform(0, 0.3) if chance.random() < 0.5 else 0.0,
-        silent=chance.uniform(0, 0.2) if chance.random() < 0.3 else 0.0,
-        latency_max_s=chance.choice((0.0005, 0.002, 0.02)),
-        in_pieces=chance.uniform(0, 0.5),
+        reset=rng.uniform(0, 0.3) if rng.random() < 0.5 else 0.0,
+        silent=rng.uniform(0, 0.2) if rng.random() < 0.3 else 0.0,
+        latency_max_s=rng.choice((0.0005, 0.002, 0.02)),
+        in_pieces=rng.uniform(0, 0.5),
     )

@@ -56,18 +56,18 @@ class Reader(Client):
         """Followers that leaders named."""
 
     async def run(self) -> None:
-        world, chance = self.world, self.world.chance
+        world, rng = self.world, self.world.rng
         while not world.is_healed:
             await self.pause(world.plan.pause_s_max / 2)
             if not world.live_topics:
                 continue
-            topic_id = chance.choice(list(world.live_topics))
-            partition = Partition(topic_id, chance.randrange(world.live_topics[topic_id][1]))
-            if chance.random() < 0.1:
+            topic_id = rng.choice(list(world.live_topics))
+            partition = Partition(topic_id, rng.randrange(world.live_topics[topic_id][1]))
+            if rng.random() < 0.1:
                 world.history.assign(self.name, partition, 0)
-            follower = chance.random() < world.plan.follower_reads
+            follower = rng.random() < world.plan.follower_reads
             try:
-                if chance.random() < 0.2:
+                if rng.random() < 0.2:
                     await self.look_up(partition)
                 else:
                     await self.read_once(partition, follower=follower)
@@ -111,25 +111,25 @@ class Reader(Client):
     async def _fetch(
         self, partition: Partition, offset: int, *, follower: bool, wait_ms: int | None
     ) -> _Fetched:
-        world, chance = self.world, self.world.chance
+        world, rng = self.world, self.world.rng
         wire, place, is_leader = await self._whom_to_ask(partition, follower=follower)
         is_main = world.live_topics.get(partition.topic_id, ("", 0))[0] == MAIN
-        version = chance.choice((*BY_NAME_VERSIONS, *BY_ID_VERSIONS) if is_main else BY_ID_VERSIONS)
+        version = rng.choice((*BY_NAME_VERSIONS, *BY_ID_VERSIONS) if is_main else BY_ID_VERSIONS)
         epoch = place.leader_epoch if version >= EPOCH_FROM else -1
         wanted = FetchPartition(partition.number, epoch, offset)
         wanted.partition_max_bytes = READ_BYTES_MAX
         request = FetchRequest(
             -1,
-            chance.choice((0, 100, 500)) if wait_ms is None else wait_ms,
+            rng.choice((0, 100, 500)) if wait_ms is None else wait_ms,
             1,
             READ_BYTES_MAX * 2,
-            chance.randrange(2),
+            rng.randrange(2),
             topics=[FetchTopic(MAIN if is_main else "", partition.topic_id, [wanted])],
         )
         if follower:
-            request.rack_id = chance.choice(RACKS)
-        if chance.random() < world.plan.odd_clients / 10:
-            wire.read_nothing_for(chance.uniform(0.1, 5.0))
+            request.rack_id = rng.choice(RACKS)
+        if rng.random() < world.plan.odd_clients / 10:
+            wire.read_nothing_for(rng.uniform(0.1, 5.0))
             world.seen["slow consumers"] += 1
         answer = await self.ask(wire, FETCH, version, request, FETCH_S)
         if answer is None:
@@ -209,7 +209,7 @@ class Reader(Client):
         name = self.world.live_topics.get(partition.topic_id, ("", 0))[0]
         wanted = ListOffsetsPartition(partition.number, found[1].leader_epoch, timestamp)
         request = ListOffsetsRequest(-1, 0, [ListOffsetsTopic(name, [wanted])])
-        version = self.world.chance.choice((7, 8, 10))
+        version = self.world.rng.choice((7, 8, 10))
         answer = await self.ask(found[0], LIST_OFFSETS, version, request, LOOK_UP_S)
         if answer is None:
             raise NoAnswer("no answer")
@@ -228,8 +228,8 @@ class Reader(Client):
         known = history.known(partition)
         if not known or world.live_topics.get(partition.topic_id, ("", 0))[0] != MAIN:
             return
-        chance, acked_end = world.chance, history.acked_end(partition)
-        timestamp = world.timestamps[chance.choice(list(known.values()))] + chance.randrange(2)
+        rng, acked_end = world.rng, history.acked_end(partition)
+        timestamp = world.timestamps[rng.choice(list(known.values()))] + rng.randrange(2)
         log_start = history.start_asked(partition)
         first = await self._list(partition, timestamp)
         log_start = max(log_start, history.start_asked(partition))

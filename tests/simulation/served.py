@@ -52,7 +52,7 @@ class ServedBroker:
     def __init__(
         self,
         name: str,
-        performer: StepRunner,
+        runner: StepRunner,
         identity: Identity,
         network: SimulatedNetwork,
         address: Name,
@@ -63,7 +63,7 @@ class ServedBroker:
         settings: BrokerSettings,
         log_settings: LogSettings,
         open_tables: Callable[[BlockingObjectStore], Tables] | None,
-        asked_tables: TableQueries,
+        table_queries: TableQueries,
         trim_period_s: float,
         dies_at_step: int | None = None,
         on_serving: OnServing,
@@ -92,20 +92,20 @@ class ServedBroker:
             log_settings=log_settings,
             opened=OpenLog(
                 DirectoryLocation(Path("/simulated")),
-                performer,
+                runner,
                 identity,
                 StoreCounts(),
                 tables=open_tables,
             ),
             listeners=[Listener("PLAINTEXT", *address, None, cast(socket.socket, sock))],
-            tables=asked_tables,
-            clock=performer.clock,
+            tables=table_queries,
+            clock=runner.clock,
             stop=self._stop,
             lock=lock,
             say=self.said.append,
             on_serving=self._serves,
             trim_period_s=trim_period_s,
-            ids=random.Random(performer.chance.getrandbits(64)),
+            ids=random.Random(runner.rng.getrandbits(64)),
         )
         self.process.spawn(self._live())
 

@@ -85,9 +85,9 @@ def _others(world: World) -> list[Client]:
 async def _crowds(world: World) -> None:
     client = Client(world)
     while not world.is_healed:
-        await world.clock.sleep_s(world.chance.uniform(0, 10))
+        await world.clock.sleep_s(world.rng.uniform(0, 10))
         topic_id, (_, partitions) = next(iter(world.live_topics.items()))
-        partition = Partition(topic_id, world.chance.randrange(partitions))
+        partition = Partition(topic_id, world.rng.randrange(partitions))
         await crowd_in(client, partition, world.plan.crowd)
 
 

@@ -63,8 +63,8 @@ class World:
     """Everything that one seed is made of."""
 
     def __init__(self, seed: int, plan: Plan | None = None) -> None:
-        self.chance = random.Random(seed)
-        self.plan = plan or draw_plan(self.chance)
+        self.rng = random.Random(seed)
+        self.plan = plan or draw_plan(self.rng)
         self.clock = VirtualClock()
         self.seen: Counter[str] = Counter()
         self.history = ClientHistory(self.trace)
@@ -109,10 +109,10 @@ class World:
         return {}
 
     def _store(self) -> SimulatedStore:
-        return SimulatedStore(self.objects, self.chance, self.plan.store, self.seen, self.trace)
+        return SimulatedStore(self.objects, self.rng, self.plan.store, self.seen, self.trace)
 
     def _registry(self) -> SimulatedRows:
-        return SimulatedRows(self.rows, self.chance, self.plan.rows, self.seen, self.trace)
+        return SimulatedRows(self.rows, self.rng, self.plan.rows, self.seen, self.trace)
 
     def trace(self, text: str) -> None:
         self.lines.append(f"{asyncio.get_running_loop().time():.6f} {text}")
@@ -143,30 +143,30 @@ class World:
         if not self.plan.flips_bits:
             self.violate(f"false alarm: {text}")
 
-    def performer(self, broker: int = BROKER_ID) -> StepRunner:
+    def runner(self, broker: int = BROKER_ID) -> StepRunner:
         """For one life of a broker, or for somebody who reads by the same ways."""
         clock = self._new_clock()
         registry = RetryingRegistry(
             self.registries[broker],
-            lambda: f"{self.chance.getrandbits(64):016x}",
+            lambda: f"{self.rng.getrandbits(64):016x}",
             clock,
-            self.chance,
+            self.rng,
         )
         return StepRunner(
             self.stores[broker],
             registry,
             clock,
-            self.chance,
-            lambda: self.chance.randbytes(16),
+            self.rng,
+            lambda: self.rng.randbytes(16),
         )
 
     def _new_clock(self) -> Clock:
         if not self.plan.clocks_differ:
             return self.clock
         self.seen["clocks differ"] += 1
-        off_ms = self.chance.randint(-CLOCK_OFF_MS_MAX, CLOCK_OFF_MS_MAX)
+        off_ms = self.rng.randint(-CLOCK_OFF_MS_MAX, CLOCK_OFF_MS_MAX)
         return VirtualClock(
-            EPOCH_MS + off_ms, rate=1 + self.chance.uniform(-RATE_OFF_MAX, RATE_OFF_MAX)
+            EPOCH_MS + off_ms, rate=1 + self.rng.uniform(-RATE_OFF_MAX, RATE_OFF_MAX)
         )
 
     def heal(self) -> None:
@@ -182,9 +182,9 @@ class World:
 
     async def create(self) -> None:
         """An empty log, made while all is well."""
-        self.network = SimulatedNetwork(self.chance, self.plan.network, self.seen)
+        self.network = SimulatedNetwork(self.rng, self.plan.network, self.seen)
         self._set_faults(StoreFaults(), RowFaults())
-        self.identity = await self.performer().run(ensure_identity("memory:"))
+        self.identity = await self.runner().run(ensure_identity("memory:"))
         self._set_faults(self.plan.store, self.plan.rows)
 
     # Lives of the broker
@@ -199,10 +199,10 @@ class World:
         assert self.identity is not None
         self._lock += new_lock
         number = len(self.lives)
-        performer = self.performer(broker)
+        runner = self.runner(broker)
         life = ServedBroker(
             f"life {number} of broker {broker}",
-            performer,
+            runner,
             self.identity,
             self.network,
             (f"life-{number}", PORT),
@@ -212,7 +212,7 @@ class World:
             settings=self.plan.broker_settings,
             log_settings=self.plan.settings,
             open_tables=self.tables,
-            asked_tables=self.asked_tables(performer),
+            table_queries=self.table_queries(runner),
             trim_period_s=self.trim_period_s,
             dies_at_step=dies_at_step,
             on_serving=self._serves,
@@ -229,8 +229,8 @@ class World:
         """Start until a broker serves, as a service manager would."""
         for attempt in range(attempts_max):
             dies_at = None
-            if not self.is_healed and attempt < 5 and self.chance.random() < 0.25:
-                dies_at = self.chance.randrange(1, 600)
+            if not self.is_healed and attempt < 5 and self.rng.random() < 0.25:
+                dies_at = self.rng.randrange(1, 600)
             life = self.spawn(broker, new_lock=new_lock and attempt == 0, dies_at_step=dies_at)
             if await self.until(partial(_is_settled, life), START_S):
                 if life.is_serving:
@@ -249,13 +249,13 @@ class World:
                 self.seen["twin refused"] += 1
                 self.primaries[broker] = other
                 return other
-            await self.clock.sleep_s(self.chance.uniform(0, 1.0))
+            await self.clock.sleep_s(self.rng.uniform(0, 1.0))
         raise AssertionError("no start succeeds")
 
     def _stands(self, life: ServedBroker, step: str, seconds: float) -> None:
         self.violate(f"the loop of {life.process.name} stood for {seconds:.2f} s: {step}")
 
-    def asked_tables(self, performer: StepRunner) -> TableQueries:
+    def table_queries(self, runner: StepRunner) -> TableQueries:
         """What retention and trimming of one broker ask of tables."""
         return NoTables()
 
@@ -344,7 +344,7 @@ class World:
     def pick(self) -> ServedBroker | None:
         """A broker to connect to, zombies too."""
         serving = [life for life in self.lives if life.is_serving]
-        return self.chance.choice(serving) if serving else None
+        return self.rng.choice(serving) if serving else None
 
     async def until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         deadline_s = self.clock.monotonic_s() + timeout_s

@@ -108,7 +108,7 @@ class LogOnDisk:
 
     async def _fetch(self, topic: str, partition: int) -> list[int]:
         leader = self._log.topics[topic].leaders[partition]
-        row = await self._performer.run(read_partition_row(leader.topic_id, partition))
+        row = await self._runner.run(read_partition_row(leader.topic_id, partition))
         assert row is not None
         async with asyncio.timeout(WAIT_S):
             while leader.edited_end < row.edited_end:
@@ -142,12 +142,12 @@ class LogOnDisk:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         opened = await open_log(
-            str(self.directory), clock=CLOCK, chance=random.Random(0), storage=self.storage
+            str(self.directory), clock=CLOCK, rng=random.Random(0), storage=self.storage
         )
         try:
             async with asyncio.TaskGroup() as tasks:
                 me = BrokerInfo(1, "localhost", 9092, "", "the lock")
-                self._performer = opened.performer
+                self._runner = opened.runner
                 self._log = await Log.start(opened, me, self._settings, tasks)
                 self._ready.set()
                 await self._stop.wait()

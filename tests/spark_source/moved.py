@@ -117,7 +117,7 @@ class Mover:
         """Deletes segments that the table holds all of, without a grace; says how many. With them
         go checkpoints below the trim point.
 
-        Of a log in which this topic is the only one. Lets go of stretches in partitions' rows.
+        Of a log in which this topic is the only one. Lets go of epoch ranges in partitions' rows.
         """
         snapshot = self.tables.snapshot(self.topic_id)
         assert snapshot is not None
@@ -133,7 +133,7 @@ class Mover:
                     first_needed[piece.chain] = min(seqs)
         finally:
             log.close()
-        chains = {ref.chain for view in views.values() for ref in view.row.stretches}
+        chains = {ref.chain for view in views.values() for ref in view.row.epoch_ranges}
         with self._rows() as rows:
             for key, view in views.items():
                 self._let_go(rows, key, view.row, snapshot.end(key.partition) or 0)
@@ -161,10 +161,10 @@ class Mover:
     def _let_go(
         self, rows: BlockingRowStore, key: TopicPartition, row: PartitionRow, end: int
     ) -> None:
-        """Of stretches that end where the table goes on, but never of the newest."""
-        below = [n for n in range(len(row.stretches)) if (row.end_of(n) or end + 1) <= end]
+        """Of epoch ranges that end where the table goes on, but never of the newest."""
+        below = [n for n in range(len(row.epoch_ranges)) if (row.end_of(n) or end + 1) <= end]
         if below:
-            left = replace(row, stretches=row.stretches[len(below) :]).row()["stretches"]
+            left = replace(row, epoch_ranges=row.epoch_ranges[len(below) :]).row()["stretches"]
             place = partition_pk(*key), partition_sk(*key)
             rows.update_if(*place, {"stretches": left}, [], f"let go {key.partition} {end}")
 
@@ -192,7 +192,7 @@ class Mover:
         start: int,
         end: int,
     ) -> Sequence[DataFile]:
-        store = log.performer.store
+        store = log.runner.store
         writer = TableWriter(
             store,
             key.topic_id,

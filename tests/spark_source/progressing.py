@@ -34,9 +34,9 @@ def progress_of(
 
     def open_faulty(url: str, storage: Mapping[str, str]) -> ReadableLog:
         opened = open_readable(url, storage)
-        assert opened.performer.registry is not None
-        registry = FaultyReads(opened.performer.registry, faults or [])
-        return replace(opened, performer=replace(opened.performer, registry=registry))
+        assert opened.runner.registry is not None
+        registry = FaultyReads(opened.runner.registry, faults or [])
+        return replace(opened, runner=replace(opened.runner, registry=registry))
 
     survey = LogMetadata(
         parsed.url, parsed.topics, clock=time, sleep_s=time.pass_s, open_log=open_faulty

@@ -75,12 +75,12 @@ class Reads:
         """What a query reads while it runs. Each step says how many rows it leads to; the next one
         comes when they have."""
         batches: list[Found] = []
-        news = threading.Condition()
+        update = threading.Condition()
 
         def take(batch: Found) -> None:
-            with news:
+            with update:
                 batches.append(batch)
-                news.notify()
+                update.notify()
 
         query = self._start(options, take, None)
         try:
@@ -88,8 +88,8 @@ class Reads:
             expected = 0
             for step in steps:
                 expected += step()
-                with news:
-                    assert news.wait_for(lambda: _count(batches) >= expected, WAIT_S)  # noqa: B023
+                with update:
+                    assert update.wait_for(lambda: _count(batches) >= expected, WAIT_S)  # noqa: B023
         finally:
             query.stop()
         return [batch for batch in batches if batch]

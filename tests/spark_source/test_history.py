@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from logstore.history.snapshot import DataFile, Snapshot
 from logstore.reading.table_ranges import (
     FILE_BYTES,
-    GRAIN_BYTES,
+    WORK_UNIT_BYTES,
     TableRange,
-    grains,
     joined,
     table_bytes,
     table_range,
+    work_units,
 )
 from logstore.reading.task_plan import TASK_BYTES, plan_tasks
 from logstore.reading.tasks import Located
@@ -54,8 +54,8 @@ def ranges(draw: st.DrawFn) -> TableRange:
 @given(ranges())
 def test_every_offset_that_a_file_may_hold_is_in_exactly_one_grain(one: TableRange) -> None:
     reached = one.start
-    for grain in grains([one]):
-        part = grain.part
+    for work_unit in work_units([one]):
+        part = work_unit.part
         assert part.start < part.end
         assert part.start >= reached, "out of order, or twice"
         assert not any(
@@ -76,13 +76,13 @@ def test_every_offset_that_a_file_may_hold_is_in_exactly_one_grain(one: TableRan
 def test_grains_weigh_no_more_than_they_may_and_together_what_the_files_do(
     one: TableRange,
 ) -> None:
-    found = list(grains([one]))
+    found = list(work_units([one]))
     densest = sum(
         (file.size_bytes + FILE_BYTES) / (file.max_offset + 1 - file.min_offset)
         for file in one.files
     )
 
-    assert all(grain.size_bytes <= GRAIN_BYTES + densest for grain in found)
+    assert all(work_unit.size_bytes <= WORK_UNIT_BYTES + densest for work_unit in found)
     wanted = sum(
         (file.size_bytes + FILE_BYTES)
         * (min(one.end, file.max_offset + 1) - max(one.start, file.min_offset))
@@ -94,7 +94,7 @@ def test_grains_weigh_no_more_than_they_may_and_together_what_the_files_do(
 
 @given(ranges())
 def test_grains_that_follow_each_other_join_to_what_was_cut(one: TableRange) -> None:
-    parts = [grain.part for grain in grains([one])]
+    parts = [work_unit.part for work_unit in work_units([one])]
     together = joined(parts)
 
     assert sum(part.end - part.start for part in together) == sum(
@@ -109,7 +109,7 @@ def test_grains_that_follow_each_other_join_to_what_was_cut(one: TableRange) -> 
 def test_a_file_without_statistics_weighs_what_it_is_in_the_range_that_wants_it() -> None:
     nobody_knows = DataFile("x", 0, -1, 40 * MiB, 0, 2**63 - 1)
 
-    found = list(grains([TableRange(TOPIC, 0, 0, 1000, (nobody_knows,))]))
+    found = list(work_units([TableRange(TOPIC, 0, 0, 1000, (nobody_knows,))]))
 
     assert len(found) == 6
     assert found[-1].part.end == 1000
@@ -156,4 +156,4 @@ def test_a_range_is_the_table_s_as_far_as_the_table_goes() -> None:
     without_files = table_range(snapshot, 1, 0, 30)
     assert without_files is not None
     assert (without_files.end, without_files.files) == (20, ())
-    assert list(grains([without_files])) == []
+    assert list(work_units([without_files])) == []

@@ -6,7 +6,7 @@ from itertools import islice
 
 from pyspark.sql import SparkSession
 
-from logstore.cli.probing import surroundings
+from logstore.cli.probing import ports
 from logstore.wiring.initialise import initialise
 from tools.demo.broker_process import running_broker
 from tools.demo.check import faults, rows_of
@@ -42,7 +42,7 @@ def run_demo(places: Places, log: DemoLog, phases: Phases, count: int, *, drop_o
     places.write_facts(count, log)
     if log.needs_init:
         with phases.phase("make the log and its table, probe both"):
-            initialise(log.url, log.registry, log.storage, surroundings())
+            initialise(log.url, log.registry, log.storage, ports())
     with ExitStack() as stack:
         with phases.phase("start a broker, create a topic"):
             address = stack.enter_context(running_broker(log, places))

@@ -49,9 +49,9 @@ def _attack(options: argparse.Namespace) -> int:
     began = said = time.perf_counter()
     number = read = 0
     while time.perf_counter() - began < options.minutes * 60:
-        chance = random.Random(f"{options.seed} {options.first + number}")
+        rng = random.Random(f"{options.seed} {options.first + number}")
         try:
-            read += attack(chance, native.codec)
+            read += attack(rng, native.codec)
         except Disagreement as found:
             again = f"--seed {options.seed} --first {options.first + number}"
             print(f"fuzz: the twins disagree, again with {again}\n{found}", file=sys.stderr)

@@ -27,7 +27,7 @@ class Inventory:
     rows: Mapping[tuple[bytes, int], PartitionRow]
 
 
-def clean(inventory: Inventory, sightings: FirstSeen, now_s: float) -> list[Action]:
+def clean(inventory: Inventory, first_seen: FirstSeen, now_s: float) -> list[Action]:
     there: defaultdict[bytes, int] = defaultdict(int)
     for topic_id, _ in inventory.rows:
         there[topic_id] += 1
@@ -39,13 +39,13 @@ def clean(inventory: Inventory, sightings: FirstSeen, now_s: float) -> list[Acti
             fact, grace_s, reason = "lacking", LACKING_GRACE_S, "it has no partition"
         else:
             continue
-        if sightings.age_s((fact, topic.topic_id), now_s) >= grace_s:
+        if first_seen.age_s((fact, topic.topic_id), now_s) >= grace_s:
             found.append(DeleteTopic(name, topic.topic_id, reason, lacks_rows=fact == "lacking"))
     known = {topic.topic_id for topic in inventory.topics.values()}
     for (topic_id, partition), row in inventory.rows.items():
         if topic_id in known:
             continue
-        if sightings.age_s(("orphan", topic_id, partition), now_s) >= ORPHAN_GRACE_S:
+        if first_seen.age_s(("orphan", topic_id, partition), now_s) >= ORPHAN_GRACE_S:
             found.append(RemoveOrphan(topic_id, partition, row))
-    sightings.end_look()
+    first_seen.end_look()
     return found

@@ -66,7 +66,7 @@ class Advances:
 
 @dataclass(slots=True)
 class ControllerState:
-    sightings: FirstSeen = field(default_factory=FirstSeen)
+    first_seen: FirstSeen = field(default_factory=FirstSeen)
     advances: Advances = field(default_factory=Advances)
     replicas: Interval = field(default_factory=lambda: Interval(5.0))
     balance: Interval = field(default_factory=lambda: Interval(30.0))

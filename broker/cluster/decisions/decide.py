@@ -24,7 +24,7 @@ class Rules:
 
 def decide(view: ClusterView, memory: ControllerState, rules: Rules) -> list[Action]:
     """Most urgent first. While there is something to fence, nothing is moved for balance."""
-    members = find_members(view, memory.sightings, rules.gone_after_s)
+    members = find_members(view, memory.first_seen, rules.gone_after_s)
     actions = find_chains_to_take(view, memory, rules.fencing)
     is_calm = not actions
     actions += unstick_moves(view, members, memory)
@@ -38,5 +38,5 @@ def decide(view: ClusterView, memory: ControllerState, rules: Rules) -> list[Act
         is_busy = bool(moves or view.places.under_way)
         memory.balance.end(view.now_s, found=is_busy and rules.balance.is_enabled)
         actions += moves
-    memory.sightings.end_look()
+    memory.first_seen.end_look()
     return actions

@@ -76,7 +76,7 @@ def _needs_taking(view: ClusterView, chain: int) -> bool:
 def _after(
     memory: ControllerState, view: ClusterView, chain: int, grace_s: float, reason: str
 ) -> str | None:
-    age_s = memory.sightings.age_s((reason, chain), view.now_s)
+    age_s = memory.first_seen.age_s((reason, chain), view.now_s)
     return reason if age_s >= grace_s else None
 
 

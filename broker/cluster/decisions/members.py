@@ -16,16 +16,17 @@ class Members:
     """Unfit to lead for so long that their replicas are placed on other brokers."""
 
 
-def find_members(view: ClusterView, sightings: FirstSeen, gone_after_s: float) -> Members:
+def find_members(view: ClusterView, first_seen: FirstSeen, gone_after_s: float) -> Members:
     settled = {
         broker
         for broker in view.eligible
-        if sightings.age_s(("serving", broker, view.brokers[broker].epoch), view.now_s) >= SETTLED_S
+        if first_seen.age_s(("serving", broker, view.brokers[broker].epoch), view.now_s)
+        >= SETTLED_S
     }
     named = {broker for place in view.places.all for broker in place.row.replicas}
     gone = {
         broker
         for broker in (named | view.brokers.keys()) - view.eligible
-        if sightings.age_s(("unfit", broker), view.now_s) >= gone_after_s
+        if first_seen.age_s(("unfit", broker), view.now_s) >= gone_after_s
     }
     return Members(frozenset(settled), frozenset(gone))

@@ -33,14 +33,14 @@ def _unstick(
             place, replace(row, target=NOBODY), "it is led by its target already"
         )
     if row.target not in view.eligible:
-        age_s = memory.sightings.age_s(("unfit target", *place.key, row.target), view.now_s)
+        age_s = memory.first_seen.age_s(("unfit target", *place.key, row.target), view.now_s)
         if age_s < TARGET_GRACE_S:
             return None
         return _head_for_replicas(view, place) or Reassign(
             place, replace(row, target=NOBODY), "its target is not fit to lead"
         )
     fact = ("moving", *place.key, row.leader_epoch, row.target)
-    is_late = memory.sightings.age_s(fact, view.now_s) >= REMIND_AFTER_S
+    is_late = memory.first_seen.age_s(fact, view.now_s) >= REMIND_AFTER_S
     return Remind(place) if is_late else None
 
 

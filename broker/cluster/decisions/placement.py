@@ -126,7 +126,7 @@ class Successors:
         for among in ([row.target], row.reassigning, row.replicas, list(self._led)):
             found = [broker for broker in among if broker in self._led]
             if found:
-                heir = min(found, key=lambda broker: (self._led[broker], broker))
-                self._led[heir] += 1
-                return heir
+                successor = min(found, key=lambda broker: (self._led[broker], broker))
+                self._led[successor] += 1
+                return successor
         return None

@@ -43,13 +43,16 @@ def reassign(place: PlacedPartition, wanted: PartitionRow) -> Steps[bool]:
     """Change replicas, reassigning and target; False: the row has changed since it was read."""
     was, now = place.row.row(), wanted.row()
     sets: Row = {name: now[name] for name in CHANGED if now[name] != was[name]}
-    terms = [*_same_leadership(place.row), *(Comparison(name, "=", was[name]) for name in CHANGED)]
+    conditions = [
+        *_same_leadership(place.row),
+        *(Comparison(name, "=", was[name]) for name in CHANGED),
+    ]
     pk, sk = (
         partition_pk(place.topic_id, place.partition),
         partition_sk(place.topic_id, place.partition),
     )
     try:
-        yield UpdateRow(pk, sk, sets, terms)
+        yield UpdateRow(pk, sk, sets, conditions)
     except ConditionFailed:
         return False
     return True
@@ -75,11 +78,11 @@ def fence_broker(broker: int, epoch: int, heartbeat: int | None) -> Steps[bool]:
     `heartbeat` is the one it fell silent with; None: whatever it is, since its process is gone.
     Before this its chain must not be sealed: it would go on answering on the strength of renewals.
     """
-    terms = [Comparison("epoch", "=", epoch)]
+    conditions = [Comparison("epoch", "=", epoch)]
     if heartbeat is not None:
-        terms.append(Comparison("heartbeat", "=", heartbeat))
+        conditions.append(Comparison("heartbeat", "=", heartbeat))
     try:
-        yield UpdateRow(BROKER, str(broker), {"status": BrokerStatus.FENCED.value}, terms)
+        yield UpdateRow(BROKER, str(broker), {"status": BrokerStatus.FENCED.value}, conditions)
     except ConditionFailed as failed:
         if failed.current is None:
             return True

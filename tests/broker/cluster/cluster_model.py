@@ -77,10 +77,10 @@ class Model:
         """Later: what is decided, done at once, and what leaders do about it."""
         self.now_s += later_s
         view, actions = self.view(), self.decide()
-        heirs = Successors(view.eligible or view.alive, view.places.led)
+        successors = Successors(view.eligible or view.alive, view.places.led)
         for action in actions:
             if isinstance(action, TakeOver):
-                self.take_over(action, heirs)
+                self.take_over(action, successors)
             elif isinstance(action, Reassign):
                 assert self.rows[action.place.partition] == action.place.row
                 self.rows[action.place.partition] = action.wanted
@@ -91,14 +91,14 @@ class Model:
         for _ in range(looks):
             self.look(later_s)
 
-    def take_over(self, action: TakeOver, heirs: Successors) -> None:
+    def take_over(self, action: TakeOver, successors: Successors) -> None:
         self.chains[action.chain] = ChainRow(broker=action.broker, status=ChainStatus.SEALED)
         for number, row in enumerate(self.rows):
             if row.chain == action.chain:
-                heir = heirs.choose(row)
-                assert heir is not None
+                successor = successors.choose(row)
+                assert successor is not None
                 self.rows[number] = row.taken_by(
-                    broker=heir, chain=self.brokers[heir].epoch, start=0
+                    broker=successor, chain=self.brokers[successor].epoch, start=0
                 )
 
     def _leaders_follow_targets(self, eligible: Iterable[int]) -> None:

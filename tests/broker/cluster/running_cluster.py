@@ -50,20 +50,22 @@ class CountedRows:
         return await self._rows.query(pk, prefix, after=after, limit=limit)
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
         self.counts["put", pk] += 1
-        await self._rows.put_if(pk, sk, row, terms, write_id)
+        await self._rows.put_if(pk, sk, row, conditions, write_id)
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
         self.counts["update", pk] += 1
-        await self._rows.update_if(pk, sk, sets, terms, write_id)
+        await self._rows.update_if(pk, sk, sets, conditions, write_id)
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
+    async def delete_if(
+        self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str
+    ) -> None:
         self.counts["delete", pk] += 1
-        await self._rows.delete_if(pk, sk, terms, write_id)
+        await self._rows.delete_if(pk, sk, conditions, write_id)
 
     async def close(self) -> None:
         await self._rows.close()
@@ -118,19 +120,17 @@ class Node:
         self.running: asyncio.Task[None] | None = None
         self._peers = peers
         self._settings = cluster.settings
-        chance, clock = random.Random(broker), VirtualClock()
-        performer = StepRunner(
+        rng, clock = random.Random(broker), VirtualClock()
+        runner = StepRunner(
             self.store,
-            RetryingRegistry(
-                self.rows, lambda: f"{broker} {chance.getrandbits(64)}", clock, chance
-            ),
+            RetryingRegistry(self.rows, lambda: f"{broker} {rng.getrandbits(64)}", clock, rng),
             clock,
-            chance,
-            lambda: chance.randbytes(16),
+            rng,
+            lambda: rng.randbytes(16),
         )
         self.life = SimulatedBroker(
             f"broker {broker}",
-            performer,
+            runner,
             cluster.identity,
             broker=broker,
             lock=f"lock {broker}",
@@ -228,17 +228,15 @@ class Cluster:
 
 def play(story: Callable[[Cluster], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
-        rows, objects, chance, clock = (
+        rows, objects, rng, clock = (
             MemoryRows(),
             MemoryObjects(VirtualClock()),
             random.Random(0),
             VirtualClock(),
         )
-        registry = RetryingRegistry(rows, lambda: "identity", clock, chance)
-        performer = StepRunner(
-            MemoryStore(objects), registry, clock, chance, lambda: chance.randbytes(16)
-        )
-        identity = await performer.run(ensure_identity("memory:"))
+        registry = RetryingRegistry(rows, lambda: "identity", clock, rng)
+        runner = StepRunner(MemoryStore(objects), registry, clock, rng, lambda: rng.randbytes(16))
+        identity = await runner.run(ensure_identity("memory:"))
         await story(Cluster(identity, rows, objects))
 
     simulate(main(), limit_s=3000.0)

@@ -27,8 +27,8 @@ def play(story: Callable[[ActionQueue, Played], Coroutine[Any, Any, None]]) -> N
         played = Played()
         try:
             async with asyncio.TaskGroup() as tasks:
-                desk = ActionQueue(tasks, VirtualClock(), lambda: played.may_act, played.count)
-                await story(desk, played)
+                queue = ActionQueue(tasks, VirtualClock(), lambda: played.may_act, played.count)
+                await story(queue, played)
                 raise _Over
         except* _Over:
             pass
@@ -37,46 +37,46 @@ def play(story: Callable[[ActionQueue, Played], Coroutine[Any, Any, None]]) -> N
 
 
 def test_an_action_under_way_is_not_begun_again() -> None:
-    async def story(desk: ActionQueue, played: Played) -> None:
+    async def story(queue: ActionQueue, played: Played) -> None:
         go_on = asyncio.Event()
 
         async def work() -> None:
             await go_on.wait()
 
-        assert desk.start("a", work)
-        assert not desk.start("a", work)
-        assert desk.start("b", work)
+        assert queue.start("a", work)
+        assert not queue.start("a", work)
+        assert queue.start("b", work)
         go_on.set()
         await VirtualClock().sleep_s(0.1)
 
-        assert desk.start("a", work)
+        assert queue.start("a", work)
 
     play(story)
 
 
 def test_what_was_just_done_waits_before_it_is_repeated() -> None:
-    async def story(desk: ActionQueue, played: Played) -> None:
+    async def story(queue: ActionQueue, played: Played) -> None:
         async def work() -> None:
             pass
 
-        assert desk.start("a", work, again_s=10.0)
+        assert queue.start("a", work, again_s=10.0)
         await VirtualClock().sleep_s(9.9)
-        assert not desk.start("a", work)
+        assert not queue.start("a", work)
         await VirtualClock().sleep_s(0.2)
 
-        assert desk.start("a", work)
+        assert queue.start("a", work)
 
     play(story)
 
 
 def test_what_fails_is_tried_again_later_and_later() -> None:
-    async def story(desk: ActionQueue, played: Played) -> None:
+    async def story(queue: ActionQueue, played: Played) -> None:
         async def fail() -> None:
             raise Retryable("the registry is away")
 
         begun = []
         for tenth in range(1200):
-            if desk.start("a", fail):
+            if queue.start("a", fail):
                 begun.append(tenth)
             await VirtualClock().sleep_s(0.1)
 
@@ -89,21 +89,21 @@ def test_what_fails_is_tried_again_later_and_later() -> None:
 
 
 def test_what_takes_too_long_is_ended_and_counted() -> None:
-    async def story(desk: ActionQueue, played: Played) -> None:
+    async def story(queue: ActionQueue, played: Played) -> None:
         async def hang() -> None:
             await asyncio.Event().wait()
 
-        desk.start("a", hang)
+        queue.start("a", hang)
         await VirtualClock().sleep_s(TASK_S_MAX + 1)
 
-        assert desk.is_idle
+        assert queue.is_idle
         assert played.failures == 1
 
     play(story)
 
 
 def test_few_tasks_run_at_once_and_those_whose_time_is_over_do_nothing() -> None:
-    async def story(desk: ActionQueue, played: Played) -> None:
+    async def story(queue: ActionQueue, played: Played) -> None:
         running = 0
 
         async def work() -> None:
@@ -112,13 +112,13 @@ def test_few_tasks_run_at_once_and_those_whose_time_is_over_do_nothing() -> None
             await VirtualClock().sleep_s(1)
 
         for number in range(2 * TASKS_MAX):
-            desk.start(number, work)
+            queue.start(number, work)
         await VirtualClock().sleep_s(0.5)
         assert running == TASKS_MAX
         played.may_act = False
         await VirtualClock().sleep_s(5)
 
         assert running == TASKS_MAX
-        assert desk.is_idle
+        assert queue.is_idle
 
     play(story)

@@ -331,8 +331,8 @@ def test_a_row_that_changed_without_a_hint_is_read_when_its_old_chain_is_taken_o
         await cluster.start(1, 2, 3)
         await cluster.create_topic("orders", [1, 2, 3])
         topic = cluster.nodes[1].topic("orders")
-        heir = cluster.nodes[2].log.epoch
-        late = topic.rows[2].taken_by(broker=2, chain=heir, start=0).leadership()
+        successor = cluster.nodes[2].log.epoch
+        late = topic.rows[2].taken_by(broker=2, chain=successor, start=0).leadership()
         key = partition_pk(topic.topic_id, 2), partition_sk(topic.topic_id, 2)
         await cluster.rows.update_if(*key, late, [], "w")
         cluster.nodes[3].life.process.kill()

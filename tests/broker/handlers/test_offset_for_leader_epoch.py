@@ -83,7 +83,7 @@ class Chain:
     error = None
     is_entered = is_at_tail = True
 
-    def stretch(self, key: object) -> None:
+    def epoch_range(self, key: object) -> None:
         return None
 
 
@@ -102,10 +102,10 @@ class Chain:
     ],
 )
 def test_an_epoch_ends_where_the_next_one_begins(asked: int, expected: tuple[int, int]) -> None:
-    stretches = (EpochEntry(2, 7, 0), EpochEntry(3, 9, 10), EpochEntry(5, 7, 25))
+    epoch_ranges = (EpochEntry(2, 7, 0), EpochEntry(3, 9, 10), EpochEntry(5, 7, 25))
     row = PartitionRow(
         broker=1, chain=8, leader_epoch=6, log_start=0,
-        stretches=(*stretches, EpochEntry(6, 8, 40)),
+        epoch_ranges=(*epoch_ranges, EpochEntry(6, 8, 40)),
     )  # fmt: skip
 
     assert end_of_epoch(Followed(bytes(16), 0, row, Chain()), asked) == expected

@@ -92,11 +92,11 @@ class Pages:
         self.running.do(self._watch)
 
     def _watch(self) -> None:
-        log, performer = self.running.log, self.running.log.performer
+        log, runner = self.running.log, self.running.log.runner
         self.door.watch(
             broker=self.running.broker,
             controller=Controller(log, ControllerSettings.of(self.settings), NoPeers()),
-            peers=TcpPeers(performer.clock, performer.chance),
+            peers=TcpPeers(runner.clock, runner.rng),
             trimming=Trimming(log, self.settings, lambda: False, NoTables()),
             counts=self.counts,
             stop=self.stop,

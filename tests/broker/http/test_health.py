@@ -16,7 +16,7 @@ from broker.http.health import (
 from tests.broker.http.pages import Pages, ask, pages_of
 from tests.broker.running import Running, running_broker
 
-WELL = ServingStatus(state=State.SERVING, named=3, led=3, vouches=True, put_age_s=0.1)
+WELL = ServingStatus(state=State.SERVING, named=3, led=3, has_read_lease=True, put_age_s=0.1)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_who_does_not_serve_is_not_ready(state: State) -> None:
 
 
 def test_every_reason_is_told() -> None:
-    ill = replace(WELL, led=2, unled=1, vouches=False, put_age_s=7.0)
+    ill = replace(WELL, led=2, unled=1, has_read_lease=False, put_age_s=7.0)
     told = "\n".join(why_not_ready(ill))
     assert "led=2 named=3" in told
     assert "lease" in told

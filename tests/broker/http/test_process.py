@@ -56,9 +56,9 @@ def test_a_port_that_is_taken_is_refused_with_what_to_change(tmp_path: Path) -> 
 
 def test_pages_outlive_an_epoch_that_was_fenced(tmp_path: Path) -> None:
     async def fence() -> None:
-        opened = await open_log(str(tmp_path / "log"), clock=SystemClock(), chance=random.Random(1))
+        opened = await open_log(str(tmp_path / "log"), clock=SystemClock(), rng=random.Random(1))
         fenced = {"status": BrokerStatus.FENCED.value}
-        await opened.performer.registry.update_if(BROKER, "1", fenced, RowExists())
+        await opened.runner.registry.update_if(BROKER, "1", fenced, RowExists())
         await opened.close()
 
     with serve(tmp_path / "log", "--http", "127.0.0.1:0") as broker:

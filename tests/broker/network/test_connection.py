@@ -143,7 +143,7 @@ def seeds_of_frames() -> Iterator[bytes]:
 def test_mutated_frames_never_harm_the_broker(
     running: Running, caplog: pytest.LogCaptureFixture, seed: int
 ) -> None:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     frames = list(seeds_of_frames())
     if "fuzz" not in running.log.topics:
         running.create_topic("fuzz", 2)
@@ -151,9 +151,9 @@ def test_mutated_frames_never_harm_the_broker(
         for _ in range(60):
             data = bytearray()
             for _ in range(20):
-                one = bytearray(chance.choice(frames))
-                for _ in range(chance.randint(0, 4)):
-                    one[chance.randrange(4, len(one))] = chance.randrange(256)
+                one = bytearray(rng.choice(frames))
+                for _ in range(rng.randint(0, 4)):
+                    one[rng.randrange(4, len(one))] = rng.randrange(256)
                 data += one
             with running.connect() as client, pytest.raises(LogstoreError):
                 client.send_raw(bytes(data))
@@ -168,10 +168,10 @@ def test_mutated_frames_never_harm_the_broker(
 
 
 def test_random_bytes_never_harm_the_broker(running: Running) -> None:
-    chance = random.Random(5)
+    rng = random.Random(5)
     for _ in range(200):
         with running.connect() as client, pytest.raises(LogstoreError):
-            client.send_raw(chance.randbytes(chance.randint(1, 300)))
+            client.send_raw(rng.randbytes(rng.randint(1, 300)))
             client.send_raw(b"\xff" * 4)
             client.read_frame()
     assert_serves(running)

@@ -95,8 +95,8 @@ def test_brokers_get_ports_one_after_the_other_and_racks_in_turn() -> None:
 
 
 def test_the_back_off_grows_and_is_bounded() -> None:
-    chance = random.Random(0)
-    waits = [back_off_s(deaths, chance) for deaths in range(1, 40)]
+    rng = random.Random(0)
+    waits = [back_off_s(deaths, rng) for deaths in range(1, 40)]
 
     assert waits[0] <= 0.5
     assert waits[3] > waits[0]

@@ -68,8 +68,8 @@ def test_a_second_process_of_the_same_broker_is_refused(tmp_path: Path) -> None:
 
 def test_a_broker_whose_place_was_taken_says_so_and_starts_again(tmp_path: Path) -> None:
     async def take_its_place() -> None:
-        opened = await open_log(str(tmp_path / "log"), clock=SystemClock(), chance=random.Random(1))
-        await opened.performer.registry.update_if(BROKER, "1", {"epoch": 99}, RowExists())
+        opened = await open_log(str(tmp_path / "log"), clock=SystemClock(), rng=random.Random(1))
+        await opened.runner.registry.update_if(BROKER, "1", {"epoch": 99}, RowExists())
         await opened.close()
 
     with serve(tmp_path / "log") as broker:

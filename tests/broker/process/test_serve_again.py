@@ -53,11 +53,11 @@ class Fateful:
     async def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
         return await self._registry.query(pk, prefix)
 
-    async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
-        await self._registry.put_if(pk, sk, row, *terms)
+    async def put_if(self, pk: str, sk: str, row: Row, *conditions: Condition) -> None:
+        await self._registry.put_if(pk, sk, row, *conditions)
         self.has_chain |= pk == CHAIN
 
-    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
+    async def update_if(self, pk: str, sk: str, sets: Row, *conditions: Condition) -> None:
         if pk == BROKER and HEARTBEAT in sets:
             self.beat_count += 1
             if self.beat_count == 1:
@@ -65,10 +65,10 @@ class Fateful:
                 raise ConditionFailed("somebody has taken its place", None)
             if self.beat_count == 2:
                 os.kill(os.getpid(), signal.SIGTERM)
-        await self._registry.update_if(pk, sk, sets, *terms)
+        await self._registry.update_if(pk, sk, sets, *conditions)
 
-    async def delete_if(self, pk: str, sk: str, *terms: Condition) -> None:
-        await self._registry.delete_if(pk, sk, *terms)
+    async def delete_if(self, pk: str, sk: str, *conditions: Condition) -> None:
+        await self._registry.delete_if(pk, sk, *conditions)
 
     async def close(self) -> None:
         await self._registry.close()
@@ -77,8 +77,8 @@ class Fateful:
 class FencedWhileItStarts(Fateful):
     """The first chain's row says that it is fenced as soon as it is there."""
 
-    async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
-        await super().put_if(pk, sk, row, *terms)
+    async def put_if(self, pk: str, sk: str, row: Row, *conditions: Condition) -> None:
+        await super().put_if(pk, sk, row, *conditions)
         if pk == CHAIN and self.draw_count == 1:
             self.beat_count, self.has_chain = 1, False
             fenced = {**row, "status": ChainStatus.FENCED.value}
@@ -89,8 +89,8 @@ def serve_on(
     directory: Path, made: list[Fateful], kind: type[Fateful], *troubles: LogstoreError
 ) -> int:
     def wrap(opened: OpenLog) -> OpenLog:
-        made.append(kind(opened.performer.registry, troubles))
-        return replace(opened, performer=replace(opened.performer, registry=made[0]))
+        made.append(kind(opened.runner.registry, troubles))
+        return replace(opened, runner=replace(opened.runner, registry=made[0]))
 
     return serve(ServeSettings(url=str(directory), listen=("127.0.0.1:0",)), wrap=wrap)
 
@@ -118,21 +118,21 @@ def test_a_fenced_controller_lets_its_clients_go_before_it_has_given_up_its_leas
 
         is_controller = False
 
-        async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
-            await super().put_if(pk, sk, row, *terms)
+        async def put_if(self, pk: str, sk: str, row: Row, *conditions: Condition) -> None:
+            await super().put_if(pk, sk, row, *conditions)
             self.is_controller |= pk == LEASE
 
-        async def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
+        async def update_if(self, pk: str, sk: str, sets: Row, *conditions: Condition) -> None:
             nonlocal said_by_then
             if pk == BROKER and not self.is_controller:
-                await self._registry.update_if(pk, sk, sets, *terms)
+                await self._registry.update_if(pk, sk, sets, *conditions)
                 return
             if pk == LEASE and self.draw_count == 1:
                 try:
                     await asyncio.Event().wait()
                 finally:
                     said_by_then += capsys.readouterr().out
-            await super().update_if(pk, sk, sets, *terms)
+            await super().update_if(pk, sk, sets, *conditions)
 
     assert serve_on(tmp_path / "log", [], CutOff) == 0
     assert "ended: another broker took over its partitions" in said_by_then

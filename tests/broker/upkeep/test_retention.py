@@ -49,7 +49,7 @@ async def fill(written: WrittenLog, log: Log, ages_days: Sequence[float], **conf
     """The topic `orders` with a batch of one record for each age."""
     named = {name.replace("_", "."): value for name, value in configs.items()}
     topic = await log.create_topic("orders", 1, named)
-    now_ms = written.performer.clock.now_ms()
+    now_ms = written.runner.clock.now_ms()
     for age in ages_days:
         await written.write(log, topic.leaders[0], [now_ms - int(age * DAY_MS)])
 
@@ -80,7 +80,7 @@ def test_a_wall_clock_days_ahead_costs_no_record_and_is_told(
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=4)
         ahead = VirtualClock(EPOCH_MS + 30 * DAY_MS)
-        async with written.life(performer=replace(written.performer, clock=ahead)) as log:
+        async with written.life(runner=replace(written.runner, clock=ahead)) as log:
             await fill(written, log, [3, 0.5, 0])
             retention = Retention(log, SETTINGS, NoTables())
             await retention.run_once()
@@ -150,10 +150,10 @@ def test_what_a_life_before_wrote_is_found_in_checkpoints() -> None:
 
 async def configure(log: Log, configs: Mapping[str, str]) -> None:
     topic = log.topics["orders"]
-    await log.performer.run(change_topic_configs("orders", topic.topic_id, lambda _: dict(configs)))
+    await log.runner.run(change_topic_configs("orders", topic.topic_id, lambda _: dict(configs)))
     while log.topics["orders"].configs != configs:
         log.look_again()
-        await log.performer.clock.sleep_s(0.1)
+        await log.runner.clock.sleep_s(0.1)
 
 
 def test_a_changed_config_counts_from_the_next_pass_on() -> None:
@@ -192,14 +192,14 @@ def test_an_idle_pass_over_a_thousand_partitions_asks_nobody_anything() -> None:
             retention = Retention(log, SETTINGS, NoTables())
             await retention.run_once()
             asked: list[str] = []
-            log.performer = watched(written.performer, asked)
+            log.runner = watched(written.runner, asked)
             await retention.run_once()
             assert not asked
 
     run(scenario())
 
 
-def watched(performer: StepRunner, asked: list[str]) -> StepRunner:
+def watched(runner: StepRunner, asked: list[str]) -> StepRunner:
     class Watched:
         def __init__(self, port: object) -> None:
             self._port = port
@@ -208,8 +208,8 @@ def watched(performer: StepRunner, asked: list[str]) -> StepRunner:
             asked.append(name)
             return getattr(self._port, name)
 
-    store, registry = Watched(performer.store), Watched(performer.registry)
-    return replace(performer, store=store, registry=registry)  # type: ignore[arg-type]
+    store, registry = Watched(runner.store), Watched(runner.registry)
+    return replace(runner, store=store, registry=registry)  # type: ignore[arg-type]
 
 
 def test_what_only_the_table_holds_still_counts() -> None:
@@ -223,7 +223,7 @@ def test_what_only_the_table_holds_still_counts() -> None:
         files = {0: [a_file(0, 1, old), a_file(2, 3, young)]}
         tables.snapshots = {topic.topic_id: Snapshot(topic.topic_id, 1, {0: 4}, files)}
         row = TableRow(version=1, ends={0: 4}).row()
-        await log.performer.registry.put_if(TABLE, topic.topic_id.hex(), row)
+        await log.runner.registry.put_if(TABLE, topic.topic_id.hex(), row)
         await retention.run_once()
         assert log_start(log) == 2
 
@@ -246,11 +246,11 @@ def test_a_store_that_is_away_is_told_once_and_asked_again(
             update_if, is_away = written.rows.update_if, True
 
             async def maybe(
-                pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+                pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
             ) -> None:
                 if is_away and "log_start" in sets:
                     raise Retryable("the registry is away")
-                await update_if(pk, sk, sets, terms, write_id)
+                await update_if(pk, sk, sets, conditions, write_id)
 
             written.rows.update_if = maybe  # type: ignore[method-assign]
             for _ in range(3):

@@ -38,10 +38,10 @@ async def two_chains(written: WrittenLog) -> None:
 
 async def drop_records(written: WrittenLog, end: int) -> None:
     (key,) = written.records
-    row = await written.performer.run(read_partition_row(*key))
+    row = await written.runner.run(read_partition_row(*key))
     assert row is not None
     changed = {**row.row(), **raised_to(end)}
-    await written.performer.registry.update_if(partition_pk(*key), partition_sk(*key), changed)
+    await written.runner.registry.update_if(partition_pk(*key), partition_sk(*key), changed)
 
 
 def trims(written: WrittenLog) -> dict[int, int]:
@@ -74,7 +74,7 @@ def test_trouble_is_told_once_until_it_is_over(caplog: pytest.LogCaptureFixture)
         await two_chains(written)
         async with written.life() as log:
             trimming = Trimming(log, SETTINGS, lambda: True, NoTables())
-            await written.performer.registry.update_if(CLUSTER, CLUSTER, {"next_epoch": 2})
+            await written.runner.registry.update_if(CLUSTER, CLUSTER, {"next_epoch": 2})
             for _ in range(3):
                 await trimming.trim_once()
 
@@ -109,11 +109,11 @@ def test_a_row_drops_the_stretches_that_its_table_held_a_grace_ago(held_end: int
         async with written.life() as log:
             await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS] * 12)
             copy = TableRow(version=1, ends={0: 24}).row()
-            await written.performer.registry.put_if(TABLE, key.topic_id.hex(), copy)
+            await written.runner.registry.put_if(TABLE, key.topic_id.hex(), copy)
             tables = TablesHold({key: held_end})
             await Trimming(log, SETTINGS, lambda: False, tables).trim_once()
-            row = await written.performer.run(read_partition_row(*key))
+            row = await written.runner.run(read_partition_row(*key))
             assert row is not None
-            assert [ref.start for ref in row.stretches] == ([12] if held_end >= 12 else [0, 12])
+            assert [ref.start for ref in row.epoch_ranges] == ([12] if held_end >= 12 else [0, 12])
 
     run(scenario())

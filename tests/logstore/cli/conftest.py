@@ -73,17 +73,19 @@ class InlineRows:
         return self._rows.query(pk, prefix, after=after, limit=limit)
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        self._rows.put_if(pk, sk, row, terms, write_id)
+        self._rows.put_if(pk, sk, row, conditions, write_id)
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        self._rows.update_if(pk, sk, sets, terms, write_id)
+        self._rows.update_if(pk, sk, sets, conditions, write_id)
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
-        self._rows.delete_if(pk, sk, terms, write_id)
+    async def delete_if(
+        self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str
+    ) -> None:
+        self._rows.delete_if(pk, sk, conditions, write_id)
 
     async def close(self) -> None:
         self._rows.close()
@@ -144,14 +146,14 @@ async def _write(directory: Path) -> None:
 async def _one_epoch(
     directory: Path, draw_nonce: Callable[[], bytes], story: Callable[[Log], Any]
 ) -> None:
-    clock, chance = VirtualClock(), random.Random(0)
+    clock, rng = VirtualClock(), random.Random(0)
     write_ids = count(1)
     registry = RetryingRegistry(
-        InlineRows(directory / "registry.db"), lambda: f"w{next(write_ids)}", clock, chance
+        InlineRows(directory / "registry.db"), lambda: f"w{next(write_ids)}", clock, rng
     )
-    performer = StepRunner(InlineStore(directory), registry, clock, chance, draw_nonce)
-    identity = await performer.run(ensure_identity(EMBEDDED_REGISTRY))
-    opened = OpenLog(DirectoryLocation(directory), performer, identity, StoreCounts())
+    runner = StepRunner(InlineStore(directory), registry, clock, rng, draw_nonce)
+    identity = await runner.run(ensure_identity(EMBEDDED_REGISTRY))
+    opened = OpenLog(DirectoryLocation(directory), runner, identity, StoreCounts())
     me = BrokerInfo(broker=1, host="127.0.0.1", port=9092, rack="", lock="lock")
     group = asyncio.TaskGroup()
     try:

@@ -50,13 +50,13 @@ def test_a_throttled_read_is_no_damage(bodies: bool) -> None:
     for info in chain.objects.list(""):
         store.create(info.key, [chain.objects.get(info.key)])
     store.create(checkpoint_key(EPOCH, end), [checkpoint])
-    performer = BlockingStepRunner(store, None, chain.chance, sleep_s=lambda _: None)
+    runner = BlockingStepRunner(store, None, chain.rng, sleep_s=lambda _: None)
     row = ChainRow(broker=BROKER, status=ChainStatus.SEALED, checkpoint=end, seal=end)
 
     keys = list(store.list(""))
     objects = [
         (seq_of(info.key), info) for info in keys if info.key.startswith(chain_prefix(EPOCH))
     ]
-    look = look_at_chain(performer, CLUSTER_ID, EPOCH, row, objects, FsckCounts(), bodies=bodies)
+    look = look_at_chain(runner, CLUSTER_ID, EPOCH, row, objects, FsckCounts(), bodies=bodies)
 
     assert look.problems == []

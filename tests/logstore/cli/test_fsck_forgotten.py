@@ -21,7 +21,7 @@ def test_a_trim_point_at_a_checkpoint_with_a_forgotten_topic_is_judged_by_its_re
                 await written.write(log, former.leaders[0], [EPOCH_MS])
             await log.delete_topic("orders")
             cluster_id = (await written.reader()).cluster_id
-            await written.performer.run(Trimmer(cluster_id).steps())
+            await written.runner.run(Trimmer(cluster_id).steps())
             now = await log.create_topic("orders", 1, {})
             assert await log.forget_ended() == 1
             for _ in range(2 * CHECKPOINT_SEGMENTS):
@@ -32,7 +32,7 @@ def test_a_trim_point_at_a_checkpoint_with_a_forgotten_topic_is_judged_by_its_re
             for _ in range(2):
                 problems = check_stored(written.objects, written.rows)
                 assert [shown(problem) for problem in problems] == []
-                await written.performer.clock.sleep_s(3600)
-                await written.performer.run(Trimmer(cluster_id).steps())
+                await written.runner.clock.sleep_s(3600)
+                await written.runner.run(Trimmer(cluster_id).steps())
 
     run(scenario())

@@ -194,10 +194,10 @@ def lose_the_table(moved: MovedTopic) -> None:
         path.unlink()
 
 
-def hide_a_stretch(moved: MovedTopic) -> None:
-    """The row lists only the newest stretch, and the table ends below it."""
+def hide_a_epoch_range(moved: MovedTopic) -> None:
+    """The row lists only the newest epoch range, and the table ends below it."""
     place = partition_of(moved.log, "orders", 0)
-    change_row(moved.log, *place, stretches="[[1,2,2]]")
+    change_row(moved.log, *place, epoch_ranges="[[1,2,2]]")
     (moved.log / entry_key(moved.topic_id, 2)).unlink()
 
 
@@ -229,7 +229,7 @@ def test_files_below_a_log_start_that_was_raised_for_a_reason_are_fine(
         (break_an_entry, ProblemKind.TABLE),
         (lose_the_table, ProblemKind.TABLE),
         (spoil_a_checkpoint, ProblemKind.TABLE_CHECKPOINT),
-        (hide_a_stretch, ProblemKind.LOST),
+        (hide_a_epoch_range, ProblemKind.LOST),
         (raise_log_start, ProblemKind.LOG_START),
     ],
     ids=lambda value: value.name if isinstance(value, ProblemKind) else "",

@@ -79,7 +79,7 @@ def test_init_makes_a_log_in_a_bucket_and_says_what_it_did(
     assert log.identity.registry == str(table)
     result = log.rows.get(*PROBE_ROW) or {}
     assert (result["racers"], result["rounds"]) == (8, 40)
-    assert [info.key for info in log.performer.store.list("")] == [CLUSTER_KEY]
+    assert [info.key for info in log.runner.store.list("")] == [CLUSTER_KEY]
     log.close()
 
 

@@ -28,7 +28,7 @@ class Rows:
             chain=1,
             leader_epoch=0,
             log_start=self.log_start,
-            stretches=(EpochEntry(0, 1, 0),),
+            epoch_ranges=(EpochEntry(0, 1, 0),),
         )
 
     def pieces(

@@ -12,11 +12,11 @@ TOPIC = TopicRow(ID, TopicStatus.LIVE, 1, {"retention.ms": "1"}, 1, 2)
 
 def catalog_with(topic: TopicRow) -> Catalog:
     catalog = Catalog(1, 7)
-    catalog.apply(news(topic))
+    catalog.apply(update(topic))
     return catalog
 
 
-def news(topic: TopicRow) -> RegistryUpdate:
+def update(topic: TopicRow) -> RegistryUpdate:
     rows = {(topic.topic_id, number): PartitionRow.new(2, 5) for number in range(topic.partitions)}
     return RegistryUpdate(1, {"orders": topic}, rows)
 
@@ -24,10 +24,10 @@ def news(topic: TopicRow) -> RegistryUpdate:
 def test_a_topic_is_what_the_newest_version_of_its_row_says() -> None:
     catalog = catalog_with(TOPIC)
     newer = replace(TOPIC, partitions=2, configs={"retention.ms": "2"}, version=4)
-    found = catalog.apply(news(newer))
+    found = catalog.apply(update(newer))
     assert [topic.configs for topic in found.changed] == [newer.configs]
 
-    late = catalog.apply(news(replace(TOPIC, configs={"retention.ms": "3"}, version=3)))
+    late = catalog.apply(update(replace(TOPIC, configs={"retention.ms": "3"}, version=3)))
 
     assert not late.changed
     assert catalog.topics["orders"].configs == newer.configs
@@ -38,14 +38,14 @@ def test_a_row_that_was_read_before_log_start_was_raised_takes_nothing_back() ->
     catalog = catalog_with(TOPIC)
     raised = replace(PartitionRow.new(2, 5), log_start=9)
     catalog.apply(RegistryUpdate(2, {}, {(ID, 0): raised}))
-    catalog.apply(news(TOPIC))
+    catalog.apply(update(TOPIC))
 
     assert catalog.topics["orders"].rows == [raised]
 
 
 def test_another_life_of_a_topic_counts_its_versions_anew() -> None:
     catalog = catalog_with(TOPIC)
-    catalog.apply(news(replace(TOPIC, topic_id=OTHER_ID, version=1)))
+    catalog.apply(update(replace(TOPIC, topic_id=OTHER_ID, version=1)))
     assert catalog.topics["orders"].topic_id == OTHER_ID
 
 
@@ -53,5 +53,5 @@ def test_a_topic_that_is_gone_comes_back_with_a_row_that_is_read_later() -> None
     catalog = catalog_with(TOPIC)
     catalog.apply(RegistryUpdate(2, {"orders": None}, {(ID, 0): None}))
     assert "orders" not in catalog.topics
-    catalog.apply(news(replace(TOPIC, topic_id=OTHER_ID, version=1)))
+    catalog.apply(update(replace(TOPIC, topic_id=OTHER_ID, version=1)))
     assert catalog.topics["orders"].topic_id == OTHER_ID

@@ -63,7 +63,7 @@ class Moved:
     def __init__(self, written: TrimmedLog, log: Log) -> None:
         self.written = written
         self.log = log
-        self.clock = written.performer.clock
+        self.clock = written.runner.clock
         tables = Tables("/memory", store=written.objects, clock=self.clock)
         self.here = TablesHere(tables)
         self.trimming = Trimming(log, SETTINGS, lambda: True, self.here)
@@ -82,7 +82,7 @@ class Moved:
     async def tell(self, end: int) -> None:
         """The copy row alone."""
         row = TableRow(version=self.snapshot.version, ends={0: end}).row()
-        await self.written.performer.registry.put_if(TABLE, self.topic_id.hex(), row)
+        await self.written.runner.registry.put_if(TABLE, self.topic_id.hex(), row)
 
     def overwrite(self, start: int, end: int) -> None:
         """Somebody who does not create conditionally puts another entry in the newest's place."""
@@ -188,18 +188,18 @@ def test_tables_are_looked_at_ten_times_a_grace_until_all_of_them_is_held() -> N
     async def story(moved: Moved) -> None:
         held = DurableTableEnds(moved.here, GRACE_MS)
         await moved.move(0, 5)
-        performer = moved.written.performer
+        runner = moved.written.runner
         for expected in (10, 11, 11):
             for _ in range(20):
-                await held.look(performer)
+                await held.look(runner)
                 await moved.clock.sleep_s(GRACE_MS / 20 / 1000)
             assert moved.here.look_count == expected
-        assert (await held.look(performer)).ends == {(moved.topic_id, 0): 5}
-        await held.look(performer, fresh=[moved.topic_id])
+        assert (await held.look(runner)).ends == {(moved.topic_id, 0): 5}
+        await held.look(runner, fresh=[moved.topic_id])
         assert moved.here.look_count == 12
         await moved.move(5, 6)
         await moved.clock.sleep_s(GRACE_MS / 1000)
-        assert (await held.look(performer)).ends == {(moved.topic_id, 0): 6}
+        assert (await held.look(runner)).ends == {(moved.topic_id, 0): 6}
 
     play(story)
 
@@ -231,12 +231,12 @@ def test_a_mark_says_how_far_commits_were_looked_at() -> None:
     async def story(moved: Moved) -> None:
         await moved.move(0, 5)
         await moved.trim()
-        performer = moved.written.performer
-        assert await performer.run(read_marks()) == {}, "too few to be worth a write"
+        runner = moved.written.runner
+        assert await runner.run(read_marks()) == {}, "too few to be worth a write"
         moved.move_nothing(MARK_EVERY)
         await moved.move(5, RECORDS)
         await moved.trim()
-        assert await performer.run(read_marks()) == {moved.topic_id: MARK_EVERY + 2}
+        assert await runner.run(read_marks()) == {moved.topic_id: MARK_EVERY + 2}
         assert moved.trim_point > 0
 
     play(story)
@@ -247,16 +247,16 @@ def test_a_table_that_went_back_behind_its_mark_is_told_of(
 ) -> None:
     async def story(moved: Moved) -> None:
         await moved.move(0, 5)
-        performer = moved.written.performer
-        await performer.run(change_marks({}, {moved.topic_id: 9}))
+        runner = moved.written.runner
+        await runner.run(change_marks({}, {moved.topic_id: 9}))
         await moved.trim(passes=2)
         assert moved.trim_point == 0
         assert "a table's version went back" in alarms(caplog)[0]
-        await performer.run(change_marks({moved.topic_id: 9}, {moved.topic_id: 1}))
+        await runner.run(change_marks({moved.topic_id: 9}, {moved.topic_id: 1}))
         await moved.trim()
         assert moved.trim_point > 0
-        await performer.run(drop_mark(moved.topic_id, 1))
-        assert await performer.run(read_marks()) == {}
+        await runner.run(drop_mark(moved.topic_id, 1))
+        assert await runner.run(read_marks()) == {}
 
     with caplog.at_level(logging.INFO):
         play(story)
@@ -317,10 +317,10 @@ def test_what_was_published_while_a_process_was_frozen_is_no_alarm_to_it() -> No
 
     async def story(moved: Moved) -> None:
         await moved.tell(0)
-        tables, performer = FrozenAfterwards(moved.here.tables), moved.written.performer
+        tables, runner = FrozenAfterwards(moved.here.tables), moved.written.runner
         opened = OpenLog(
             DirectoryLocation(Path("/memory")),
-            performer,
+            runner,
             Identity(moved.written.cluster_id, "memory:"),
             StoreCounts(),
         )

@@ -68,7 +68,7 @@ async def move(source: Log, target: Log) -> None:
     led = source.topics["orders"]
     for number in range(led.partition_count):
         place = partition_pk(led.topic_id, number), partition_sk(led.topic_id, number)
-        await source.performer.registry.update_if(*place, {"target": target.me.broker})
+        await source.runner.registry.update_if(*place, {"target": target.me.broker})
     await source.publish([FeedChange(led.name, led.topic_id)])
     topic = target.topics["orders"]
     await until(lambda: len(topic.leaders) == topic.partition_count)
@@ -222,10 +222,10 @@ def test_a_dead_leaders_partitions_are_taken_over_by_who_followed_them() -> None
             await until(lambda: followed.high_watermark == 20)
             woken: list[bool] = []
             followed.watch(lambda: woken.append(followed.is_retired))
-            taken = await written.performer.run(
+            taken = await written.runner.run(
                 take_over(two.cluster_id, epoch, 2, lambda *_: Successor(2, two.epoch))
             )
-            two.inherit(taken)
+            two.lead_recovered(taken)
             assert woken == [True]
             assert there.leaders[0].high_watermark == 20
             assert not there.followers
@@ -250,11 +250,11 @@ def test_a_chain_handed_out_is_the_chain_and_nobody_elses() -> None:
             assert first is not None
             assert first.next_seq == one.writer.chain.next_seq
             before = encode_checkpoint(first)
-            stretch = first.stretches[here.leaders[0].key]
-            stretch.state.apply_batch(8, 0, 0, 10, 10, EPOCH_MS, EPOCH_MS)
-            stretch.state.drop([Expired(7, stretch.state.producers[7])])
-            assert list(stretch.state.producers) == [8]
-            stretch.rows.clear()
+            epoch_range = first.epoch_ranges[here.leaders[0].key]
+            epoch_range.state.apply_batch(8, 0, 0, 10, 10, EPOCH_MS, EPOCH_MS)
+            epoch_range.state.drop([Expired(7, epoch_range.state.producers[7])])
+            assert list(epoch_range.state.producers) == [8]
+            epoch_range.rows.clear()
             again = two._followers.chain_state(one.epoch)
             assert again is not None and encode_checkpoint(again) == before
             assert two._followers.chain_state(one.epoch + 100) is None
@@ -333,11 +333,11 @@ def test_following_costs_a_get_a_second_and_about_one_a_segment(
     async def scenario() -> float:
         written = WrittenLog(checkpoint_segments=1000)
         counts = StoreCounts()
-        usual = written.performer
+        usual = written.runner
         metered = replace(usual, store=MeteredStore(MemoryStore(written.objects), counts))
         async with (
             written.life(broker=1) as one,
-            written.life(broker=2, performer=metered) as two,
+            written.life(broker=2, runner=metered) as two,
         ):
             here, there = await topic_led_by(one, two)
             await VirtualClock().sleep_s(10.0)
@@ -358,12 +358,10 @@ def test_bytes_are_fetched_once_however_many_read_at_a_follower() -> None:
     async def scenario() -> None:
         written = WrittenLog()
         counts = StoreCounts()
-        metered = replace(
-            written.performer, store=MeteredStore(MemoryStore(written.objects), counts)
-        )
+        metered = replace(written.runner, store=MeteredStore(MemoryStore(written.objects), counts))
         async with (
             written.life(broker=1) as one,
-            written.life(broker=2, performer=metered) as two,
+            written.life(broker=2, runner=metered) as two,
         ):
             here, there = await topic_led_by(one, two)
             await written.write(one, here.leaders[0], [EPOCH_MS])
@@ -392,12 +390,12 @@ def test_a_follower_whose_list_of_checkpoints_is_trimmed_finds_what_is_left() ->
             begin, end = followed.first_offset_in_memory, followed.high_watermark
             log_start = end - 3
             key = partition_pk(here.topic_id, 0), partition_sk(here.topic_id, 0)
-            await one.performer.registry.update_if(*key, raised_to(log_start))
+            await one.runner.registry.update_if(*key, raised_to(log_start))
             await one.publish([FeedChange(here.name, here.topic_id, 0)])
             await until(lambda: followed.log_start == log_start)
             known = written.objects.list("checkpoints/")
             for _ in range(2):
-                await one.performer.run(Trimmer(one.cluster_id, grace_ms=0).steps())
+                await one.runner.run(Trimmer(one.cluster_id, grace_ms=0).steps())
             left = {info.key for info in written.objects.list("checkpoints/")}
             stale = checkpoint_key(one.epoch, there_checkpoints(two, one.epoch)[-1])
             assert stale in {info.key for info in known} - left
@@ -443,7 +441,7 @@ def test_a_chain_without_news_is_looked_up_again_twice_in_each_grace(grace_s: fl
             topic = await log.create_topic("orders", 1, {})
             followers = Followers(
                 log.cluster_id,
-                written.performer,
+                written.runner,
                 ChainCheckpoints(IndexCache()),
                 tasks,
                 delete_grace_s=grace_s,

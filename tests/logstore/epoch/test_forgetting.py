@@ -58,13 +58,13 @@ def test_checkpoints_do_not_grow_with_topics_that_come_and_go() -> None:
                                     base_sequence=0)  # fmt: skip
                 assert await forget(log) == (2 if number else 0)
                 await log.delete_topic(name)
-                assert len(log.writer.chain.stretches) == len(log.writer.appenders) == 3
+                assert len(log.writer.chain.epoch_ranges) == len(log.writer.appenders) == 3
             await forget(log)
             for _ in range(8):
                 await written.write(log, kept, [EPOCH_MS])
-            assert list(last_checkpoint(written, log.epoch).stretches) == [kept.key]
+            assert list(last_checkpoint(written, log.epoch).epoch_ranges) == [kept.key]
             epoch = log.epoch
-        assert list(last_checkpoint(written, epoch).stretches) == [kept.key]
+        assert list(last_checkpoint(written, epoch).epoch_ranges) == [kept.key]
         check_stored(written)
         async with written.life() as log:  # taken over as ever
             assert log.topics["kept"].leaders[0].log_end == 8
@@ -81,12 +81,12 @@ def test_a_topic_that_no_record_calls_deleted_is_not_forgotten() -> None:
         async with written.life() as log:
             leader = (await log.create_topic("orders", 1, {})).leaders[0]
             await written.write(log, leader, [EPOCH_MS])
-            ended = {leader.key: leader.stretch}
-            found = await log.performer.run(find_forgettable(ended, frozenset()))
-            assert found.stretches == []
+            ended = {leader.key: leader.epoch_range}
+            found = await log.runner.run(find_forgettable(ended, frozenset()))
+            assert found.epoch_ranges == []
             await log.delete_topic("orders")
-            found = await log.performer.run(find_forgettable(ended, frozenset()))
-            assert found.stretches == [leader.key]
+            found = await log.runner.run(find_forgettable(ended, frozenset()))
+            assert found.epoch_ranges == [leader.key]
 
     run(scenario())
 
@@ -98,7 +98,7 @@ async def hand_over_to_itself(log: Log) -> None:
     log.writer.flush()
     await committed(log, log.writer.appended_seq)
     key = (leader.topic_id, 0)
-    await log.performer.run(
+    await log.runner.run(
         change_leader(
             key,
             leader.row,
@@ -110,7 +110,7 @@ async def hand_over_to_itself(log: Log) -> None:
     )
     log.look_again()
     while log.topics["orders"].leaders.get(0) in (None, leader):
-        await log.performer.clock.sleep_s(0.1)
+        await log.runner.clock.sleep_s(0.1)
 
 
 def test_stretches_that_a_row_drops_are_forgotten_and_no_others() -> None:
@@ -127,19 +127,19 @@ def test_stretches_that_a_row_drops_are_forgotten_and_no_others() -> None:
                     raised = Raise(
                         leader.topic_id, 0, log.epoch, leader.leader_epoch, leader.log_end - 1
                     )
-                    await log.performer.run(raise_log_start(raised))
+                    await log.runner.run(raise_log_start(raised))
                     leader.follow_row(await row_of(log, leader.topic_id))
                 await hand_over_to_itself(log)
                 await forget(log)
                 row = await row_of(log, leader.topic_id)
-                known = {key.leader_epoch for key in log.writer.chain.stretches}
-                assert known == {ref.leader_epoch for ref in row.stretches}
+                known = {key.leader_epoch for key in log.writer.chain.epoch_ranges}
+                assert known == {ref.leader_epoch for ref in row.epoch_ranges}
             assert len(known) <= 3
-            assert list(log.topics["orders"].leaders[0].stretch.state.producers) == [7]
+            assert list(log.topics["orders"].leaders[0].epoch_range.state.producers) == [7]
             check_stored(written)
         async with written.life() as log:
             leader = log.topics["orders"].leaders[0]
-            assert (leader.log_end, list(leader.stretch.state.producers)) == (20, [7])
+            assert (leader.log_end, list(leader.epoch_range.state.producers)) == (20, [7])
         check_stored(written)
 
     run(scenario())
@@ -156,17 +156,17 @@ def test_a_row_drops_stretches_below_log_start_without_a_change_of_leader() -> N
                 await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
                 await hand_over_to_itself(log)
             leader = log.topics["orders"].leaders[0]
-            assert len((await row_of(log, leader.topic_id)).stretches) == 6
+            assert len((await row_of(log, leader.topic_id)).epoch_ranges) == 6
             raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, 3)
-            await log.performer.run(raise_log_start(raised))
+            await log.runner.run(raise_log_start(raised))
             leader.follow_row(await row_of(log, leader.topic_id))
             assert await forget(log) == 3
             row = await row_of(log, leader.topic_id)
-            assert [ref.start for ref in row.stretches] == [3, 4, 5]
-            assert (row.log_start, leader.stretches) == (3, row.stretches)
+            assert [ref.start for ref in row.epoch_ranges] == [3, 4, 5]
+            assert (row.log_start, leader.epoch_ranges) == (3, row.epoch_ranges)
             assert await forget(log) == 0
             await hand_over_to_itself(log)
-            assert len((await row_of(log, leader.topic_id)).stretches) == 4
+            assert len((await row_of(log, leader.topic_id)).epoch_ranges) == 4
         check_stored(written)
         async with written.life() as log:
             assert log.topics["orders"].leaders[0].log_end == 5
@@ -184,14 +184,14 @@ def test_a_chain_says_what_was_deleted_until_the_topic_is() -> None:
             kept = (await log.create_topic("kept", 1, {})).leaders[0]
             await log.create_topic("orders", 1, {})
             early = Follower(log.cluster_id, log.epoch)
-            await log.performer.run(early.advance())
+            await log.runner.run(early.advance())
             noted: dict[TopicPartition, int] = {}
             for number in range(3):
                 await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
                 await hand_over_to_itself(log)
                 leader = log.topics["orders"].leaders[0]
                 raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, number + 1)
-                await log.performer.run(raise_log_start(raised))
+                await log.runner.run(raise_log_start(raised))
                 leader.follow_row(await row_of(log, leader.topic_id))
                 assert await forget(log) == 1
                 noted = {TopicPartition(leader.topic_id, 0): number + 1}
@@ -200,10 +200,10 @@ def test_a_chain_says_what_was_deleted_until_the_topic_is() -> None:
                 await written.write(log, kept, [EPOCH_MS])
             front = last_checkpoint(written, log.epoch)
             assert dict(front.deleted_below) == noted
-            cold = await log.performer.run(read_chain_at(log.cluster_id, log.epoch, front.seq))
-            await log.performer.run(read_on(cold))
-            await log.performer.run(early.advance())
-            await log.performer.run(early.look_at_row())
+            cold = await log.runner.run(read_chain_at(log.cluster_id, log.epoch, front.seq))
+            await log.runner.run(read_on(cold))
+            await log.runner.run(early.advance())
+            await log.runner.run(early.look_at_row())
             assert encode_checkpoint(copy_of(early.state)) == encode_checkpoint(cold)
             check_stored(written)
             await log.delete_topic("orders")
@@ -257,7 +257,7 @@ def test_what_is_said_of_deleted_records(
 
 
 def test_a_leader_whose_take_is_not_committed_drops_nothing() -> None:
-    """The state it inherited is in an earlier stretch alone."""
+    """The state it inherited is in an earlier epoch range alone."""
 
     async def scenario() -> None:
         written = WrittenLog()
@@ -267,18 +267,18 @@ def test_a_leader_whose_take_is_not_committed_drops_nothing() -> None:
             await hand_over_to_itself(log)
             leader = log.topics["orders"].leaders[0]
             raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, 1)
-            await log.performer.run(raise_log_start(raised))
+            await log.runner.run(raise_log_start(raised))
             leader.follow_row(await row_of(log, leader.topic_id))
             leader.is_taken = False
-            assert await shorten_rows(log.performer, [leader]) == 0
+            assert await shorten_rows(log.runner, [leader]) == 0
             leader.is_taken = True
-            assert await shorten_rows(log.performer, [leader]) == 1
+            assert await shorten_rows(log.runner, [leader]) == 1
 
     run(scenario())
 
 
 async def row_of(log: Log, topic_id: bytes) -> PartitionRow:
-    row = await log.performer.run(read_partition_row(topic_id, 0))
+    row = await log.runner.run(read_partition_row(topic_id, 0))
     assert row is not None
     return row
 
@@ -289,13 +289,13 @@ def test_a_list_of_checkpoints_is_cut_where_they_are_deleted() -> None:
         async with written.life() as log:
             leader = (await log.create_topic("orders", 1, {})).leaders[0]
             early = Follower(log.cluster_id, log.epoch)
-            await log.performer.run(early.advance())
+            await log.runner.run(early.advance())
             for _ in range(2 * CHECKPOINTS_LISTED_MIN + 10):
                 await written.write(log, leader, [EPOCH_MS])
             checkpoints = log.writer.durable_checkpoints
             assert len(checkpoints) > CHECKPOINTS_LISTED_MIN
             trim = checkpoints[-3]
-            await written.performer.registry.update_if(
+            await written.runner.registry.update_if(
                 CHAIN, chain_sk(log.epoch), {"trim": trim, "deleted": trim}
             )
             await forget(log)
@@ -304,10 +304,10 @@ def test_a_list_of_checkpoints_is_cut_where_they_are_deleted() -> None:
             chain = log.writer.chain
             front = last_checkpoint(written, log.epoch)
             assert front.earlier[0] == chain.checkpoints[0] == trim
-            cold = await log.performer.run(read_chain_at(log.cluster_id, log.epoch, front.seq))
-            await log.performer.run(read_on(cold))
-            await log.performer.run(early.advance())
-            await log.performer.run(early.look_at_row())
+            cold = await log.runner.run(read_chain_at(log.cluster_id, log.epoch, front.seq))
+            await log.runner.run(read_on(cold))
+            await log.runner.run(early.advance())
+            await log.runner.run(early.look_at_row())
             assert early.checkpoints == cold.checkpoints
             assert encode_checkpoint(copy_of(early.state)) == encode_checkpoint(cold)
 
@@ -321,7 +321,7 @@ def row_with(*leader_epochs: int, log_start: int = 30, reason: str = "") -> Part
         chain=1,
         leader_epoch=leader_epochs[-1],
         log_start=log_start,
-        stretches=refs,
+        epoch_ranges=refs,
         start_reason=reason or f"retention: {log_start}",
     )
 
@@ -343,8 +343,8 @@ def row_with(*leader_epochs: int, log_start: int = 30, reason: str = "") -> Part
 def test_a_row_drops_what_it_lists_no_more(
     is_released: bool, row: PartitionRow | None, expected: bool
 ) -> None:
-    stretch = EpochRange(20, 25, PartitionState(), released=is_released)
-    assert is_dropped(EpochKey(ID, 0, 2), stretch, row) is expected
+    epoch_range = EpochRange(20, 25, PartitionState(), released=is_released)
+    assert is_dropped(EpochKey(ID, 0, 2), epoch_range, row) is expected
 
 
 def test_nothing_is_appended_to_a_stretch_that_was_forgotten() -> None:

@@ -86,7 +86,7 @@ def test_what_may_have_overtaken_is_put_off_while_a_leadership_is_new(name: str)
                 async with written.life(clean=False) as log:
                     leader = await leader_of(log)
                     assert leader.leader_epoch == 1
-                    await written.performer.clock.sleep_s(wait_s)
+                    await written.runner.clock.sleep_s(wait_s)
                     assert told(leader, producer, sequence, epoch) == expected
 
     run(scenario())
@@ -113,7 +113,7 @@ def test_who_has_been_heard_of_nowhere_begins_anywhere_once_a_leadership_is_olde
         async with written.life() as log:
             leader = await leader_of(log)
             assert told(leader, UNKNOWN, 5) == PUT_OFF
-            await written.performer.clock.sleep_s(EARLY_S + 1)
+            await written.runner.clock.sleep_s(EARLY_S + 1)
             assert told(leader, UNKNOWN, 5) == TAKEN
             assert told(leader, UNKNOWN, 6) == TAKEN
 
@@ -128,7 +128,7 @@ def test_a_released_partition_judges_no_sequence(producer: int, sequence: int, e
             await write_what_is_known(log)
             leader = await leader_of(log)
             leader.release()
-            await written.performer.clock.sleep_s(EARLY_S + 1)
+            await written.runner.clock.sleep_s(EARLY_S + 1)
             assert told(leader, producer, sequence, epoch) == PUT_OFF
 
     run(scenario())

@@ -61,7 +61,7 @@ def led_before_by_a_chain_that_is_lost(log: Log) -> PartitionRow:
 def test_a_partition_that_cannot_be_led_yet_delays_no_other() -> None:
     async def scenario() -> None:
         written = WrittenLog()
-        clock = written.performer.clock
+        clock = written.runner.clock
         async with written.life() as log:
             await put_topic(written, log, "stuck", led_before_by_a_chain_that_is_lost(log))
             await clock.sleep_s(LONG_S)  # by now it is tried seldom
@@ -86,7 +86,7 @@ def test_a_takeover_that_is_over_late_begins_no_leadership_that_has_ended() -> N
             now = now.taken_by(broker=1, chain=log.epoch, start=7)
             topic_id = await put_topic(written, log, "orders", now)
             await until(lambda: "orders" in log.topics, SOON_S)
-            log.inherit([RecoveredPartition(topic_id, 0, late, PartitionState())])
+            log.lead_recovered([RecoveredPartition(topic_id, 0, late, PartitionState())])
             assert not log.topics["orders"].leaders
 
     run(scenario())
@@ -136,7 +136,7 @@ def test_nobody_else_is_named_before_the_release_is_committed() -> None:
         store = HeldStore(written.objects)
         async with (
             written.life(broker=2) as two,
-            written.life(broker=1, performer=replace(written.performer, store=store)) as one,
+            written.life(broker=1, runner=replace(written.runner, store=store)) as one,
         ):
             topic = await one.create_topic("orders", 1, {})
             await until(lambda: len(one.live_brokers()) == 2, SOON_S)
@@ -144,8 +144,8 @@ def test_nobody_else_is_named_before_the_release_is_committed() -> None:
             written.append(topic.leaders[0], [EPOCH_MS])
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(one.drain(LONG_S, lambda topic, number: 2))
-                await written.performer.clock.sleep_s(SOON_S)
-                row = await written.performer.run(read_partition_row(topic.topic_id, 0))
+                await written.runner.clock.sleep_s(SOON_S)
+                row = await written.runner.run(read_partition_row(topic.topic_id, 0))
                 assert row is not None
                 assert row.chain == one.epoch
                 store.lets_go.set()

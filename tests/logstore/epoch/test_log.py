@@ -91,7 +91,7 @@ def test_an_idle_log_puts_nothing() -> None:
         async with written.life() as log:
             await log.create_topic("orders", 1, {})
             before = list(keys(written, ""))
-            await written.performer.clock.sleep_s(3600)
+            await written.runner.clock.sleep_s(3600)
             assert keys(written, "") == before
 
     run(scenario())
@@ -136,7 +136,7 @@ def test_a_leader_and_who_takes_over_make_the_same_checkpoint() -> None:
         (key,) = keys(written, f"{CHECKPOINTS}{epoch:020d}")
         made_live = written.objects.get(key)
         written.objects.delete(key)
-        await written.performer.registry.update_if(CHAIN, chain_sk(epoch), {"checkpoint": 0})
+        await written.runner.registry.update_if(CHAIN, chain_sk(epoch), {"checkpoint": 0})
         async with written.life():
             assert written.objects.get(key) == made_live
         assert decode_checkpoint(made_live).broker == 1
@@ -211,7 +211,7 @@ def test_a_producer_out_of_order_is_refused_in_the_next_life_too() -> None:
             leader = log.topics["orders"].leaders[0]
             with pytest.raises(NotLeading, match="a batch before this one is missing"):
                 append(leader, 7, 2)
-            await written.performer.clock.sleep_s(EARLY_S + 1)
+            await written.runner.clock.sleep_s(EARLY_S + 1)
             with pytest.raises(ProducerRefused) as refused:
                 append(leader, 7, 2)
             assert refused.value.refusal is Refusal.OUT_OF_ORDER
@@ -226,7 +226,7 @@ def test_a_broker_whose_row_is_anothers_stops_and_everybody_is_told() -> None:
         written = WrittenLog()
         async with written.life(clean=False) as log:
             leader = (await log.create_topic("orders", 1, {})).leaders[0]
-            await written.performer.registry.update_if(
+            await written.runner.registry.update_if(
                 BROKER, "1", {"epoch": 99}, Comparison("epoch", "=", log.epoch)
             )
             await log.fenced.wait()
@@ -282,11 +282,11 @@ def test_many_appends_while_a_log_closes_are_all_or_nothing() -> None:
                 for sequence in range(50):
                     base, seq = append(leader, 7, sequence)
                     log.when_committed(seq, partial(note, base))
-                    await written.performer.clock.sleep_s(0.001)
+                    await written.runner.clock.sleep_s(0.001)
 
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(go_on())
-                await written.performer.clock.sleep_s(0.02)
+                await written.runner.clock.sleep_s(0.02)
                 assert await log.close(10.0)
         async with written.life() as log:
             assert log.topics["orders"].leaders[0].high_watermark > max(acknowledged)
@@ -319,8 +319,8 @@ class LateTopicRows:
     def __getattr__(self, name: str) -> object:
         return getattr(self._registry, name)
 
-    async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
-        await self._registry.put_if(pk, sk, row, *terms)
+    async def put_if(self, pk: str, sk: str, row: Row, *conditions: Condition) -> None:
+        await self._registry.put_if(pk, sk, row, *conditions)
         if pk == TOPIC:
             await self._clock.sleep_s(EVERYTHING_S * 2)
 
@@ -328,8 +328,8 @@ class LateTopicRows:
 def test_a_creation_ends_also_when_the_watch_was_faster_to_lead() -> None:
     async def scenario() -> None:
         written = WrittenLog()
-        late: Any = LateTopicRows(written.performer.registry, written.performer.clock)
-        async with written.life(performer=replace(written.performer, registry=late)) as log:
+        late: Any = LateTopicRows(written.runner.registry, written.runner.clock)
+        async with written.life(runner=replace(written.runner, registry=late)) as log:
             async with asyncio.timeout(EVERYTHING_S * 3):
                 topic = await log.create_topic("orders", 1, {})
 
@@ -347,18 +347,18 @@ def test_a_checkpoint_of_many_producers_leaves_the_loop_to_others_between_slices
             leader = (await log.create_topic("orders", 1, {})).leaders[0]
             await written.write(log, leader, [EPOCH_MS])
             for producer in range(4 * SLICE_PRODUCERS):
-                leader.stretch.state.apply_batch(producer, 0, 0, 0, 0, 0, EPOCH_MS)
+                leader.epoch_range.state.apply_batch(producer, 0, 0, 0, 0, 0, EPOCH_MS)
             seq = log.writer.open_seq
             log.writer._begin_checkpoint()
             turns = 0
             while not keys(written, CHECKPOINTS):
                 written.append(leader, [EPOCH_MS], producer_id=10**9 + turns, producer_epoch=0,
                                base_sequence=0)  # fmt: skip
-                await log.performer.clock.sleep_s(0)
+                await log.runner.clock.sleep_s(0)
                 turns += 1
             assert turns > 4
-            front = await log.performer.run(read_chain_at(log.cluster_id, log.epoch, seq))
-            assert len(front.stretches[leader.key].state.producers) == 4 * SLICE_PRODUCERS
-            assert len(leader.stretch.state.producers) == 4 * SLICE_PRODUCERS + turns
+            front = await log.runner.run(read_chain_at(log.cluster_id, log.epoch, seq))
+            assert len(front.epoch_ranges[leader.key].state.producers) == 4 * SLICE_PRODUCERS
+            assert len(leader.epoch_range.state.producers) == 4 * SLICE_PRODUCERS + turns
 
     run(scenario())

@@ -31,17 +31,17 @@ class StuckRows(MemoryRows):
         self.let_go = asyncio.Event()
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
         if pk == BROKER and (self.is_next_stuck or self.are_all_stuck):
             self.is_next_stuck = False
             await self.let_go.wait()
-        await super().update_if(pk, sk, sets, terms, write_id)
+        await super().update_if(pk, sk, sets, conditions, write_id)
 
 
-def performer_on(rows: MemoryRows, usual: StepRunner) -> StepRunner:
+def runner_on(rows: MemoryRows, usual: StepRunner) -> StepRunner:
     ids = (f"write {number}" for number in range(1_000_000))
-    registry = RetryingRegistry(rows, lambda: next(ids), usual.clock, usual.chance)
+    registry = RetryingRegistry(rows, lambda: next(ids), usual.clock, usual.rng)
     return replace(usual, registry=registry)
 
 
@@ -55,20 +55,20 @@ def test_one_heartbeat_without_an_answer_costs_a_broker_nothing() -> None:
     async def scenario() -> None:
         written = WrittenLog()
         rows = StuckRows()
-        written.rows, clock = rows, written.performer.clock
-        written.performer = performer_on(rows, written.performer)
+        written.rows, clock = rows, written.runner.clock
+        written.runner = runner_on(rows, written.runner)
         async with written.life() as log:
             await clock.sleep_s(LEASE_S)
             rows.is_next_stuck = True
             for _ in range(10):
                 before = broker_row(rows).heartbeat
                 await clock.sleep_s(LEASE_S / 2)
-                assert log.vouches
+                assert log.has_read_lease
                 assert broker_row(rows).heartbeat > before
             assert not rows.is_next_stuck
             rows.let_go.set()
             await clock.sleep_s(LEASE_S)
-            assert log.vouches
+            assert log.has_read_lease
             assert not log.fenced.is_set()
 
     run(scenario())
@@ -80,8 +80,8 @@ def test_only_a_registry_that_answers_nothing_for_a_lease_is_told(
     async def scenario() -> None:
         written = WrittenLog()
         rows = StuckRows()
-        written.rows, clock = rows, written.performer.clock
-        written.performer = performer_on(rows, written.performer)
+        written.rows, clock = rows, written.runner.clock
+        written.runner = runner_on(rows, written.runner)
         async with written.life():
             await clock.sleep_s(LEASE_S)
             rows.is_next_stuck = True  # those after it get through
@@ -102,8 +102,8 @@ def test_a_fenced_broker_does_not_say_that_it_goes_on(caplog: pytest.LogCaptureF
     async def scenario() -> None:
         written = WrittenLog()
         rows = StuckRows()
-        written.rows, clock = rows, written.performer.clock
-        written.performer = performer_on(rows, written.performer)
+        written.rows, clock = rows, written.runner.clock
+        written.runner = runner_on(rows, written.runner)
         async with written.life(clean=False) as log:
             rows.are_all_stuck = True
             await clock.sleep_s(LEASE_S / 2)
@@ -118,18 +118,18 @@ def test_who_cannot_renew_vouches_for_the_rest_of_a_lease_and_no_longer() -> Non
     async def scenario() -> None:
         written = WrittenLog()
         rows = StuckRows()
-        written.rows, clock = rows, written.performer.clock
-        written.performer = performer_on(rows, written.performer)
+        written.rows, clock = rows, written.runner.clock
+        written.runner = runner_on(rows, written.runner)
         async with written.life() as log:
             await clock.sleep_s(LEASE_S)
             rows.are_all_stuck = True
-            vouches = [log.vouches]
+            has_read_lease = [log.has_read_lease]
             await clock.sleep_s(LEASE_S)
-            vouches.append(log.vouches)
+            has_read_lease.append(log.has_read_lease)
             rows.are_all_stuck = False
             rows.let_go.set()
             await clock.sleep_s(LEASE_S)
-            assert [*vouches, log.vouches] == [True, False, True]
+            assert [*has_read_lease, log.has_read_lease] == [True, False, True]
 
     run(scenario())
 
@@ -140,22 +140,22 @@ def test_a_lease_is_counted_from_the_beginning_of_a_heartbeat() -> None:
     async def scenario() -> None:
         written = WrittenLog()
         rows = StuckRows()
-        written.rows, clock = rows, written.performer.clock
-        written.performer = performer_on(rows, written.performer)
+        written.rows, clock = rows, written.runner.clock
+        written.runner = runner_on(rows, written.runner)
         async with written.life() as log:
-            heartbeats = Heartbeats(written.performer, 1, log.epoch, last=1_000_000)
-            membership = Membership(written.performer, log.writer, 1, heartbeats)
+            heartbeats = Heartbeats(written.runner, 1, log.epoch, last=1_000_000)
+            membership = Membership(written.runner, log.writer, 1, heartbeats)
             rows.are_all_stuck = True
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(membership.renew())
                 await clock.sleep_s(LEASE_S - 0.5)
-                vouches = [membership.vouches]
+                has_read_lease = [membership.has_read_lease]
                 rows.are_all_stuck = False
                 rows.let_go.set()
             for seconds in (0.4, 0.1):
                 await clock.sleep_s(seconds)
-                vouches.append(membership.vouches)
-            assert vouches == [False, True, False]
+                has_read_lease.append(membership.has_read_lease)
+            assert has_read_lease == [False, True, False]
 
     run(scenario())
 
@@ -163,13 +163,13 @@ def test_a_lease_is_counted_from_the_beginning_of_a_heartbeat() -> None:
 def test_a_heartbeat_that_lands_late_takes_back_nothing_that_was_said_after_it() -> None:
     async def scenario() -> None:
         rows = StuckRows()
-        performer = performer_on(rows, WrittenLog().performer)
+        runner = runner_on(rows, WrittenLog().runner)
         await rows.put_if(BROKER, "1", ROW.row(), [], "first")
-        heartbeats = Heartbeats(performer, 1, ROW.epoch, ROW.heartbeat)
+        heartbeats = Heartbeats(runner, 1, ROW.epoch, ROW.heartbeat)
         rows.is_next_stuck = True
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(heartbeats.send(BrokerStatus.SERVING))
-            await performer.clock.sleep_s(1)
+            await runner.clock.sleep_s(1)
             await heartbeats.send(BrokerStatus.STOPPED)
             said = broker_row(rows)
             rows.let_go.set()  # and no successor is in its way: it raises nothing
@@ -185,9 +185,9 @@ def test_a_heartbeat_that_lands_late_takes_back_nothing_that_was_said_after_it()
 def test_a_successor_or_a_fence_refuses_heartbeats(changed: BrokerRow) -> None:
     async def scenario() -> None:
         rows = MemoryRows()
-        performer = performer_on(rows, WrittenLog().performer)
+        runner = runner_on(rows, WrittenLog().runner)
         await rows.put_if(BROKER, "1", changed.row(), [], "first")
         with pytest.raises(ConditionFailed):
-            await Heartbeats(performer, 1, ROW.epoch, ROW.heartbeat).send(BrokerStatus.SERVING)
+            await Heartbeats(runner, 1, ROW.epoch, ROW.heartbeat).send(BrokerStatus.SERVING)
 
     run(scenario())

@@ -35,14 +35,14 @@ class AwayRegistry:
     async def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
         return await self._there().query(pk, prefix)
 
-    async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
-        await self._there().put_if(pk, sk, row, *terms)
+    async def put_if(self, pk: str, sk: str, row: Row, *conditions: Condition) -> None:
+        await self._there().put_if(pk, sk, row, *conditions)
 
-    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
-        await self._there().update_if(pk, sk, sets, *terms)
+    async def update_if(self, pk: str, sk: str, sets: Row, *conditions: Condition) -> None:
+        await self._there().update_if(pk, sk, sets, *conditions)
 
-    async def delete_if(self, pk: str, sk: str, *terms: Condition) -> None:
-        await self._there().delete_if(pk, sk, *terms)
+    async def delete_if(self, pk: str, sk: str, *conditions: Condition) -> None:
+        await self._there().delete_if(pk, sk, *conditions)
 
     async def close(self) -> None:
         await self._registry.close()
@@ -51,14 +51,14 @@ class AwayRegistry:
 def test_a_broker_drops_what_is_summed_up_while_the_registry_is_away() -> None:
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=4)
-        registry = AwayRegistry(written.performer.registry)
-        performer = replace(written.performer, registry=registry)
-        async with written.life(performer=performer) as log:
+        registry = AwayRegistry(written.runner.registry)
+        runner = replace(written.runner, registry=registry)
+        async with written.life(runner=runner) as log:
             leader = (await log.create_topic("orders", 1, {})).leaders[0]
             registry.is_away = True
             for number in range(100):
                 await written.write(log, leader, [EPOCH_MS + number])
-                held = row_count(leader.stretch.rows) + sum(
+                held = row_count(leader.epoch_range.rows) + sum(
                     row_count(window.rows) for window in leader._windows
                 )
                 assert held <= 12
@@ -68,7 +68,7 @@ def test_a_broker_drops_what_is_summed_up_while_the_registry_is_away() -> None:
             assert (await log.read(leader, 0, 100, 1 << 20)).byte_count > 0
             registry.is_away = False
             while chain_row(written, log).checkpoint < log.writer.durable_checkpoints[-1]:
-                await log.performer.clock.sleep_s(0.1)
+                await log.runner.clock.sleep_s(0.1)
             for number in range(10):
                 await written.write(log, leader, [EPOCH_MS + number])
         assert audit(written.objects, written.rows).violations == []
@@ -81,9 +81,9 @@ def test_a_broker_knows_its_own_checkpoints_also_once_it_read_its_chain_as_other
 
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=20)
-        registry = AwayRegistry(written.performer.registry)
-        performer = replace(written.performer, registry=registry)
-        async with written.life(performer=performer) as log:
+        registry = AwayRegistry(written.runner.registry)
+        runner = replace(written.runner, registry=registry)
+        async with written.life(runner=runner) as log:
             leader = (await log.create_topic("orders", 1, {})).leaders[0]
             await written.write(log, leader, [EPOCH_MS])
             await hand_over_to_itself(log)
@@ -102,9 +102,9 @@ def test_a_broker_knows_its_own_checkpoints_also_once_it_read_its_chain_as_other
 def test_who_takes_over_needs_no_checkpoint_that_no_row_names() -> None:
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=4)
-        registry = AwayRegistry(written.performer.registry)
-        performer = replace(written.performer, registry=registry)
-        async with written.life(performer=performer, clean=False) as log:
+        registry = AwayRegistry(written.runner.registry)
+        runner = replace(written.runner, registry=registry)
+        async with written.life(runner=runner, clean=False) as log:
             leader = (await log.create_topic("orders", 1, {})).leaders[0]
             registry.is_away = True
             for number in range(30):
@@ -112,7 +112,7 @@ def test_who_takes_over_needs_no_checkpoint_that_no_row_names() -> None:
                                     base_sequence=number)  # fmt: skip
         async with written.life() as log:
             leader = log.topics["orders"].leaders[0]
-            producer = leader.stretch.state.producer(5)
+            producer = leader.epoch_range.state.producer(5)
             assert leader.log_end == 30
             assert producer is not None and producer.batches[-1].last_sequence == 29
             assert (await log.read(leader, 0, 30, 1 << 20)).end_offset > 0
@@ -124,19 +124,19 @@ def test_who_takes_over_needs_no_checkpoint_that_no_row_names() -> None:
 def test_a_follower_finds_checkpoints_that_it_cannot_be_told_of() -> None:
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=20)
-        registry = AwayRegistry(written.performer.registry)
-        performer = replace(written.performer, registry=registry)
-        async with written.life(performer=performer) as log:
+        registry = AwayRegistry(written.runner.registry)
+        runner = replace(written.runner, registry=registry)
+        async with written.life(runner=runner) as log:
             leader = (await log.create_topic("orders", 1, {})).leaders[0]
             follower = Follower(log.cluster_id, log.epoch, may_list=True)
-            await performer.run(follower.advance())
+            await runner.run(follower.advance())
             registry.is_away = True
             for number in range(2 * UNNAMED_SEGMENTS_MAX):
                 await written.write(log, leader, [EPOCH_MS])
-                await outcome_of(performer.run(follower.advance()))
-                (stretch,) = follower.state.stretches.values()
-                assert stretch.end == number + 1
-                assert row_count(stretch.rows) <= UNNAMED_SEGMENTS_MAX + SEGMENTS_PER_ROW_READ
+                await outcome_of(runner.run(follower.advance()))
+                (epoch_range,) = follower.state.epoch_ranges.values()
+                assert epoch_range.end == number + 1
+                assert row_count(epoch_range.rows) <= UNNAMED_SEGMENTS_MAX + SEGMENTS_PER_ROW_READ
             assert follower.checkpoints
             registry.is_away = False
 

@@ -55,17 +55,17 @@ class EditedRows(MemoryRows):
 @asynccontextmanager
 async def watched(
     rows: EditedRows,
-    on_news: Callable[[RegistryUpdate], None],
+    on_update: Callable[[RegistryUpdate], None],
     on_brokers: Callable[[], None],
     is_one_silent: Callable[[], bool] = lambda: False,
 ) -> AsyncIterator[tuple[Clock, Watch]]:
-    usual = WrittenLog().performer
-    registry = RetryingRegistry(rows, lambda: "write", usual.clock, usual.chance)
+    usual = WrittenLog().runner
+    registry = RetryingRegistry(rows, lambda: "write", usual.clock, usual.rng)
     watch = Watch(
         replace(usual, registry=registry),
         version=lambda: 0,
         edit_count=lambda: rows.edit_count,
-        on_news=on_news,
+        on_update=on_update,
         on_brokers=lambda _: on_brokers(),
         is_one_silent=is_one_silent,
     )
@@ -83,12 +83,12 @@ def test_what_was_read_before_an_edit_of_our_own_is_read_again() -> None:
         rows = EditedRows(edits=1)
         heard: list[tuple[int, RegistryUpdate]] = []
         async with watched(
-            rows, lambda news: heard.append((rows.read_count, news)), lambda: None
+            rows, lambda update: heard.append((rows.read_count, update)), lambda: None
         ) as (clock, _):
             await clock.sleep_s(1.3 * EVERYTHING_S)
         first, *_ = heard
         assert first[0] == 2
-        assert all(news.is_everything for _, news in heard)
+        assert all(update.is_everything for _, update in heard)
 
     run(scenario())
 
@@ -107,7 +107,7 @@ def test_who_edits_without_a_pause_still_learns_who_is_alive_and_all_else_in_the
                 await clock.sleep_s(1)
             await clock.sleep_s(1)
         assert max(b - a for a, b in pairwise(looks)) < 2 * BROKERS_S
-        assert [news.is_everything for news in heard] == [True]
+        assert [update.is_everything for update in heard] == [True]
 
     run(scenario())
 
@@ -118,7 +118,7 @@ def test_brokers_are_looked_at_more_often_while_one_seems_silent() -> None:
         silent = False
         async with watched(
             EditedRows(edits=0),
-            lambda news: None,
+            lambda update: None,
             lambda: looks.append(clock.monotonic_s()),
             lambda: silent,
         ) as (clock, _):
@@ -140,7 +140,7 @@ def test_the_feed_is_read_more_often_for_a_while_when_partitions_are_handed_out(
     async def scenario() -> None:
         rows = EditedRows(edits=0)
         looks_s = rows.feed_looks_s
-        async with watched(rows, lambda news: None, lambda: None) as (clock, watch):
+        async with watched(rows, lambda update: None, lambda: None) as (clock, watch):
             await clock.sleep_s(10)
             usual_s = list(looks_s)
             looks_s.clear()
@@ -172,7 +172,7 @@ def test_a_call_that_hangs_is_given_up_and_made_again() -> None:
     async def scenario() -> None:
         looks_s: list[float] = []
         async with watched(
-            HangingOnce(edits=0), lambda news: None, lambda: looks_s.append(clock.monotonic_s())
+            HangingOnce(edits=0), lambda update: None, lambda: looks_s.append(clock.monotonic_s())
         ) as (clock, _):
             began_s = clock.monotonic_s()
             await clock.sleep_s(2 * LOOK_S_MAX)
@@ -191,7 +191,7 @@ def test_whoever_is_in_a_hurry_all_the_time_still_waits_between_two_looks() -> N
             for watch in watches:
                 watch.hurry()
 
-        async with watched(rows, lambda news: None, hurry, lambda: True) as (clock, watch):
+        async with watched(rows, lambda update: None, hurry, lambda: True) as (clock, watch):
             watches.append(watch)
             await clock.sleep_s(2.0)
             rows.feed_looks_s.clear()

@@ -10,7 +10,7 @@ from tests.logstore.protocol.built import BuiltChain, open_chain_row
 
 
 def test_a_frozen_window_takes_no_row_that_comes_after_it() -> None:
-    """Also of a stretch that had none: a checkpoint is encoded while its chain goes on."""
+    """Also of an epoch range that had none: a checkpoint is encoded while its chain goes on."""
     chain = BuiltChain()
     chain.register(open_chain_row())
     chain.add_opening()
@@ -18,9 +18,9 @@ def test_a_frozen_window_takes_no_row_that_comes_after_it() -> None:
     state = chain.replay()
     frozen, expected = state.frozen_window(), encode_checkpoint(chain.replay())
     chain.add_batches(3)
-    run(chain.performer.run(read_on(state)))
-    (stretch,) = state.stretches.values()
-    assert row_count(stretch.rows) == 1
+    run(chain.runner.run(read_on(state)))
+    (epoch_range,) = state.epoch_ranges.values()
+    assert row_count(epoch_range.rows) == 1
 
     assert encode_checkpoint(frozen) == expected
 

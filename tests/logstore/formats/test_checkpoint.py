@@ -32,7 +32,7 @@ def test_a_golden_checkpoint_that_says_what_was_deleted_reads_as_ever() -> None:
     front = decode_checkpoint(data)
     deleted = {TopicPartition(samples.TOPIC_ID, 1): 43}
 
-    assert (front.seq, list(front.stretches)) == (3, [samples.key()])
+    assert (front.seq, list(front.epoch_ranges)) == (3, [samples.key()])
     assert dict(front.deleted_below) == deleted
     resumed = chain_state_of(front, data[front.front_bytes : front.pages_at])
     assert resumed.deleted_below == deleted
@@ -46,7 +46,7 @@ def test_a_golden_checkpoint_reads_as_ever() -> None:
     assert (front.cluster_id, front.epoch, front.broker) == (samples.CLUSTER_ID, 5, 7)
     assert (front.seq, front.from_seq, list(front.earlier)) == (2, 0, [])
     assert front.last_nonce == samples.nonce(1)
-    summary = front.stretches[samples.key()]
+    summary = front.epoch_ranges[samples.key()]
     assert (summary.start, summary.end, summary.released) == (43, 45, False)
     (page,) = front.pages_of(samples.key())
     rows = GOLDEN[front.pages_at + page.position :][: page.byte_count]
@@ -69,14 +69,14 @@ def test_a_chain_goes_on_from_its_checkpoint_as_from_its_beginning() -> None:
         chain.last_nonce,
         chain.created_ms,
     )
-    assert resumed.stretches[samples.key()].state == chain.stretches[samples.key()].state
-    assert resumed.stretches[samples.key()].end == chain.stretches[samples.key()].end
+    assert resumed.epoch_ranges[samples.key()].state == chain.epoch_ranges[samples.key()].state
+    assert resumed.epoch_ranges[samples.key()].end == chain.epoch_ranges[samples.key()].end
 
 
 def test_an_empty_chain_has_a_checkpoint_too() -> None:
     front = decode_checkpoint(encode_checkpoint(ChainState(samples.CLUSTER_ID, 9)))
 
-    assert (front.epoch, front.seq, dict(front.stretches)) == (9, 0, {})
+    assert (front.epoch, front.seq, dict(front.epoch_ranges)) == (9, 0, {})
 
 
 @given(st.integers(0, len(GOLDEN) - 1))

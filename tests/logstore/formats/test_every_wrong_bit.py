@@ -98,7 +98,7 @@ def read_checkpoint_at(seq: int, data: bytes) -> Any:
 
 def meaning_of(chain: ChainState) -> Any:
     place = (chain.next_seq, chain.last_nonce, chain.created_ms, chain.broker)
-    return place, chain.stretches, chain.deleted_below
+    return place, chain.epoch_ranges, chain.deleted_below
 
 
 def decode_whole_checkpoint(data: bytes) -> Any:

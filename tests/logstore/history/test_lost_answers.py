@@ -35,21 +35,21 @@ BAD_DAYS = StoreFaults(
 )
 
 
-def troubled_store(root: Path, clock: SetTime, chance: Random) -> RetryingStore:
+def troubled_store(root: Path, clock: SetTime, rng: Random) -> RetryingStore:
     def sleep_s(seconds: float) -> None:
         clock.now += int(seconds * 1000)
 
-    faults = Faults(BAD_DAYS, chance, clock)
+    faults = Faults(BAD_DAYS, rng, clock)
     store = FaultyBlockingStore(DirectoryStore(root), faults, sleep_s)
-    return RetryingStore(store, chance, sleep_s)
+    return RetryingStore(store, rng, sleep_s)
 
 
 @pytest.mark.slow
 @pytest.mark.seeds(10)
 def test_two_runs_on_a_bad_store_move_every_offset_once(tmp_path: Path, seed: int) -> None:
-    chance, clock = Random(seed), SetTime()
+    rng, clock = Random(seed), SetTime()
     runs = [
-        Tables(str(tmp_path), store=troubled_store(tmp_path, clock, chance), clock=clock)
+        Tables(str(tmp_path), store=troubled_store(tmp_path, clock, rng), clock=clock)
         for _ in range(2)
     ]
     runs[0].create(TOPIC_ID, "orders")
@@ -59,7 +59,7 @@ def test_two_runs_on_a_bad_store_move_every_offset_once(tmp_path: Path, seed: in
         try:
             before = tables.snapshot(TOPIC_ID)
             assert before is not None
-            if chance.random() < 0.3:  # the other one is quicker
+            if rng.random() < 0.3:  # the other one is quicker
                 moved(runs[(number + 1) % 2], before, _next(before.end(0)), run=f"quick-{number}")
                 told.append(f"quick-{number}")
             moved(tables, before, _next(before.end(0)), run=name)
@@ -98,8 +98,8 @@ def test_the_same_commit_again_is_its_own_success(tmp_path: Path) -> None:
 
 
 def test_data_files_are_stored_once_on_a_bad_store(tmp_path: Path) -> None:
-    clock, chance = SetTime(), Random(5)
-    store = troubled_store(tmp_path, clock, chance)
+    clock, rng = SetTime(), Random(5)
+    store = troubled_store(tmp_path, clock, rng)
     files = [
         file
         for number in range(20)

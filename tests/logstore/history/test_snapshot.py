@@ -49,10 +49,10 @@ def test_every_file_that_may_hold_an_offset_is_found(
 
 @given(st.lists(bounds, max_size=10), st.lists(bounds, max_size=10), st.randoms())
 def test_a_list_that_was_changed_is_the_list_made_anew(
-    before: list[tuple[int, int]], after: list[tuple[int, int]], chance: Random
+    before: list[tuple[int, int]], after: list[tuple[int, int]], rng: Random
 ) -> None:
     files, more = files_of(before), files_of(after, first=100)
-    gone = {file.path for file in files if chance.random() < 0.5}
+    gone = {file.path for file in files if rng.random() < 0.5}
     kept = [file for file in files if file.path not in gone]
 
     assert FileList(0, files).changed(more, gone) == FileList(0, [*kept, *more])

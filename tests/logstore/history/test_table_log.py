@@ -29,15 +29,13 @@ from tests.logstore.history.test_delta import agrees
 @pytest.mark.slow
 @pytest.mark.seeds(6)
 def test_an_owner_with_delta_rs(tmp_path: Path, seed: int) -> None:
-    chance = Random(seed)
+    rng = Random(seed)
     tables, store = directory_tables(tmp_path), directory_store(tmp_path)
     snapshot = tables.create(TOPIC_ID, "orders")
     known, deleted, end = snapshot, set[int](), 0
     for number in range(14):
         table = DeltaTable(tmp_path / names.table_key(TOPIC_ID))
-        match chance.choice(
-            ["move", "move", "move", "optimize", "z-order", "delete", "checkpoint"]
-        ):
+        match rng.choice(["move", "move", "move", "optimize", "z-order", "delete", "checkpoint"]):
             case "move":
                 files = written(store, some_rows(end, end + 20), number=number)
                 commit = TableCommit({0: end}, {0: end + 20}, files, (), f"run-{number}")
@@ -48,7 +46,7 @@ def test_an_owner_with_delta_rs(tmp_path: Path, seed: int) -> None:
             case "z-order" if end:
                 table.optimize.z_order(["key"])
             case "delete" if end:
-                offset = chance.randrange(end)
+                offset = rng.randrange(end)
                 table.delete(f"offset = {offset}")
                 deleted.add(offset)
             case "checkpoint":
@@ -58,7 +56,7 @@ def test_an_owner_with_delta_rs(tmp_path: Path, seed: int) -> None:
         found = tables.snapshot(TOPIC_ID)
         assert found is not None and agrees(tmp_path, found)
         assert tables.snapshot(TOPIC_ID, known=known) == found
-        if chance.random() < 0.5:
+        if rng.random() < 0.5:
             known = found
         snapshot = found
         files = found.files_for(0, 0, end)

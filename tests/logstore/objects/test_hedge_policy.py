@@ -39,11 +39,11 @@ def test_a_fast_store_is_not_asked_twice_for_a_hiccup() -> None:
 
 
 def test_at_most_one_in_twenty_is_sent_twice_however_slow_all_are() -> None:
-    policy, chance = HedgePolicy(HedgeSettings()), Random(1)
+    policy, rng = HedgePolicy(HedgeSettings()), Random(1)
     taken = 0
     for number in range(10_000):
         policy.begin("create", 1, float(number))
-        taken += chance.random() < 0.5 and policy.take("create", float(number))
+        taken += rng.random() < 0.5 and policy.take("create", float(number))
         assert taken <= (number + 1) * 0.05
     assert taken > 10_000 * 0.045
     assert policy.hedges == {"create": taken, "read": 0}

@@ -149,7 +149,7 @@ def test_put_once_is_never_fenced_by_its_own_second_request() -> None:
         objects = MemoryObjects(clock)
         store = ScriptedStore(objects, [(0.01, STALLED_S, None)])
         segment = data()
-        assert await performer(store, clock).run(put_once(EPOCH, segment)) == Stored()
+        assert await runner(store, clock).run(put_once(EPOCH, segment)) == Stored()
         assert clock.monotonic_s() < 1
         [info] = list(objects.list(""))
         assert objects.get(info.key) == b"".join(segment.parts)
@@ -161,13 +161,13 @@ def test_an_object_whose_key_says_it_all_is_settled_by_its_own_second_request() 
     async def story() -> None:
         clock = VirtualClock()
         store = ScriptedStore(MemoryObjects(clock), [(0.01, STALLED_S, None)])
-        await performer(store, clock).run(create_settled(CLUSTER_KEY, b"{}", attempts_max=3))
+        await runner(store, clock).run(create_settled(CLUSTER_KEY, b"{}", attempts_max=3))
         assert clock.monotonic_s() < 1
 
     run(story())
 
 
-def performer(store: ScriptedStore, clock: VirtualClock) -> StepRunner:
+def runner(store: ScriptedStore, clock: VirtualClock) -> StepRunner:
     registry = RetryingRegistry(MemoryRows(), lambda: "id", clock, Random(1))
     hedging = HedgingStore(store, HedgePolicyOfAnySize(), clock)
     return StepRunner(hedging, registry, clock, Random(1), lambda: bytes(16))

@@ -41,7 +41,7 @@ def no_pause(seconds: float) -> None:
 
 
 def probed(store: BlockingObjectStore, rows: BlockingRowStore | None = None) -> Report:
-    return probe(store, rows, name="name", chance=random.Random(1), sleep_s=no_pause)
+    return probe(store, rows, name="name", rng=random.Random(1), sleep_s=no_pause)
 
 
 @pytest.fixture
@@ -305,16 +305,18 @@ class BrokenRows:
     ) -> Sequence[tuple[str, Row]]:
         return self.rows.query(pk, prefix, after=after, limit=limit)
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
-        self.rows.put_if(pk, sk, row, terms, write_id)
+    def put_if(
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
+    ) -> None:
+        self.rows.put_if(pk, sk, row, conditions, write_id)
 
     def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        self.rows.update_if(pk, sk, sets, terms, write_id)
+        self.rows.update_if(pk, sk, sets, conditions, write_id)
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
-        self.rows.delete_if(pk, sk, terms, write_id)
+    def delete_if(self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str) -> None:
+        self.rows.delete_if(pk, sk, conditions, write_id)
 
     def close(self) -> None:
         self.rows.close()
@@ -323,31 +325,37 @@ class BrokenRows:
 class RacesPuts(BrokenRows):
     """Conditions hold, but for racers."""
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
-        self.rows.put_if(pk, sk, row, () if sk.startswith("race/") else terms, write_id)
+    def put_if(
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
+    ) -> None:
+        self.rows.put_if(pk, sk, row, () if sk.startswith("race/") else conditions, write_id)
 
 
 class RacesUpdates(BrokenRows):
     def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        self.rows.update_if(pk, sk, sets, () if sk == "counter" else terms, write_id)
+        self.rows.update_if(pk, sk, sets, () if sk == "counter" else conditions, write_id)
 
 
 class IgnoresConditions(BrokenRows):
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
+    def put_if(
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
+    ) -> None:
         self.rows.put_if(pk, sk, row, (), write_id)
 
 
 class DeletesAnyway(BrokenRows):
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
+    def delete_if(self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str) -> None:
         self.rows.delete_if(pk, sk, (), write_id)
 
 
 class HidesTheRow(BrokenRows):
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
+    def put_if(
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
+    ) -> None:
         try:
-            self.rows.put_if(pk, sk, row, terms, write_id)
+            self.rows.put_if(pk, sk, row, conditions, write_id)
         except ConditionFailed as failed:
             raise ConditionFailed(str(failed), None) from failed
 
@@ -372,7 +380,7 @@ class ForbidsQueries(BrokenRows):
 
 
 class ForbidsDeletions(BrokenRows):
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
+    def delete_if(self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str) -> None:
         raise Denied("not authorized")
 
 
@@ -405,14 +413,16 @@ class LosesAnswers(BrokenRows):
         self._count = 0
         self._lock = threading.Lock()
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
-        self.rows.put_if(pk, sk, row, terms, write_id)
+    def put_if(
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
+    ) -> None:
+        self.rows.put_if(pk, sk, row, conditions, write_id)
         self._perhaps_lost(sk)
 
     def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        self.rows.update_if(pk, sk, sets, terms, write_id)
+        self.rows.update_if(pk, sk, sets, conditions, write_id)
         self._perhaps_lost(sk)
 
     def _perhaps_lost(self, sk: str) -> None:

@@ -39,23 +39,21 @@ class BuiltChain:
     def __init__(self) -> None:
         self.objects = MemoryObjects(SystemClock())
         self.rows = MemoryRows()
-        self.chance = random.Random(0)
+        self.rng = random.Random(0)
         self.clock = VirtualClock()
         self.seq = 0
         self.offset = 0
 
     @property
-    def performer(self) -> StepRunner:
+    def runner(self) -> StepRunner:
         registry = RetryingRegistry(
-            self.rows, lambda: self.chance.randbytes(8).hex(), self.clock, self.chance
+            self.rows, lambda: self.rng.randbytes(8).hex(), self.clock, self.rng
         )
         store = MemoryStore(self.objects)
-        return StepRunner(
-            store, registry, self.clock, self.chance, lambda: self.chance.randbytes(16)
-        )
+        return StepRunner(store, registry, self.clock, self.rng, lambda: self.rng.randbytes(16))
 
     def set_row(self, pk: str, sk: str, row: Row) -> None:
-        at_once(self.rows.put_if(pk, sk, row, [], self.chance.randbytes(8).hex()))
+        at_once(self.rows.put_if(pk, sk, row, [], self.rng.randbytes(8).hex()))
 
     def register(self, row: ChainRow) -> None:
         self.set_row(CHAIN, chain_sk(EPOCH), row.row())
@@ -155,7 +153,7 @@ class BuiltChain:
 
     def replay(self) -> ChainState:
         chain = ChainState(CLUSTER_ID, EPOCH)
-        BlockingStepRunner(self.objects, None, self.chance).run(read_on(chain))
+        BlockingStepRunner(self.objects, None, self.rng).run(read_on(chain))
         return chain
 
     def add_checkpoint(self) -> int:

@@ -51,7 +51,7 @@ class Bench:
     """A log whose store stamps with `store_clock`, or with the clock of the host."""
 
     def __init__(self, *, store_has_its_own: bool = True) -> None:
-        self.chance = random.Random(1)
+        self.rng = random.Random(1)
         self.clock = SetClock()
         self.store_clock = SetClock() if store_has_its_own else self.clock
         self.objects = MemoryObjects(self.store_clock)
@@ -59,14 +59,14 @@ class Bench:
 
     def process(self, boot: str | None = None) -> StepRunner:
         registry = RetryingRegistry(
-            self.rows, lambda: f"{self.chance.getrandbits(64)}", self.clock, self.chance
+            self.rows, lambda: f"{self.rng.getrandbits(64)}", self.clock, self.rng
         )
         return StepRunner(
             MemoryStore(self.objects),
             registry,
             self.clock,
-            self.chance,
-            lambda: self.chance.randbytes(16),
+            self.rng,
+            lambda: self.rng.randbytes(16),
             BelievedTime(boot),
         )
 
@@ -76,8 +76,8 @@ class Bench:
             self.store_clock.pass_s(seconds)
 
 
-async def asked(performer: StepRunner) -> int:
-    return await performer.run(believed_now(performer.believed))
+async def asked(runner: StepRunner) -> int:
+    return await runner.run(believed_now(runner.believed))
 
 
 def test_a_wall_clock_ahead_of_the_store_is_not_believed() -> None:

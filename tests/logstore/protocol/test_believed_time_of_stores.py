@@ -32,10 +32,10 @@ def wall_ms() -> int:
 
 def test_a_directory_is_believed_and_then_doubted(tmp_path: Path) -> None:
     async def asked(clock: SystemClock) -> int:
-        log = await open_log(str(tmp_path), clock=clock, chance=random.Random(1))
+        log = await open_log(str(tmp_path), clock=clock, rng=random.Random(1))
         try:
-            now_ms = await log.performer.run(believed_ms())
-            row = await log.performer.registry.get(TIME, BELIEVED)
+            now_ms = await log.runner.run(believed_ms())
+            row = await log.runner.registry.get(TIME, BELIEVED)
             assert row is not None
             assert abs(int(row["believed_ms"]) - wall_ms()) < AGREE_MS
             return now_ms
@@ -50,12 +50,12 @@ def test_a_directory_is_believed_and_then_doubted(tmp_path: Path) -> None:
 def test_a_buckets_own_clock_is_asked() -> None:
     async def asked() -> int:
         options = S3Options.of({"storage.endpoint": locked_moto()})
-        clock, chance = AheadClock(), random.Random(1)
+        clock, rng = AheadClock(), random.Random(1)
         store = S3Store(new_location(locked_moto()), options, clock)
-        registry = RetryingRegistry(MemoryRows(), lambda: "w", clock, chance)
-        performer = StepRunner(store, registry, clock, chance, lambda: chance.randbytes(16))
+        registry = RetryingRegistry(MemoryRows(), lambda: "w", clock, rng)
+        runner = StepRunner(store, registry, clock, rng, lambda: rng.randbytes(16))
         try:
-            now_ms = await performer.run(believed_ms())
+            now_ms = await runner.run(believed_ms())
             assert [info.key async for info in store.list(STAMPS)] == []
             return now_ms
         finally:

@@ -28,7 +28,7 @@ def test_a_registry_that_is_away_for_a_while_is_told_when_it_is_back(
     last = made[-1]
     assert isinstance(last, PutRow)
     assert FeedRow.of(last.row).version == FEED.version + 1
-    assert last.terms == [Comparison("version", "=", FEED.version)]
+    assert last.conditions == [Comparison("version", "=", FEED.version)]
 
 
 def test_after_a_lost_race_it_is_told_behind_the_winner() -> None:

@@ -67,11 +67,11 @@ def broker(number: int) -> BrokerInfo:
 
 async def started(written: WrittenLog, number: int) -> Started:
     identity = await written._identity()
-    return await written.performer.run(start(identity.cluster_id, broker(number)))
+    return await written.runner.run(start(identity.cluster_id, broker(number)))
 
 
 async def partitions(written: WrittenLog) -> Mapping[tuple[bytes, int], PartitionRow]:
-    return dict(await written.performer.run(read_partition_rows()))
+    return dict(await written.runner.run(read_partition_rows()))
 
 
 async def led_by_two(written: WrittenLog, *, is_trimmed: bool = False) -> tuple[MemoryRows, int]:
@@ -107,10 +107,10 @@ def trim(written: WrittenLog, epoch: int) -> None:
 
 
 async def taken_from(written: WrittenLog, one: Log, two: Log) -> None:
-    taken = await written.performer.run(
+    taken = await written.runner.run(
         take_over(two.cluster_id, one.epoch, 2, lambda *_: Successor(2, two.epoch))
     )
-    two.inherit(taken)
+    two.lead_recovered(taken)
     await two._flushed()
 
 
@@ -171,7 +171,7 @@ def test_no_row_changes_on_half_a_copy(lost: str) -> None:
                         partition_sk(topic.topic_id, 0),
                     ),
                 }[lost]
-        await written.performer.registry.delete_if(*place)
+        await written.runner.registry.delete_if(*place)
         before = await partitions(written)
 
         with pytest.raises(Refused, match="logstore restore"):
@@ -189,14 +189,12 @@ def test_an_opening_that_was_buried_needs_no_chain_row() -> None:
         async with written.life() as log:
             await log.create_topic("orders", 1, {})
         identity = await written._identity()
-        request = await stop_before(
-            written.performer, start(identity.cluster_id, broker(1)), PutRow
-        )
+        request = await stop_before(written.runner, start(identity.cluster_id, broker(1)), PutRow)
         assert request.pk == CHAIN
         first = await started(written, 1)
         buried = first.opened.epoch - 1
-        assert await written.performer.registry.get(CHAIN, chain_sk(buried)) is None
-        assert len((await started(written, 1)).inheritances) == 1
+        assert await written.runner.registry.get(CHAIN, chain_sk(buried)) is None
+        assert len((await started(written, 1)).recovered) == 1
 
     run(scenario())
 
@@ -208,7 +206,7 @@ def test_a_broker_that_starts_beside_one_at_work_is_not_refused() -> None:
             topic = await one.create_topic("orders", 1, {})
             await written.write(one, topic.leaders[0], [EPOCH_MS])
             beside = await started(written, 2)
-            assert not beside.inheritances
+            assert not beside.recovered
             await written.write(one, topic.leaders[0], [EPOCH_MS])
             assert not one.fenced.is_set()
 
@@ -223,9 +221,9 @@ def test_what_is_led_since_the_start_began_is_no_evidence() -> None:
         async with written.life(broker=1) as one:
             await one.create_topic("orders", 1, {})
             store = BusyStore(written.objects, lambda: one.create_topic("notes", 1, {}))
-            written.performer = replace(written.performer, store=store)
+            written.runner = replace(written.runner, store=store)
             beside = await started(written, 2)
-            assert sorted(beside.news.topics) == ["notes", "orders"]
+            assert sorted(beside.update.topics) == ["notes", "orders"]
 
     run(scenario())
 
@@ -237,7 +235,7 @@ def test_a_damaged_chain_of_another_broker_keeps_none_from_starting() -> None:
             topic = await one.create_topic("orders", 1, {})
             await written.write(one, topic.leaders[0], [EPOCH_MS])
         damage(written, one.epoch)
-        assert not (await started(written, 2)).inheritances
+        assert not (await started(written, 2)).recovered
         with pytest.raises(LogstoreError):
             await started(written, 1)  # its own: the takeover says what is wrong with it
 
@@ -262,9 +260,9 @@ def test_what_a_start_has_read_of_its_own_chain_is_not_read_again() -> None:
             for _ in range(10):
                 await written.write(log, topic.leaders[0], [EPOCH_MS])
         store = ReadStore(written.objects)
-        written.performer = replace(written.performer, store=store)
-        (one,) = (await started(written, 1)).inheritances
-        assert one.row.stretches[-1].start == len(
+        written.runner = replace(written.runner, store=store)
+        (one,) = (await started(written, 1)).recovered
+        assert one.row.epoch_ranges[-1].start == len(
             written.records[TopicPartition(topic.topic_id, 0)]
         )
         assert all(store.reads.count(segment_key(log.epoch, seq)) == 1 for seq in range(1, 11))

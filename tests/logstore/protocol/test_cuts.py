@@ -50,10 +50,10 @@ class Chain:
                 self._rebase(seq)
 
     def ends(self, cuts: Sequence[ChainCut], cache: IndexCache | None = None) -> list[int]:
-        performer = BlockingStepRunner(self.objects, None, random.Random(0))
+        runner = BlockingStepRunner(self.objects, None, random.Random(0))
         last = self.state.checkpoint
         older = [cut for cut in cuts if cut.seq < last]
-        found = performer.run(
+        found = runner.run(
             ends_in_checkpoints(cache or IndexCache(), CHAIN, self.checkpoints, older)
         )
         return [found[cut] if cut in found else end_in_memory(self.state, cut) for cut in cuts]
@@ -64,22 +64,24 @@ class Chain:
 
     def _extend(self, end_seq: int) -> None:
         for partition, batches in self.written.items():
-            stretch = self.state.stretches.setdefault(key_of(partition), EpochRange(0, 0, empty()))
+            epoch_range = self.state.epoch_ranges.setdefault(
+                key_of(partition), EpochRange(0, 0, empty())
+            )
             for seq, records in batches:
                 if self.state.next_seq <= seq < end_seq:
-                    end = stretch.end + records
-                    stretch.rows += ROW.pack(
-                        seq, 0, 1, records, 0, 0, stretch.end, end - 1, 0, 0, 0
+                    end = epoch_range.end + records
+                    epoch_range.rows += ROW.pack(
+                        seq, 0, 1, records, 0, 0, epoch_range.end, end - 1, 0, 0, 0
                     )
-                    stretch.end = end
+                    epoch_range.end = end
         self.state.spans += [SegmentSpan(0, 1)] * (end_seq - self.state.next_seq)
         self.state.next_seq = end_seq
 
     def _rebase(self, seq: int) -> None:
         self.state.checkpoints.append(seq)
         self.state.spans = []
-        for stretch in self.state.stretches.values():
-            stretch.rows = bytearray()
+        for epoch_range in self.state.epoch_ranges.values():
+            epoch_range.rows = bytearray()
 
 
 def key_of(partition: int) -> EpochKey:
@@ -144,7 +146,7 @@ def test_index_pages_are_read_together_and_each_once() -> None:
 
 def test_a_seq_that_no_checkpoint_tells_of_is_an_error() -> None:
     chain = Chain({0: [(1, 1)]}, [2], 2)
-    performer = BlockingStepRunner(chain.objects, None, random.Random(0))
+    runner = BlockingStepRunner(chain.objects, None, random.Random(0))
 
     with pytest.raises(Corrupt, match="no checkpoint covers a segment: chain=9 seq=2"):
-        performer.run(ends_in_checkpoints(IndexCache(), CHAIN, [2], [ChainCut(key_of(0), 2)]))
+        runner.run(ends_in_checkpoints(IndexCache(), CHAIN, [2], [ChainCut(key_of(0), 2)]))

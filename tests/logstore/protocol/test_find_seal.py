@@ -11,7 +11,7 @@ from tests.logstore.protocol.built import BuiltChain
 
 
 def is_sealed(chain: BuiltChain, from_seq: int) -> bool:
-    return run(chain.performer.run(find_seal(EPOCH, from_seq)))
+    return run(chain.runner.run(find_seal(EPOCH, from_seq)))
 
 
 def opened() -> BuiltChain:

@@ -45,8 +45,13 @@ class LaterClock(VirtualClock):
 def summary(state: ChainState) -> dict[EpochKey, tuple[int, int, int, int]]:
     """What of a chain's state does not depend on where its reader came in."""
     return {
-        key: (stretch.start, stretch.end, stretch.max_timestamp, stretch.max_timestamp_offset)
-        for key, stretch in state.stretches.items()
+        key: (
+            epoch_range.start,
+            epoch_range.end,
+            epoch_range.max_timestamp,
+            epoch_range.max_timestamp_offset,
+        )
+        for key, epoch_range in state.epoch_ranges.items()
     }
 
 
@@ -60,14 +65,14 @@ def test_whoever_follows_knows_what_the_writer_knows(rounds: list[int], segments
             await written.write(log, topic.leaders[0], [EPOCH_MS])
             reader = await written.reader()
             early = Follower(reader.cluster_id, log.epoch)
-            await written.performer.run(early.advance())
+            await written.runner.run(early.advance())
             for number, count in enumerate(rounds):
                 for _ in range(count):
                     leader = topic.leaders[number % 2]
                     await written.write(log, leader, [EPOCH_MS + written.values])
                 late = Follower(reader.cluster_id, log.epoch)
-                await written.performer.run(late.advance())
-                new = await written.performer.run(early.advance())
+                await written.runner.run(late.advance())
+                new = await written.runner.run(early.advance())
 
                 assert new >= count
                 assert not early.is_sealed
@@ -87,7 +92,7 @@ def test_a_follower_enters_at_the_last_checkpoint_and_not_at_the_beginning() -> 
             for number in range(35):
                 await written.write(log, topic.leaders[0], [EPOCH_MS + number])
             follower = Follower((await written.reader()).cluster_id, log.epoch)
-            new = await written.performer.run(follower.advance())
+            new = await written.runner.run(follower.advance())
 
             assert 0 < follower.state.checkpoint <= follower.state.next_seq
             assert new == follower.state.next_seq - follower.state.checkpoint < 20
@@ -103,19 +108,19 @@ def test_memory_stays_bounded_however_long_one_follows() -> None:
             topic = await log.create_topic("orders", 1, {})
             reader = await written.reader()
             follower = Follower(reader.cluster_id, log.epoch)
-            await written.performer.run(follower.advance())
+            await written.runner.run(follower.advance())
             for number in range(5 * SEGMENTS_PER_ROW_READ):
                 await written.write(log, topic.leaders[0], [EPOCH_MS + number])
-                await written.performer.run(follower.advance())
-                (stretch,) = follower.state.stretches.values()
+                await written.runner.run(follower.advance())
+                (epoch_range,) = follower.state.epoch_ranges.values()
 
-                assert stretch.end == number + 1
+                assert epoch_range.end == number + 1
                 assert len(follower.state.spans) <= SEGMENTS_PER_ROW_READ + 20
-                assert row_count(stretch.rows) <= SEGMENTS_PER_ROW_READ + 20
+                assert row_count(epoch_range.rows) <= SEGMENTS_PER_ROW_READ + 20
                 held = follower.state.next_seq - len(follower.state.spans)
                 assert held == follower.state.checkpoint
-                if stretch.rows:
-                    assert row_at(stretch.rows, 0).seq >= follower.state.checkpoint
+                if epoch_range.rows:
+                    assert row_at(epoch_range.rows, 0).seq >= follower.state.checkpoint
 
     run(scenario())
 
@@ -125,20 +130,20 @@ def test_a_follower_forgets_producers_that_were_idle_for_a_day() -> None:
 
     async def scenario() -> None:
         written, clock = WrittenLog(checkpoint_segments=10), LaterClock()
-        performer = replace(written.performer, clock=clock)
-        async with written.life(performer=performer) as log:
+        runner = replace(written.runner, clock=clock)
+        async with written.life(runner=runner) as log:
             leader = (await log.create_topic("orders", 1, {})).leaders[0]
             follower = Follower(log.cluster_id, log.epoch)
             for number in range(5 * SEGMENTS_PER_ROW_READ):
                 await written.write(
                     log, leader, [EPOCH_MS], producer_id=number, producer_epoch=0, base_sequence=0
                 )
-                await written.performer.run(follower.advance())
+                await written.runner.run(follower.advance())
                 clock.pass_ms(PRODUCER_EXPIRATION_MS // 20)
-                (stretch,) = follower.state.stretches.values()
+                (epoch_range,) = follower.state.epoch_ranges.values()
 
-                assert len(leader.stretch.state.producers) <= 20 + 10
-                assert len(stretch.state.producers) <= 20 + 10 + SEGMENTS_PER_ROW_READ
+                assert len(leader.epoch_range.state.producers) <= 20 + 10
+                assert len(epoch_range.state.producers) <= 20 + 10 + SEGMENTS_PER_ROW_READ
 
     run(scenario())
 
@@ -153,12 +158,12 @@ def test_a_copy_is_whole_and_reading_it_on_leaves_what_is_followed_as_it_is() ->
         chain.add_checkpoint()
         chain.add_batches(3)
         follower = Follower(CLUSTER_ID, EPOCH)
-        await chain.performer.run(follower.advance())
+        await chain.runner.run(follower.advance())
         before = deepcopy(follower.state)
         copy = copy_of(follower.state)
         assert copy == before
         chain.add_batches(4)
-        await chain.performer.run(read_on(copy))
+        await chain.runner.run(read_on(copy))
         copy.created_ms += PRODUCER_EXPIRATION_MS
         encode_checkpoint(copy)
 
@@ -175,11 +180,11 @@ def test_a_seal_ends_it_and_nothing_is_asked_for_after_it() -> None:
             topic = await log.create_topic("orders", 1, {})
             await written.write(log, topic.leaders[0], [EPOCH_MS])
             follower = Follower((await written.reader()).cluster_id, log.epoch)
-            await written.performer.run(follower.advance())
+            await written.runner.run(follower.advance())
         async with written.life():
             pass
 
-        assert await written.performer.run(follower.advance()) == 0
+        assert await written.runner.run(follower.advance()) == 0
         assert follower.is_sealed
         steps = follower.advance()
         with pytest.raises(StopIteration) as ended:
@@ -195,7 +200,7 @@ def test_a_chain_without_a_row_is_refused() -> None:
         follower = Follower((await written.reader()).cluster_id, 7)
 
         with pytest.raises(Refused, match="no row of chain 7"):
-            await written.performer.run(follower.advance())
+            await written.runner.run(follower.advance())
 
     run(scenario())
 
@@ -210,7 +215,7 @@ def test_a_follower_left_behind_by_trimming_enters_anew() -> None:
         chain.add_take()
         chain.add_batches(1, 2)
         follower = Follower(CLUSTER_ID, EPOCH)
-        perform = chain.performer.run
+        perform = chain.runner.run
         assert await perform(follower.advance()) == 3
         assert not await perform(follower.look_at_row())
         for _ in range(10):
@@ -224,8 +229,8 @@ def test_a_follower_left_behind_by_trimming_enters_anew() -> None:
         assert await perform(follower.advance()) == 0
         assert await perform(follower.look_at_row())
         assert follower.state.next_seq == chain.seq
-        (stretch,) = follower.state.stretches.values()
-        assert (stretch.end, row_count(stretch.rows)) == (18, 1)
+        (epoch_range,) = follower.state.epoch_ranges.values()
+        assert (epoch_range.end, row_count(epoch_range.rows)) == (18, 1)
 
     run(scenario())
 
@@ -236,7 +241,7 @@ def test_what_is_read_is_told_segment_by_segment() -> None:
         async with written.life() as log:
             topic = await log.create_topic("orders", 2, {})
             follower = Follower((await written.reader()).cluster_id, log.epoch)
-            await written.performer.run(follower.advance())
+            await written.runner.run(follower.advance())
             for number in range(10):
                 await written.write(log, topic.leaders[number % 2], [EPOCH_MS])
             told: list[int] = []
@@ -246,10 +251,9 @@ def test_what_is_read_is_told_segment_by_segment() -> None:
 
             first = follower.state.next_seq
             assert (
-                await written.performer.run(follower.advance(width=4, segments_max=4, seen=seen))
-                == 4
+                await written.runner.run(follower.advance(width=4, segments_max=4, seen=seen)) == 4
             )
-            await written.performer.run(follower.advance(seen=seen))
+            await written.runner.run(follower.advance(seen=seen))
             assert told == list(range(first, first + 10))
 
     run(scenario())
@@ -277,17 +281,17 @@ def test_pieces_of_a_state_that_were_trimmed_first_are_found_in_the_checkpoint(
         assert (piece.kind, take.kind) == (EntryKind.STATE, EntryKind.TAKE)
         follower = Follower(cluster_id, epoch)
         follower._state = ChainState(cluster_id, epoch)  # entered before there was more
-        await written.performer.run(follower.advance(segments_max=2))
+        await written.runner.run(follower.advance(segments_max=2))
         written.objects.delete(segment_key(epoch, 1))
         if not is_summed_up:
-            await written.performer.registry.update_if(CHAIN, chain_sk(epoch), {"checkpoint": 0})
+            await written.runner.registry.update_if(CHAIN, chain_sk(epoch), {"checkpoint": 0})
             with pytest.raises(MissingStateChunk):
-                await written.performer.run(follower.advance())
+                await written.runner.run(follower.advance())
             return
-        await written.performer.run(follower.advance())
+        await written.runner.run(follower.advance())
         assert follower.entered_count == 1
-        (stretch,) = follower.state.stretches.values()
-        assert len(stretch.state.producers) == 2_000
+        (epoch_range,) = follower.state.epoch_ranges.values()
+        assert len(epoch_range.state.producers) == 2_000
 
     run(scenario())
 
@@ -344,13 +348,13 @@ def test_a_chain_that_is_trimmed_while_it_is_entered_is_read_to_its_tail(
         chain = chain_with_a_checkpoint(checkpoint=checkpoint)
         follower = Follower(CLUSTER_ID, EPOCH)
         store = TrimmedWhileRead(chain.objects, number, lambda: trimmed_at_a_new_checkpoint(chain))
-        await replace(chain.performer, store=store).run(follower.advance())
+        await replace(chain.runner, store=store).run(follower.advance())
         if store.reads_left >= 0:
             return  # it was over before
 
         assert follower.state.next_seq == chain.seq
-        (stretch,) = follower.state.stretches.values()
-        assert stretch.end == chain.offset
+        (epoch_range,) = follower.state.epoch_ranges.values()
+        assert epoch_range.end == chain.offset
 
     run(scenario())
 
@@ -381,9 +385,9 @@ def test_pieces_of_a_state_that_go_while_a_chain_is_entered_are_found_in_the_che
 
         follower = Follower(cluster_id, epoch)
         store = TrimmedWhileRead(written.objects, number, trim)
-        await replace(written.performer, store=store).run(follower.advance())
-        (stretch,) = follower.state.stretches.values()
-        assert len(stretch.state.producers) == 2_000
+        await replace(written.runner, store=store).run(follower.advance())
+        (epoch_range,) = follower.state.epoch_ranges.values()
+        assert len(epoch_range.state.producers) == 2_000
 
     run(scenario())
 
@@ -417,9 +421,9 @@ def test_a_piece_that_was_stored_while_its_entry_was_read_is_read_again() -> Non
         async with written.life() as log:
             chain = ChainState(log.cluster_id, log.epoch)
         store = StoredWhileRead(written.objects, segment_key(chain.epoch, 1))
-        await replace(written.performer, store=store).run(read_on(chain, width=4))
-        (stretch,) = chain.stretches.values()
-        assert len(stretch.state.producers) == 2_000
+        await replace(written.runner, store=store).run(read_on(chain, width=4))
+        (epoch_range,) = chain.epoch_ranges.values()
+        assert len(epoch_range.state.producers) == 2_000
 
     run(scenario())
 
@@ -429,21 +433,21 @@ def test_a_checkpoint_that_is_lost_stops_whoever_enters() -> None:
     chain.objects.delete(checkpoint_key(EPOCH, chain.chain_row().checkpoint))
 
     with pytest.raises(MissingCheckpoint):
-        run(chain.performer.run(Follower(CLUSTER_ID, EPOCH).advance()))
+        run(chain.runner.run(Follower(CLUSTER_ID, EPOCH).advance()))
 
 
 def test_a_checkpoint_that_goes_before_it_is_read_is_looked_for_again() -> None:
     async def scenario() -> None:
         chain = chain_with_a_checkpoint(checkpoint=False)
         follower = Follower(CLUSTER_ID, EPOCH)
-        await chain.performer.run(follower.advance())
+        await chain.runner.run(follower.advance())
         chain.add_checkpoint()
         chain.add_batches(1)
         steps = follower.look_at_row()
-        request = await stop_before(chain.performer, steps, GetRange)
+        request = await stop_before(chain.runner, steps, GetRange)
         trimmed_at_a_new_checkpoint(chain)
 
-        assert await chain.performer.run(resume(steps, request))
+        assert await chain.runner.run(resume(steps, request))
         assert follower.state.next_seq == chain.seq
 
     run(scenario())
@@ -453,12 +457,12 @@ def test_an_absent_segment_is_the_tail_only_while_the_row_is_young() -> None:
     async def scenario() -> None:
         chain = chain_with_a_checkpoint(checkpoint=True)
         follower = Follower(CLUSTER_ID, EPOCH, row_age_s_max=10.0)
-        await chain.performer.run(follower.advance())
+        await chain.runner.run(follower.advance())
         trimmed_at_a_new_checkpoint(chain)
-        assert await chain.performer.run(follower.advance()) == 0
+        assert await chain.runner.run(follower.advance()) == 0
         await chain.clock.sleep_s(10.1)
 
-        assert await chain.performer.run(follower.advance()) == 6
+        assert await chain.runner.run(follower.advance()) == 6
         assert follower.state.next_seq == chain.seq
 
     run(scenario())
@@ -470,18 +474,18 @@ def test_a_seal_below_the_trim_point_is_void() -> None:
     async def scenario() -> None:
         chain = chain_with_a_checkpoint(checkpoint=True)
         follower = Follower(CLUSTER_ID, EPOCH)
-        await chain.performer.run(follower.advance())
+        await chain.runner.run(follower.advance())
         void = BuiltChain()
         void.seq = seq = chain.seq
         trimmed_at_a_new_checkpoint(chain)
         seal = void.bare(SegmentKind.SEAL, bytes(16))
         chain.objects.create(segment_key(EPOCH, seq), seal.parts)
-        await chain.performer.run(follower.advance())
+        await chain.runner.run(follower.advance())
 
         assert not follower.is_sealed
         assert follower.state.next_seq == chain.seq
         chain.add_seal()
-        await chain.performer.run(follower.advance())
+        await chain.runner.run(follower.advance())
         assert follower.is_sealed
 
     run(scenario())

@@ -22,12 +22,12 @@ def test_a_change_decided_from_an_older_leadership_leaves_the_row_alone() -> Non
     async def scenario() -> tuple[PartitionRow, PartitionRow]:
         written = WrittenLog()
         seen = PartitionRow.new(1, 1)
-        await written.performer.run(put(seen))
+        await written.runner.run(put(seen))
         second = change_leader(KEY, seen, broker=2, chain=2, start=10, known_from=0)
-        taken = await written.performer.run(second)
+        taken = await written.runner.run(second)
         late = change_leader(KEY, seen, broker=3, chain=3, start=10, known_from=0)
         with pytest.raises(ConditionFailed):
-            await written.performer.run(late)
+            await written.runner.run(late)
         row = at_once(written.rows.get(*PLACE))
         assert row is not None
         return taken, PartitionRow.of(row)

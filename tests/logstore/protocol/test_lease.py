@@ -45,7 +45,7 @@ class World:
 
     def __post_init__(self) -> None:
         clock, ids = _StandingClock(), itertools.count()
-        self.performer = StepRunner(
+        self.runner = StepRunner(
             MemoryStore(MemoryObjects(clock)),
             RetryingRegistry(self.rows, lambda: str(next(ids)), clock, random.Random(0)),
             clock,
@@ -55,7 +55,7 @@ class World:
 
     def step(self, lease: Lease, off_s: float = 0.0) -> None:
         steps = lease.step(self.now_s + off_s, lambda *life: life in self.dead)
-        at_once(self.performer.run(steps))
+        at_once(self.runner.run(steps))
 
     def row(self) -> LeaseRow:
         row = at_once(self.rows.get(LEASE, WHAT))
@@ -161,7 +161,7 @@ def test_a_zombie_learns_at_its_next_renewal_that_it_was_replaced() -> None:
 def test_a_lease_given_up_is_free_at_once() -> None:
     world, first, second = World(), lease_of(1), lease_of(2)
     world.step(first)
-    at_once(world.performer.run(first.give_up()))
+    at_once(world.runner.run(first.give_up()))
     assert not first.holds(world.now_s)
     assert world.row().owner == NOBODY
     world.step(second)
@@ -174,7 +174,7 @@ def test_giving_up_what_another_has_changes_nothing() -> None:
     world.step(first)
     world.step(second)
     before = world.row()
-    at_once(world.performer.run(second.give_up()))
+    at_once(world.runner.run(second.give_up()))
 
     assert world.row() == before
 
@@ -195,7 +195,7 @@ def test_a_renewal_whose_answer_was_lost_for_good_is_found_out_at_the_next() -> 
     steps = lease.step(world.now_s + 1, lambda *life: False)
     request = steps.send(None)
     assert isinstance(request, UpdateRow)
-    at_once(world.performer._perform(request))
+    at_once(world.runner._perform(request))
     with pytest.raises(OutcomeUnknown):
         steps.throw(OutcomeUnknown("time-out"))
     world.now_s += 2

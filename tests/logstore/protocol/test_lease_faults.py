@@ -24,10 +24,10 @@ class Contest:
     """Three brokers step in turn with the registry's moods; somebody looks on all the while."""
 
     def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.clock = VirtualClock()
         faults = RowFaults(throttled=0.1, lost=0.1, answer_lost=0.1, late=0.1, slow=0.1)
-        self.rows = SimulatedRows(MemoryRows(), self.chance, faults, Counter(), lambda text: None)
+        self.rows = SimulatedRows(MemoryRows(), self.rng, faults, Counter(), lambda text: None)
         self.leases = [
             Lease("controller", owner=number, owner_epoch=number, lease_s=LEASE_S)
             for number in range(3)
@@ -39,20 +39,20 @@ class Contest:
 
     async def contend(self, lease: Lease) -> None:
         registry = RetryingRegistry(
-            self.rows, lambda: f"{self.chance.getrandbits(64)}", self.clock, self.chance
+            self.rows, lambda: f"{self.rng.getrandbits(64)}", self.clock, self.rng
         )
         store = MemoryStore(MemoryObjects(self.clock))
-        performer = StepRunner(store, registry, self.clock, self.chance, lambda: b"")
+        runner = StepRunner(store, registry, self.clock, self.rng, lambda: b"")
         while True:
-            if self.chance.random() < 0.05:
-                await self.clock.sleep_s(self.chance.uniform(0, 3 * LEASE_S))  # stands still
+            if self.rng.random() < 0.05:
+                await self.clock.sleep_s(self.rng.uniform(0, 3 * LEASE_S))  # stands still
             try:
                 async with asyncio.timeout(LEASE_S):
                     now_s = self.clock.monotonic_s()
-                    await performer.run(lease.step(now_s, lambda *life: False))
+                    await runner.run(lease.step(now_s, lambda *life: False))
             except (LogstoreError, TimeoutError):
                 pass  # as its runner does
-            await self.clock.sleep_s(LEASE_S / 3 * self.chance.uniform(0.8, 1.0))
+            await self.clock.sleep_s(LEASE_S / 3 * self.rng.uniform(0.8, 1.0))
 
     async def play(self) -> float:
         """How long nobody held it at the worst, after all was healed."""

@@ -1,4 +1,4 @@
-"""Look-ups across checkpoints, chains and stretches find what a walk over all records finds."""
+"""Look-ups across checkpoints, chains and epoch ranges find what a walk over all records finds."""
 
 import pytest
 from hypothesis import given, settings
@@ -17,8 +17,8 @@ from logstore.protocol.lookup import READ_BYTES, IndexCache
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.partition import (
     ChainCheckpoints,
+    epoch_range_of,
     locate_offset,
-    stretch_of,
 )
 from logstore.protocol.steps import GetRange
 from logstore.reading.reader import TopicPartition
@@ -62,23 +62,23 @@ def test_every_offset_and_time_is_found_in_what_was_summed_up(
     async def check(
         written: WrittenLog, key: TopicPartition, records: list[tuple[int, int, bytes]]
     ) -> None:
-        row = await written.performer.run(read_partition_row(*key))
+        row = await written.runner.run(read_partition_row(*key))
         assert row is not None
-        where = (ChainCheckpoints(IndexCache()), *key, row.stretches)
+        where = (ChainCheckpoints(IndexCache()), *key, row.epoch_ranges)
         for offset, _, _ in records:
-            found = await written.performer.run(locate_offset(*where, offset))
+            found = await written.runner.run(locate_offset(*where, offset))
             assert found is not None
             batch = row_at(found.rows, found.number)
             assert batch.base_offset <= offset <= batch.last_offset
-        assert await written.performer.run(locate_offset(*where, len(records))) is None
+        assert await written.runner.run(locate_offset(*where, len(records))) is None
         timestamp = EPOCH_MS + data.draw(st.integers(-1, 41))
         late = [offset for offset, time, _ in records if time >= timestamp]
-        found = await written.performer.run(locate_time(*where, timestamp))
+        found = await written.runner.run(locate_time(*where, timestamp))
         assert (found is None) == (not late)
         if found is not None:
             batch = row_at(found.rows, found.number)
             assert batch.base_offset <= late[0] <= batch.last_offset
-        largest, at = await written.performer.run(locate_max_timestamp(*where))
+        largest, at = await written.runner.run(locate_max_timestamp(*where))
         times = [time for _, time, _ in records]
         assert largest == max(times)
         assert times[at] == largest
@@ -92,7 +92,7 @@ def test_every_offset_and_time_is_found_in_what_was_summed_up(
 def test_a_leader_finds_every_offset_and_time_wherever_they_lie_now(
     lives: list[tuple[list[tuple[int, int]], bool]], data: st.DataObject
 ) -> None:
-    """In older stretches, in checkpoints of its own chain, in memory."""
+    """In older epoch ranges, in checkpoints of its own chain, in memory."""
 
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=3)
@@ -129,10 +129,10 @@ def test_the_stretch_of_an_offset_is_the_last_that_starts_at_or_below_it(
     lengths: list[int], offset: int
 ) -> None:
     starts = [sum(lengths[:number]) for number in range(len(lengths))]
-    stretches = [EpochEntry(number, number, start) for number, start in enumerate(starts)]
+    epoch_ranges = [EpochEntry(number, number, start) for number, start in enumerate(starts)]
     expected = max(number for number, start in enumerate(starts) if start <= offset)
 
-    assert stretch_of(stretches, offset).leader_epoch == expected
+    assert epoch_range_of(epoch_ranges, offset).leader_epoch == expected
 
 
 class Counted(MemoryObjects):
@@ -154,15 +154,19 @@ def test_what_was_read_once_is_read_from_memory_as_long_as_there_is_room(
         written.objects.__class__ = Counted
         await write_lives(written, [([(1, 1)] * 10, True), ([], True)])
         ((key, records),) = written.records.items()
-        row = await written.performer.run(read_partition_row(*key))
+        row = await written.runner.run(read_partition_row(*key))
         assert row is not None
-        where = (ChainCheckpoints(IndexCache(pages_bytes_max=pages_bytes_max)), *key, row.stretches)
+        where = (
+            ChainCheckpoints(IndexCache(pages_bytes_max=pages_bytes_max)),
+            *key,
+            row.epoch_ranges,
+        )
         counts = []
         for _ in range(2):
             assert isinstance(written.objects, Counted)
             before = written.objects.reads
             for offset, _, _ in records:
-                await written.performer.run(locate_offset(*where, offset))
+                await written.runner.run(locate_offset(*where, offset))
             counts.append(written.objects.reads - before)
         return counts[0], counts[1]
 
@@ -172,14 +176,14 @@ def test_what_was_read_once_is_read_from_memory_as_long_as_there_is_room(
 
 
 def summed_up(partitions: int, rows: int) -> tuple[Checkpoint, bytes]:
-    """A checkpoint of as many stretches, with as many batches each; its pages."""
+    """A checkpoint of as many epoch ranges, with as many batches each; its pages."""
     chain = ChainState(bytes(16), 9, next_seq=1, spans=[SegmentSpan(0, 1)])
     for partition in range(partitions):
         packed = bytearray()
         for offset in range(rows):
             packed += ROW.pack(0, 0, 1, 1, 0, 0, offset, offset, offset, offset, offset)
-        stretch = EpochRange(0, rows, PartitionState(), rows=packed)
-        chain.stretches[EpochKey(bytes(16), partition, 0)] = stretch
+        epoch_range = EpochRange(0, rows, PartitionState(), rows=packed)
+        chain.epoch_ranges[EpochKey(bytes(16), partition, 0)] = epoch_range
     data = encode_checkpoint(chain)
     front = decode_checkpoint(data)
     return front, data[front.pages_at :]

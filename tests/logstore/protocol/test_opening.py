@@ -21,7 +21,7 @@ LEASE_S = 3.0
 
 
 async def open_one(chain: BuiltChain, broker: int = BROKER) -> Opened:
-    return await chain.performer.run(open_chain(CLUSTER_ID, broker, lease_s=LEASE_S))
+    return await chain.runner.run(open_chain(CLUSTER_ID, broker, lease_s=LEASE_S))
 
 
 def next_epoch(chain: BuiltChain) -> int:
@@ -94,11 +94,7 @@ def test_an_opening_that_was_taken_over_by_its_chain_row_is_passed() -> None:
     chain.register_cluster(EPOCH)
     chain.add_opening()
     chain.register(open_chain_row())
-    run(
-        chain.performer.run(
-            take_over(CLUSTER_ID, EPOCH, BROKER, lambda *_: Successor(BROKER, EPOCH))
-        )
-    )
+    run(chain.runner.run(take_over(CLUSTER_ID, EPOCH, BROKER, lambda *_: Successor(BROKER, EPOCH))))
     assert chain.chain_row().checkpoint == 1
 
     assert run(open_one(chain)).epoch == EPOCH + 1
@@ -115,14 +111,14 @@ def test_a_maker_that_raises_the_row_late_is_no_sign_of_an_old_registry(
     steps = open_chain(CLUSTER_ID, BROKER, lease_s=LEASE_S)
 
     async def scenario() -> Opened:
-        rest = resume(steps, await stop_before(chain.performer, steps, Wait))
-        request: Request = await stop_before(chain.performer, rest, what)
+        rest = resume(steps, await stop_before(chain.runner, steps, Wait))
+        request: Request = await stop_before(chain.runner, rest, what)
         chain.register(open_chain_row())
         chain.register_cluster(EPOCH + 1)
         chain.add_take()
         if what is ListKeys:
             chain.add_checkpoint()
-        return await chain.performer.run(resume(rest, request))
+        return await chain.runner.run(resume(rest, request))
 
     assert run(scenario()).epoch == EPOCH + 1
 
@@ -141,7 +137,7 @@ def test_a_maker_that_was_only_slow_draws_another_epoch() -> None:
 
     request = slow.send(None)
     assert isinstance(request, PutRow)
-    assert run(chain.performer.run(resume(slow, request))).epoch == EPOCH + 2
+    assert run(chain.runner.run(resume(slow, request))).epoch == EPOCH + 2
 
 
 def test_whoever_reads_that_an_epoch_is_drawn_finds_its_chain() -> None:
@@ -155,14 +151,14 @@ def test_whoever_reads_that_an_epoch_is_drawn_finds_its_chain() -> None:
             chain.objects.create(request.key, request.parts)
             request = steps.send(None)
         else:
-            request = steps.send(run(chain.performer._perform(request)))
+            request = steps.send(run(chain.runner._perform(request)))
 
-    assert run(chain.performer.registry.get(CHAIN, chain_sk(EPOCH))) is not None
+    assert run(chain.runner.registry.get(CHAIN, chain_sk(EPOCH))) is not None
 
 
 def answer(chain: BuiltChain, request: Request) -> object:
     async def one() -> object:
-        return await chain.performer.run(only(request))
+        return await chain.runner.run(only(request))
 
     return run(one())
 
@@ -204,7 +200,7 @@ def test_the_registry_of_another_cluster_is_refused() -> None:
     chain.register_cluster(EPOCH)
 
     with pytest.raises(Refused, match="another cluster"):
-        run(chain.performer.run(open_chain(bytes(16), BROKER, lease_s=LEASE_S)))
+        run(chain.runner.run(open_chain(bytes(16), BROKER, lease_s=LEASE_S)))
 
 
 def test_something_else_under_the_opening_is_refused() -> None:

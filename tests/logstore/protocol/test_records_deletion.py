@@ -26,14 +26,12 @@ def raised(row: PartitionRow | None, *offsets: int) -> tuple[list[int | None], i
     """What chain 7 at leader epoch 0 is told at each offset, and the log start in the end."""
 
     async def scenario() -> tuple[list[int | None], int | None]:
-        performer = WrittenLog().performer
+        runner = WrittenLog().runner
         place = (partition_pk(TOPIC_ID, 3), partition_sk(TOPIC_ID, 3))
         if row is not None:
-            await performer.registry.put_if(*place, row.row(), RowAbsent())
-        told = [
-            await performer.run(raise_log_start(Raise(TOPIC_ID, 3, 7, 0, one))) for one in offsets
-        ]
-        stored = await performer.registry.get(*place)
+            await runner.registry.put_if(*place, row.row(), RowAbsent())
+        told = [await runner.run(raise_log_start(Raise(TOPIC_ID, 3, 7, 0, one))) for one in offsets]
+        stored = await runner.registry.get(*place)
         return told, None if stored is None else PartitionRow.of(stored).log_start
 
     return run(scenario())
@@ -73,13 +71,13 @@ def test_an_offset_is_taken_up_to_the_high_watermark(offset: int, high_watermark
 
 def test_a_change_of_leader_that_was_decided_before_keeps_log_start() -> None:
     async def scenario() -> PartitionRow:
-        performer = WrittenLog().performer
+        runner = WrittenLog().runner
         place = (partition_pk(TOPIC_ID, 3), partition_sk(TOPIC_ID, 3))
-        await performer.registry.put_if(*place, ROW.row(), RowAbsent())
+        await runner.registry.put_if(*place, ROW.row(), RowAbsent())
         taken = ROW.taken_by(broker=2, chain=9, start=10)
-        await performer.run(raise_log_start(Raise(TOPIC_ID, 3, 7, 0, 4)))
-        await performer.registry.update_if(*place, taken.leadership())
-        stored = await performer.registry.get(*place)
+        await runner.run(raise_log_start(Raise(TOPIC_ID, 3, 7, 0, 4)))
+        await runner.registry.update_if(*place, taken.leadership())
+        stored = await runner.registry.get(*place)
         assert stored is not None
         return PartitionRow.of(stored)
 

@@ -12,7 +12,7 @@ from logstore.formats.partition_state import PartitionState, unpack_producer
 from logstore.formats.rows import ChainStatus, PartitionRow
 from logstore.protocol.follow import Follower, copy_of
 from logstore.protocol.metadata import read_partition_rows
-from logstore.protocol.recovery import Chains, inherit, newest_stretch
+from logstore.protocol.recovery import Chains, newest_epoch_range, recover
 from logstore.protocol.seal import seal_chain
 from logstore.protocol.steps import GetRow, Request, Steps
 from logstore.protocol.takeover import Successor, take_over
@@ -22,7 +22,7 @@ from tests.logstore.protocol.built import BuiltChain, open_chain_row
 from tests.logstore.written import WrittenLog
 
 T = TypeVar("T")
-SEALER, HEIR_CHAIN, LOST_CHAIN = 2, 90, 91
+SEALER, SUCCESSOR_CHAIN, LOST_CHAIN = 2, 90, 91
 KEY = (TOPIC_ID, 0)
 
 
@@ -55,12 +55,12 @@ class DeadBroker:
     ends: dict[tuple[bytes, int], int] = field(default_factory=dict)
 
     def run(self, steps: Steps[T]) -> T:
-        return run(self.written.performer.run(steps))
+        return run(self.written.runner.run(steps))
 
     def known(self, epoch: int) -> ChainState | None:
         return copy_of(self.followed) if epoch == self.epoch else None
 
-    def named(self, chain: int = HEIR_CHAIN) -> dict[tuple[bytes, int], PartitionRow]:
+    def named(self, chain: int = SUCCESSOR_CHAIN) -> dict[tuple[bytes, int], PartitionRow]:
         """Rows as a takeover would write them, for an heir whose chain this is."""
         rows = dict(self.run(read_partition_rows()))
         return {
@@ -77,7 +77,7 @@ def died(partitions: int, *, is_sealed: bool = False) -> DeadBroker:
             follower = Follower(log.cluster_id, log.epoch)
             for sequence in range(2):
                 if sequence:
-                    await written.performer.run(follower.advance())
+                    await written.runner.run(follower.advance())
                 for leader in topic.leaders.values():
                     await written.write(
                         log,
@@ -92,8 +92,8 @@ def died(partitions: int, *, is_sealed: bool = False) -> DeadBroker:
 
     dead = run(life())
     if is_sealed:
-        heir = Successor(SEALER, HEIR_CHAIN)
-        dead.run(take_over(dead.cluster_id, dead.epoch, SEALER, lambda *_: heir))
+        successor = Successor(SEALER, SUCCESSOR_CHAIN)
+        dead.run(take_over(dead.cluster_id, dead.epoch, SEALER, lambda *_: successor))
     else:
         dead.run(seal_chain(dead.cluster_id, dead.epoch, SEALER))
     return dead
@@ -124,7 +124,7 @@ def test_all_of_a_chain_is_inherited_for_the_price_of_one(
         dead, made = died(partitions, is_sealed=is_sealed), list[Request]()
         wanted = dict(dead.run(read_partition_rows())) if is_sealed else dead.named()
         known = dead.known if is_followed else lambda epoch: None
-        found = dead.run(counted(inherit(dead.cluster_id, SEALER, wanted, known), made))
+        found = dead.run(counted(recover(dead.cluster_id, SEALER, wanted, known), made))
 
         assert producers_of(found) == [[(number, 5)] for number in range(partitions)]
         row_reads.append(sum(isinstance(request, GetRow) for request in made))
@@ -137,13 +137,13 @@ def test_a_chain_that_cannot_be_read_is_tried_once_and_the_others_are_inherited(
     lost = list(wanted)[::2]
     for key in lost:
         row = PartitionRow.new(3, LOST_CHAIN)
-        wanted[key] = row.taken_by(broker=2, chain=HEIR_CHAIN, start=5)
-    found = dead.run(counted(inherit(dead.cluster_id, SEALER, wanted), made))
+        wanted[key] = row.taken_by(broker=2, chain=SUCCESSOR_CHAIN, start=5)
+    found = dead.run(counted(recover(dead.cluster_id, SEALER, wanted), made))
 
     assert {key for key, state in found.items() if isinstance(state, LogstoreError)} == set(lost)
     reads = [request.sk for request in made if isinstance(request, GetRow)]
     assert sum(int(sk) == LOST_CHAIN for sk in reads) == 1
-    again = dead.run(counted(inherit(dead.cluster_id, SEALER, wanted), made))
+    again = dead.run(counted(recover(dead.cluster_id, SEALER, wanted), made))
     assert again.keys() == found.keys()
     reads = [request.sk for request in made if isinstance(request, GetRow)]
     assert sum(int(sk) == LOST_CHAIN for sk in reads) == 2
@@ -157,23 +157,23 @@ def released_and_taken_again() -> tuple[BuiltChain, PartitionRow, PartitionRow]:
     chain.add_take()
     chain.add_batches(3)
     chain.add_release()
-    row = PartitionRow.new(7, EPOCH).taken_by(broker=2, chain=HEIR_CHAIN, start=3)
+    row = PartitionRow.new(7, EPOCH).taken_by(broker=2, chain=SUCCESSOR_CHAIN, start=3)
     chain.add_take(leader_epoch=2)
     chain.add_batches(4, leader_epoch=2)
     again = row.taken_by(broker=7, chain=EPOCH, start=3)
-    return chain, row, again.taken_by(broker=2, chain=HEIR_CHAIN, start=12)
+    return chain, row, again.taken_by(broker=2, chain=SUCCESSOR_CHAIN, start=12)
 
 
 def test_a_chain_that_was_open_when_it_was_read_first_is_read_on() -> None:
     chain, released, later = released_and_taken_again()
     chains = Chains(CLUSTER_ID, SEALER, lambda epoch: None)
-    perform = chain.performer.run
-    first = run(perform(newest_stretch(chains, KEY, released)))
+    perform = chain.runner.run
+    first = run(perform(newest_epoch_range(chains, KEY, released)))
     assert first is not None
     assert (first[0].end, first[1]) == (3, 0)
     chain.add_batches(5, leader_epoch=2)
     chain.register(replace(chain.chain_row(), status=ChainStatus.FENCED))
-    second = run(perform(newest_stretch(chains, KEY, later)))
+    second = run(perform(newest_epoch_range(chains, KEY, later)))
 
     assert second is not None
     assert (second[0].end, second[1]) == (12, 2)
@@ -183,7 +183,7 @@ def test_a_release_that_was_read_is_not_asked_for_again() -> None:
     chain, released, _ = released_and_taken_again()
     chains, made = Chains(CLUSTER_ID, SEALER, lambda epoch: None), list[Request]()
     for _ in range(3):
-        run(chain.performer.run(counted(newest_stretch(chains, KEY, released), made)))
+        run(chain.runner.run(counted(newest_epoch_range(chains, KEY, released), made)))
 
     assert sum(isinstance(request, GetRow) for request in made) == 1
 
@@ -191,8 +191,8 @@ def test_a_release_that_was_read_is_not_asked_for_again() -> None:
 def test_a_chain_that_failed_half_way_is_not_inherited_from() -> None:
     chain, released, later = released_and_taken_again()
     chains = Chains(CLUSTER_ID, SEALER, lambda epoch: None)
-    perform = chain.performer.run
-    run(perform(newest_stretch(chains, KEY, released)))
+    perform = chain.runner.run
+    run(perform(newest_epoch_range(chains, KEY, released)))
     chain.register(replace(chain.chain_row(), status=ChainStatus.FENCED))
     builder = chain.builder()
     chain.with_batch(builder, 1, 2)
@@ -200,4 +200,4 @@ def test_a_chain_that_failed_half_way_is_not_inherited_from() -> None:
     chain.add(chain.frozen(builder))
     for row in (later, released):
         with pytest.raises(Corrupt, match="not dense"):
-            run(perform(newest_stretch(chains, KEY, row)))
+            run(perform(newest_epoch_range(chains, KEY, row)))

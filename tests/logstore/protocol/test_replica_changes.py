@@ -37,14 +37,14 @@ def changed(
     """Outcomes for partitions 0, 1, 2 and so on, and their rows afterwards."""
 
     async def scenario() -> tuple[list[PartitionRow | LogstoreError], list[PartitionRow | None]]:
-        performer = WrittenLog().performer
+        runner = WrittenLog().runner
         places = [(partition_pk(TOPIC_ID, n), partition_sk(TOPIC_ID, n)) for n in range(len(rows))]
         for place, row in zip(places, rows, strict=True):
             if row is not None:
-                await performer.registry.put_if(*place, row.row(), RowAbsent())
+                await runner.registry.put_if(*place, row.row(), RowAbsent())
         asked = [(TOPIC_ID, number, wanted) for number in range(len(rows))]
-        outcomes = list(await performer.run(change_placements(asked)))
-        stored = [await performer.registry.get(*place) for place in places]
+        outcomes = list(await runner.run(change_placements(asked)))
+        stored = [await runner.registry.get(*place) for place in places]
         return outcomes, [None if row is None else PartitionRow.of(row) for row in stored]
 
     return run(scenario())
@@ -79,7 +79,7 @@ def test_a_row_that_has_a_new_leader_is_decided_on_again() -> None:
     assert isinstance(first, UpdateRow)
     assert isinstance(second, UpdateRow)
     assert (first.sets["replicas"], second.sets["replicas"]) == ("[1]", "[2]")
-    assert first.terms != second.terms
+    assert first.conditions != second.conditions
 
 
 def test_who_loses_every_race_gives_up() -> None:

@@ -31,12 +31,12 @@ async def two_lives(written: WrittenLog, configs: Mapping[str, str]) -> bytes:
 
 
 async def swept(written: WrittenLog, defaults: Mapping[str, str]) -> Swept:
-    topics = await written.performer.run(topics_to_sweep(defaults))
-    return await written.performer.run(sweep(topics, {}))
+    topics = await written.runner.run(topics_to_sweep(defaults))
+    return await written.runner.run(sweep(topics, {}))
 
 
 async def log_start(written: WrittenLog, topic_id: bytes) -> int:
-    row = await written.performer.run(read_partition_row(topic_id, 0))
+    row = await written.runner.run(read_partition_row(topic_id, 0))
     assert row is not None
     return row.log_start
 
@@ -71,7 +71,7 @@ def test_a_wall_clock_ahead_of_the_stores_costs_no_record() -> None:
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=3)
         topic_id = await two_lives(written, DEFAULTS)
-        written.performer = replace(written.performer, clock=VirtualClock(EPOCH_MS + 30 * DAY_MS))
+        written.runner = replace(written.runner, clock=VirtualClock(EPOCH_MS + 30 * DAY_MS))
         await swept(written, {})
         assert await log_start(written, topic_id) == 8
 
@@ -95,7 +95,7 @@ def test_a_live_leader_hears_of_it_and_keeps_what_is_not_summed_up() -> None:
 
 async def until_known(log: Log, log_start: int) -> None:
     while log.topics["orders"].leaders[0].log_start != log_start:
-        await log.performer.clock.sleep_s(0.1)
+        await log.runner.clock.sleep_s(0.1)
 
 
 def test_what_the_table_holds_counts_by_its_files() -> None:
@@ -108,7 +108,7 @@ def test_what_the_table_holds_counts_by_its_files() -> None:
         ]
         snapshot = Snapshot(topic_id, 1, {0: 6}, {0: files})
         topics = {topic_id: Kept("orders", Policy(DAY_MS, -1))}
-        await written.performer.run(sweep(topics, {topic_id: snapshot}))
+        await written.runner.run(sweep(topics, {topic_id: snapshot}))
         assert await log_start(written, topic_id) == 3
 
     run(scenario())

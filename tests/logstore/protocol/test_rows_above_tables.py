@@ -1,4 +1,4 @@
-"""A row lists no stretch that the topic's table holds; nothing is taken for lost because of it."""
+"""A row lists no epoch range that the topic's table holds; nothing is taken for lost because of it."""
 
 import pytest
 
@@ -23,7 +23,7 @@ from tests.simulation.tiers.fsck import check_stored, shown
 
 
 async def row_of(log: Log, key: TopicPartition) -> PartitionRow:
-    row = await log.performer.run(read_partition_row(*key))
+    row = await log.runner.run(read_partition_row(*key))
     assert row is not None
     return row
 
@@ -36,13 +36,13 @@ def test_a_row_lists_no_stretch_that_the_table_holds_and_all_is_read_as_before()
     async def scenario() -> None:
         async with moved_log(lives=4, moved=80) as (written, log, leader, rows, moved):
             key = key_of(leader)
-            starts = [ref.start for ref in (await row_of(log, key)).stretches]
+            starts = [ref.start for ref in (await row_of(log, key)).epoch_ranges]
             assert starts == [0, 30, 60, 90]
             assert await log.forget_ended({key: moved}) == 0
 
-            starts = [ref.start for ref in (await row_of(log, key)).stretches]
+            starts = [ref.start for ref in (await row_of(log, key)).epoch_ranges]
             assert starts == [60, 90]
-            assert leader.stretches == (await row_of(log, key)).stretches
+            assert leader.epoch_ranges == (await row_of(log, key)).epoch_ranges
             assert await read(log, leader) == rows
             latest = max(rows, key=lambda row: (row.timestamp, -row.offset))
             found = await log.offset_of_max_timestamp(leader, leader.high_watermark)
@@ -73,18 +73,18 @@ def test_a_chain_keeps_a_stretch_that_its_row_drops_because_a_table_holds_it() -
             leader = log.topics["orders"].leaders[0]
             key = key_of(leader)
             assert await log.forget_ended({key: 20}) == 0
-            assert [ref.start for ref in (await row_of(log, key)).stretches] == [20, 25, 30]
-            assert len(log.writer.chain.stretches) == 7
+            assert [ref.start for ref in (await row_of(log, key)).epoch_ranges] == [20, 25, 30]
+            assert len(log.writer.chain.epoch_ranges) == 7
             for _ in range(12):
                 await written.write(log, leader, [EPOCH_MS])
 
             trimmer = Trimmer(log.cluster_id, grace_ms=0)
-            done = await log.performer.run(trimmer.steps(held={key: 3}))
+            done = await log.runner.run(trimmer.steps(held={key: 3}))
             assert done.published == {}
-            done = await log.performer.run(trimmer.steps(held={key: 20}))
+            done = await log.runner.run(trimmer.steps(held={key: 20}))
             assert done.published
             with pytest.raises(Corrupt, match="trim point is too high"):
-                await log.performer.run(trimmer.steps(held={key: 3}))
+                await log.runner.run(trimmer.steps(held={key: 3}))
         assert audit(written.objects, written.rows, {key: 20}).violations == []
 
     run(scenario())
@@ -116,7 +116,7 @@ def test_restore_lists_what_chains_hold_whatever_the_row_lists() -> None:
         async with moved_log(lives=4, moved=80) as (written, log, leader, rows, moved):
             await log.forget_ended({key_of(leader): moved})
         await rebuild(written, cluster_id(written))
-        starts = [ref.start for ref in (await row_of(log, key_of(leader))).stretches]
+        starts = [ref.start for ref in (await row_of(log, key_of(leader))).epoch_ranges]
         assert starts == [0, 30, 60, 90]
         assert problems(written) == []
         async with written.life() as log:
@@ -157,12 +157,12 @@ def test_a_look_up_by_time_sees_every_offset_though_the_row_shrinks_meanwhile() 
                 return get_range(key, start, length)
 
             written.objects.get_range = shrinking  # type: ignore[method-assign]
-            assert leader.stretches[0].start == 0
+            assert leader.epoch_ranges[0].start == 0
             time_ms = max(row.timestamp for row in rows[:begin]) + 1
             wanted = next(row for row in rows if row.timestamp >= time_ms)
             found = await log.offset_for_time(leader, time_ms, leader.high_watermark)
             assert begin <= wanted.offset < 90
-            assert leader.stretches[0].start == 90
+            assert leader.epoch_ranges[0].start == 90
             assert found is not None and found.offset == wanted.offset
 
     play(scenario())

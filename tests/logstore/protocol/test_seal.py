@@ -36,9 +36,9 @@ def opened(**row: int) -> BuiltChain:
     return chain
 
 
-def seal(chain: BuiltChain, performer: StepRunner | None = None) -> SealedChain:
+def seal(chain: BuiltChain, runner: StepRunner | None = None) -> SealedChain:
     steps = seal_chain(CLUSTER_ID, EPOCH, SEALER)
-    return run((performer or chain.performer).run(steps))
+    return run((runner or chain.runner).run(steps))
 
 
 class Meddling(MemoryStore):
@@ -55,9 +55,9 @@ class Meddling(MemoryStore):
 
 
 def meddled(chain: BuiltChain, meddle: Callable[[], None]) -> StepRunner:
-    usual = chain.performer
+    usual = chain.runner
     store = Meddling(chain.objects, meddle)
-    return StepRunner(store, usual.registry, usual.clock, usual.chance, usual.draw_nonce)
+    return StepRunner(store, usual.registry, usual.clock, usual.rng, usual.draw_nonce)
 
 
 @given(st.lists(st.integers(1, 5), max_size=12))
@@ -71,8 +71,8 @@ def test_the_seal_comes_after_everything_and_the_state_is_all_of_it(counts: list
     header = decode_header(chain.objects.get(segment_key(EPOCH, sealed.seal)))
     assert (header.kind, header.broker) == (SegmentKind.SEAL, SEALER)
     assert header.previous_nonce == nonce(sealed.seal - 1)
-    (stretch,) = sealed.state.stretches.values()
-    assert stretch.end == sum(counts)
+    (epoch_range,) = sealed.state.epoch_ranges.values()
+    assert epoch_range.end == sum(counts)
     assert chain.chain_row().status is ChainStatus.FENCED
 
 
@@ -89,7 +89,7 @@ def test_a_segment_that_comes_first_is_part_of_the_chain() -> None:
     sealed = seal(chain, meddled(chain, lambda: chain.add_batches(4)))
 
     assert sealed.seal == 3
-    assert [stretch.end for stretch in sealed.state.stretches.values()] == [4]
+    assert [epoch_range.end for epoch_range in sealed.state.epoch_ranges.values()] == [4]
 
 
 def test_another_sealer_that_comes_first_is_as_good() -> None:
@@ -118,7 +118,7 @@ def test_a_seal_below_the_trim_point_is_void() -> None:
     sealed = seal(chain, meddled(chain, trim_meanwhile))
 
     assert sealed.seal == 7
-    assert [stretch.end for stretch in sealed.state.stretches.values()] == [11]
+    assert [epoch_range.end for epoch_range in sealed.state.epoch_ranges.values()] == [11]
     assert decode_header(chain.objects.get(segment_key(EPOCH, 2))).kind is SegmentKind.SEAL
 
 
@@ -132,7 +132,7 @@ def test_a_sealer_begins_at_the_checkpoint() -> None:
 
     sealed = seal(chain)
     assert sealed.seal == 4
-    assert [stretch.end for stretch in sealed.state.stretches.values()] == [7]
+    assert [epoch_range.end for epoch_range in sealed.state.epoch_ranges.values()] == [7]
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(2, 7))
@@ -147,7 +147,7 @@ def test_a_followed_chain_is_sealed_as_one_that_was_not(counts: list[int], segme
             topic = await log.create_topic("orders", 2, {})
             follower = Follower(log.cluster_id, log.epoch)
             for count in counts:
-                await written.performer.run(follower.advance())
+                await written.runner.run(follower.advance())
                 followed.append(copy_of(follower.state))
                 for _ in range(count):
                     number = written.values
@@ -159,15 +159,17 @@ def test_a_followed_chain_is_sealed_as_one_that_was_not(counts: list[int], segme
                         producer_epoch=0,
                         base_sequence=number // 2,
                     )
-        perform, epoch = written.performer.run, log.epoch
+        perform, epoch = written.runner.run, log.epoch
         warm = [
             await perform(seal_chain(log.cluster_id, epoch, SEALER, known)) for known in followed
         ]
         cold = await perform(seal_chain(log.cluster_id, epoch, SEALER))
 
-        assert sum(stretch.end for stretch in cold.state.stretches.values()) == sum(counts)
+        assert sum(epoch_range.end for epoch_range in cold.state.epoch_ranges.values()) == sum(
+            counts
+        )
         for sealed in warm:
-            assert (sealed.seal, sealed.state.stretches) == (cold.seal, cold.state.stretches)
+            assert (sealed.seal, sealed.state.epoch_ranges) == (cold.seal, cold.state.epoch_ranges)
         checkpoint = encode_checkpoint(cold.state)
         assert [encode_checkpoint(sealed.state) for sealed in warm] == [checkpoint] * len(warm)
 
@@ -178,7 +180,7 @@ def test_a_chain_followed_to_below_its_trim_point_is_read_from_its_checkpoint() 
     chain = opened()
     chain.add_batches(1)
     follower = Follower(CLUSTER_ID, EPOCH)
-    run(chain.performer.run(follower.advance()))
+    run(chain.runner.run(follower.advance()))
     chain.add_batches(2)
     checkpoint = chain.add_checkpoint()
     chain.register(replace(chain.chain_row(), trim=checkpoint))
@@ -186,9 +188,9 @@ def test_a_chain_followed_to_below_its_trim_point_is_read_from_its_checkpoint() 
         chain.objects.delete(segment_key(EPOCH, seq))
     chain.add_batches(4)
 
-    sealed = run(chain.performer.run(seal_chain(CLUSTER_ID, EPOCH, SEALER, follower.state)))
+    sealed = run(chain.runner.run(seal_chain(CLUSTER_ID, EPOCH, SEALER, follower.state)))
     assert sealed.seal == checkpoint + 1
-    assert [stretch.end for stretch in sealed.state.stretches.values()] == [7]
+    assert [epoch_range.end for epoch_range in sealed.state.epoch_ranges.values()] == [7]
 
 
 def test_a_chain_whose_checkpoint_is_trimmed_while_it_is_sealed_is_read_from_the_next() -> None:
@@ -199,7 +201,7 @@ def test_a_chain_whose_checkpoint_is_trimmed_while_it_is_sealed_is_read_from_the
         chain.add_batches(1)
         first = chain.add_checkpoint()
         steps = seal_chain(CLUSTER_ID, EPOCH, SEALER)
-        request = await stop_before(chain.performer, steps, GetRange)
+        request = await stop_before(chain.runner, steps, GetRange)
         chain.add_batches(2)
         last = chain.add_checkpoint()
         chain.register(replace(chain.chain_row(), trim=last))
@@ -208,9 +210,9 @@ def test_a_chain_whose_checkpoint_is_trimmed_while_it_is_sealed_is_read_from_the
             chain.objects.delete(segment_key(EPOCH, seq))
         chain.add_batches(4)
 
-        sealed = await chain.performer.run(resume(steps, request))
+        sealed = await chain.runner.run(resume(steps, request))
         assert sealed.seal == last + 1
-        assert [stretch.end for stretch in sealed.state.stretches.values()] == [7]
+        assert [epoch_range.end for epoch_range in sealed.state.epoch_ranges.values()] == [7]
 
     run(scenario())
 
@@ -237,8 +239,8 @@ def test_a_chain_is_marked_sealed_once_and_never_elsewhere() -> None:
     chain = opened()
     sealed = seal(chain)
     for _ in range(2):
-        run(chain.performer.run(mark_sealed(EPOCH, sealed.seal)))
+        run(chain.runner.run(mark_sealed(EPOCH, sealed.seal)))
     row = chain.chain_row()
     assert (row.status, row.seal, row.checkpoint) == (ChainStatus.SEALED, 2, 2)
     with pytest.raises(Corrupt, match="sealed elsewhere"):
-        run(chain.performer.run(mark_sealed(EPOCH, 1)))
+        run(chain.runner.run(mark_sealed(EPOCH, 1)))

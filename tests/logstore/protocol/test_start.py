@@ -38,10 +38,10 @@ ELSEWHERE = BrokerInfo(1, "elsewhere", 9092, "", "another lock")
 
 async def attempt(written: WrittenLog, me: BrokerInfo) -> float:
     """Start, no more; how long it took."""
-    began_s = written.performer.clock.monotonic_s()
+    began_s = written.runner.clock.monotonic_s()
     identity = await written._identity()
-    await written.performer.run(start(identity.cluster_id, me))
-    return written.performer.clock.monotonic_s() - began_s
+    await written.runner.run(start(identity.cluster_id, me))
+    return written.runner.clock.monotonic_s() - began_s
 
 
 def test_whoever_holds_the_lock_of_its_predecessor_need_not_wait() -> None:
@@ -85,9 +85,9 @@ def test_what_a_stopped_broker_led_is_taken_over_and_what_a_silent_one_does_is_n
             await log.create_topic("orders", 1, {})
         identity = await written._identity()
         other = BrokerInfo(2, "localhost", 9092, "", "2")
-        started = await written.performer.run(start(identity.cluster_id, other))
-        assert len(started.inheritances) == clean
-        assert list(started.news.topics) == ["orders"]
+        started = await written.runner.run(start(identity.cluster_id, other))
+        assert len(started.recovered) == clean
+        assert list(started.update.topics) == ["orders"]
 
     run(scenario())
 
@@ -137,7 +137,7 @@ async def write_and_trim(written: WrittenLog, log: Log) -> None:
     """Write a while, then delete everything below the last checkpoint."""
     for _ in range(12):
         await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
-    row = await written.performer.registry.get(CHAIN, chain_sk(log.epoch))
+    row = await written.runner.registry.get(CHAIN, chain_sk(log.epoch))
     assert row is not None
     for seq in range(1, ChainRow.of(row).checkpoint):
         written.objects.delete(segment_key(log.epoch, seq))
@@ -149,7 +149,7 @@ def test_a_partition_row_that_is_missing_is_an_old_registry() -> None:
         async with written.life(clean=False) as log:
             topic = await log.create_topic("orders", 2, {})
         pk, sk = partition_pk(topic.topic_id, 1), partition_sk(topic.topic_id, 1)
-        await written.performer.registry.delete_if(pk, sk)
+        await written.runner.registry.delete_if(pk, sk)
         with pytest.raises(Refused, match="logstore restore"):
             await attempt(written, ME)
 
@@ -183,7 +183,7 @@ def test_the_state_is_inherited_across_starts_that_died_before_their_takes() -> 
         async with written.life() as log:
             leader = log.topics["orders"].leaders[0]
             assert (leader.leader_epoch, leader.high_watermark) == (4, 1)
-            assert list(leader.stretch.state.producers) == [5]
+            assert list(leader.epoch_range.state.producers) == [5]
         assert audit(written.objects, written.rows).violations == []
 
     run(scenario())
@@ -195,7 +195,7 @@ def test_a_wall_clock_set_days_ahead_makes_no_broker_forget_a_producer() -> None
     async def scenario() -> None:
         written, clock = WrittenLog(checkpoint_segments=2), JumpingClock()
         batch = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
-        async with written.life(performer=replace(written.performer, clock=clock)) as log:
+        async with written.life(runner=replace(written.runner, clock=clock)) as log:
             leader = (await log.create_topic("orders", 1, {})).leaders[0]
             await written.write(log, leader, [EPOCH_MS], **batch)
             clock.ahead_ms = 3 * DAY_MS
@@ -220,13 +220,13 @@ def test_a_broker_that_starts_with_a_clock_days_off_forgets_no_producer(
     async def scenario() -> None:
         written, clock = WrittenLog(checkpoint_segments=2), JumpingClock()
         clock.ahead_ms = ahead_days * DAY_MS
-        off = replace(written.performer, clock=clock, believed=BelievedTime())
+        off = replace(written.runner, clock=clock, believed=BelievedTime())
         first, then = (off, None) if is_first else (None, off)
         batch = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
-        async with written.life(clean=False, performer=first) as log:
+        async with written.life(clean=False, runner=first) as log:
             leader = (await log.create_topic("orders", 1, {})).leaders[0]
             await written.write(log, leader, [EPOCH_MS], **batch)
-        async with written.life(clean=False, performer=then) as log:
+        async with written.life(clean=False, runner=then) as log:
             for _ in range(5):
                 await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
         async with written.life() as log:
@@ -246,7 +246,7 @@ def test_a_topic_row_that_lands_late_brings_no_topic_to_life() -> None:
         late = TopicRow(bytes(range(16)), TopicStatus.LIVE, 2, {})
         async with written.life(clean=False):
             pass
-        await written.performer.registry.put_if(TOPIC, "orders", late.row())
+        await written.runner.registry.put_if(TOPIC, "orders", late.row())
         async with written.life() as log:
             assert not log.topics
             topic = await log.create_topic("orders", 1, {})
@@ -277,7 +277,7 @@ def test_a_row_that_was_lost_is_not_taken_for_one_that_never_came(lost: str) -> 
         keys = [key, key._replace(partition=1)][: 1 if lost == "partition" else 2]
         places = [(partition_pk(*one), partition_sk(*one)) for one in keys]
         for place in [(TOPIC, "orders")] if lost == "topic" else places:
-            await written.performer.registry.delete_if(*place)
+            await written.runner.registry.delete_if(*place)
         left = {pk: at_once(written.rows.query(pk)) for pk in (TOPIC, *partition_pks())}
         with pytest.raises(BaseExceptionGroup) as refused:
             async with written.life():
@@ -302,11 +302,11 @@ def test_a_start_that_was_overtaken_by_another_is_refused() -> None:
         request = next(slow)
         answers = 0
         while answers < 2:
-            request = slow.send(await written.performer._perform(request))
+            request = slow.send(await written.runner._perform(request))
             answers += 1
         await attempt(written, ME)
         with pytest.raises(Refused, match="started twice"):
-            await written.performer.run(resume(slow, request))
+            await written.runner.run(resume(slow, request))
 
     run(scenario())
 
@@ -320,11 +320,11 @@ def test_a_start_that_was_overtaken_leaves_the_row_to_the_other() -> None:
         slow = start(identity.cluster_id, ME)
         request = next(slow)
         while not (isinstance(request, PutRow) and request.pk == BROKER):
-            request = slow.send(await written.performer._perform(request))
+            request = slow.send(await written.runner._perform(request))
         await attempt(written, ME)
         before = at_once(written.rows.get(BROKER, "1"))
         with pytest.raises(Refused, match="started twice"):
-            await written.performer.run(resume(slow, request))
+            await written.runner.run(resume(slow, request))
         after = at_once(written.rows.get(BROKER, "1"))
         assert before is not None
         assert after is not None

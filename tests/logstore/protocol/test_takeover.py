@@ -28,7 +28,7 @@ from logstore.testing.virtual_loop import VirtualClock, run
 from tests.golden.samples import CLUSTER_ID, EPOCH, TOPIC_ID
 from tests.logstore.protocol.built import BuiltChain, open_chain_row
 
-HEIR, OTHER = Successor(2, 90), Successor(3, 91)
+SUCCESSOR, OTHER = Successor(2, 90), Successor(3, 91)
 ROW = PartitionRow.new(7, EPOCH)
 
 
@@ -62,14 +62,14 @@ def put_topic(chain: BuiltChain) -> None:
 
 
 def row_of(chain: BuiltChain) -> PartitionRow | None:
-    return run(chain.performer.run(read_partition_row(TOPIC_ID, 0)))
+    return run(chain.runner.run(read_partition_row(TOPIC_ID, 0)))
 
 
 def taken(chain: BuiltChain, meddle: Callable[[], None] = lambda: None) -> list[RecoveredPartition]:
-    usual = chain.performer
+    usual = chain.runner
     store = SlowStore(chain.objects, meddle)
-    performer = StepRunner(store, usual.registry, usual.clock, usual.chance, usual.draw_nonce)
-    return run(performer.run(take_over(CLUSTER_ID, EPOCH, 9, lambda *_: HEIR)))
+    runner = StepRunner(store, usual.registry, usual.clock, usual.rng, usual.draw_nonce)
+    return run(runner.run(take_over(CLUSTER_ID, EPOCH, 9, lambda *_: SUCCESSOR)))
 
 
 def test_what_came_while_it_was_sealed_is_inherited_and_summed_up() -> None:
@@ -186,7 +186,7 @@ def test_a_topic_whose_row_says_that_it_is_deleted_needs_no_record(status: Topic
 
 
 def test_a_partition_that_cannot_be_taken_keeps_none_from_the_others() -> None:
-    """Its row names an earlier stretch in a chain that the registry does not know."""
+    """Its row names an earlier epoch range in a chain that the registry does not know."""
     chain = opened()
     put_topic(chain)
     chain.add_take()
@@ -195,7 +195,7 @@ def test_a_partition_that_cannot_be_taken_keeps_none_from_the_others() -> None:
     lost = replace(
         ROW,
         leader_epoch=2,
-        stretches=(EpochEntry(1, 77, 0), EpochEntry(2, EPOCH, 5)),
+        epoch_ranges=(EpochEntry(1, 77, 0), EpochEntry(2, EPOCH, 5)),
     )
     key = partition_pk(TOPIC_ID, 1), partition_sk(TOPIC_ID, 1)
     chain.set_row(*key, lost.row())
@@ -205,18 +205,18 @@ def test_a_partition_that_cannot_be_taken_keeps_none_from_the_others() -> None:
     assert row_of(chain) == ROW.taken_by(broker=2, chain=90, start=3)
     assert chain.chain_row().status is ChainStatus.FENCED
 
-    chain.set_row(*key, replace(lost, stretches=(EpochEntry(2, EPOCH, 0),)).row())
+    chain.set_row(*key, replace(lost, epoch_ranges=(EpochEntry(2, EPOCH, 0),)).row())
     (one,) = taken(chain)
     assert one.partition == 1
     assert chain.chain_row().status is ChainStatus.SEALED
 
 
 def test_a_row_of_a_deleted_topic_that_arrived_late_ends_no_takeover() -> None:
-    """It names a stretch that its chain has forgotten."""
+    """It names an epoch range that its chain has forgotten."""
     chain = opened()
     put_record(chain, TopicStatus.DELETED, 2)
-    stretches = (EpochEntry(1, EPOCH, 0), EpochEntry(2, EPOCH, 1))
-    put_row(chain, replace(ROW, leader_epoch=2, stretches=stretches))
+    epoch_ranges = (EpochEntry(1, EPOCH, 0), EpochEntry(2, EPOCH, 1))
+    put_row(chain, replace(ROW, leader_epoch=2, epoch_ranges=epoch_ranges))
 
     assert taken(chain) == []
     assert row_of(chain) is None

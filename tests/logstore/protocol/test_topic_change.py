@@ -34,11 +34,11 @@ REQUESTS_MAX = 400
 
 async def born(written: WrittenLog, partitions: int = 2) -> TopicRow:
     steps = create_topic("orders", [ROW] * partitions, {"a": "0"}, replicas=2)
-    return (await written.performer.run(steps)).row
+    return (await written.runner.run(steps)).row
 
 
 async def row_of(written: WrittenLog) -> TopicRow:
-    row = await written.performer.registry.get(TOPIC, "orders")
+    row = await written.runner.registry.get(TOPIC, "orders")
     assert row is not None
     return TopicRow.of(row)
 
@@ -65,10 +65,10 @@ def test_every_change_is_one_record_more_that_says_what_the_row_says() -> None:
         written = WrittenLog()
         topic = await born(written)
         said = [topic]
-        said.append(await written.performer.run(setting(topic, "a", "1")))
-        said.append(await written.performer.run(growing(topic, 2, 5)))
+        said.append(await written.runner.run(setting(topic, "a", "1")))
+        said.append(await written.runner.run(growing(topic, 2, 5)))
         assert await row_of(written) == said[-1]
-        await written.performer.run(delete_topic("orders", topic.topic_id))
+        await written.runner.run(delete_topic("orders", topic.topic_id))
         said.append(await row_of(written))
         assert [record.topic for record in records_of(written)] == said
         assert [row.version for row in said] == [1, 2, 3, 4]
@@ -82,7 +82,7 @@ def test_what_changes_nothing_writes_nothing() -> None:
     async def scenario() -> None:
         written = WrittenLog()
         topic = await born(written)
-        await written.performer.run(setting(topic, "a", "0"))
+        await written.runner.run(setting(topic, "a", "0"))
         assert len(records_of(written)) == 1
 
     run(scenario())
@@ -92,8 +92,8 @@ def test_a_change_that_died_between_its_record_and_the_row_is_passed_by() -> Non
     async def scenario() -> None:
         written = WrittenLog()
         topic = await born(written)
-        await stop_before(written.performer, setting(topic, "a", "dead"), UpdateRow)
-        changed = await written.performer.run(setting(topic, "b", "1"))
+        await stop_before(written.runner, setting(topic, "a", "dead"), UpdateRow)
+        changed = await written.runner.run(setting(topic, "b", "1"))
         assert changed.configs == {"a": "0", "b": "1"}
         assert changed.version == 3
         assert standing(records_of(written)).topic == changed
@@ -106,13 +106,13 @@ def test_who_is_refused_after_losing_a_race_leaves_no_record_as_the_newest() -> 
         written = WrittenLog()
         topic = await born(written)
         slow = growing(topic, 2, 5)
-        slows = await stop_before(written.performer, slow, UpdateRow)
+        slows = await stop_before(written.runner, slow, UpdateRow)
         fast = growing(topic, 2, 6)
-        fasts = await stop_before(written.performer, fast, UpdateRow)
-        await written.performer.run(resume(slow, slows))
+        fasts = await stop_before(written.runner, fast, UpdateRow)
+        await written.runner.run(resume(slow, slows))
         assert [record.topic.partitions for record in records_of(written)] == [2, 5, 6]
         with pytest.raises(BadPartitionCount, match="partitions=5"):
-            await written.performer.run(resume(fast, fasts))
+            await written.runner.run(resume(fast, fasts))
         row = await row_of(written)
         assert (row.partitions, row.version) == (5, 4)
         assert standing(records_of(written)).topic == row
@@ -128,7 +128,7 @@ def test_what_a_decision_refuses_is_refused_and_not_recorded() -> None:
         written = WrittenLog()
         topic = await born(written)
         with pytest.raises(Invalid, match="no"):
-            await written.performer.run(change_topic("orders", topic.topic_id, refuse))
+            await written.runner.run(change_topic("orders", topic.topic_id, refuse))
         assert len(records_of(written)) == 1
 
     run(scenario())
@@ -138,7 +138,7 @@ def test_a_straggler_that_records_a_change_of_a_deleted_topic_does_not_revive_it
     async def scenario() -> None:
         written = WrittenLog()
         topic = await born(written)
-        await written.performer.run(delete_topic("orders", topic.topic_id))
+        await written.runner.run(delete_topic("orders", topic.topic_id))
         late = TopicRecord("orders", replace(topic, version=9))
         await MemoryStore(written.objects).create(late.key, [encode_record(late)])
         assert standing(records_of(written)).topic == await row_of(written)
@@ -150,8 +150,8 @@ def test_a_deletion_is_recorded_in_the_next_free_version() -> None:
     async def scenario() -> None:
         written = WrittenLog()
         topic = await born(written)
-        await stop_before(written.performer, setting(topic, "a", "dead"), UpdateRow)
-        await written.performer.run(delete_topic("orders", topic.topic_id))
+        await stop_before(written.runner, setting(topic, "a", "dead"), UpdateRow)
+        await written.runner.run(delete_topic("orders", topic.topic_id))
         assert (await row_of(written)).version == 3
         assert standing(records_of(written)).topic.status is TopicStatus.DELETED
 
@@ -164,7 +164,7 @@ def test_a_deletion_that_died_early_has_not_said_so_in_the_store() -> None:
     async def scenario() -> None:
         written = WrittenLog()
         topic = await born(written)
-        await stop_before(written.performer, delete_topic("orders", topic.topic_id), UpdateRow)
+        await stop_before(written.runner, delete_topic("orders", topic.topic_id), UpdateRow)
         assert standing(records_of(written)).topic == topic
 
     run(scenario())
@@ -174,10 +174,10 @@ def test_who_loses_a_name_leaves_no_record() -> None:
     async def scenario() -> None:
         written = WrittenLog()
         steps = create_topic("orders", [ROW], {})
-        request = await stop_before(written.performer, steps, PutRow)
+        request = await stop_before(written.runner, steps, PutRow)
         topic = await born(written)
         with pytest.raises(Invalid, match="topic exists"):
-            await written.performer.run(resume(steps, request))
+            await written.runner.run(resume(steps, request))
         assert [record.key for record in records_of(written)] == [record_key(topic.topic_id, 1)]
 
     run(scenario())
@@ -201,7 +201,7 @@ class Writer:
             self.is_done = True
             return
         try:
-            self._answer = await written.performer._perform(request)
+            self._answer = await written.runner._perform(request)
         except LogstoreError as error:
             self._answer = error
 

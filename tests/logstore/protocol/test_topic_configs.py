@@ -28,10 +28,10 @@ def change(before: Row | None, topic_id: bytes, **sets: str) -> TopicRow:
     async def scenario() -> TopicRow:
         written = WrittenLog()
         if before is not None:
-            await written.performer.registry.put_if(TOPIC, "orders", before, RowAbsent())
+            await written.runner.registry.put_if(TOPIC, "orders", before, RowAbsent())
         steps = change_topic_configs("orders", topic_id, lambda configs: {**configs, **sets})
-        changed = await written.performer.run(steps)
-        stored = await written.performer.registry.get(TOPIC, "orders")
+        changed = await written.runner.run(steps)
+        stored = await written.runner.registry.get(TOPIC, "orders")
         assert stored is not None
         assert TopicRow.of(stored) == changed
         return changed

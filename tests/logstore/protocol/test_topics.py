@@ -35,7 +35,7 @@ async def first_steps(written: WrittenLog, steps: Steps[object], count: int) -> 
     try:
         for _ in range(count + 1):
             request = steps.send(answer)
-            answer = await written.performer._perform(request) if count else None
+            answer = await written.runner._perform(request) if count else None
             count -= 1
     except StopIteration:
         return True
@@ -50,8 +50,8 @@ def test_a_creation_that_dies_anywhere_leaves_a_topic_or_nothing(count: int) -> 
             steps = create_topic("orders", [PartitionRow.new(1, log.epoch)] * 3, {})
             finished = await first_steps(written, steps, count)
         async with written.life() as log:
-            topics = await written.performer.run(read_topics())
-            rows = await written.performer.run(read_partition_rows())
+            topics = await written.runner.run(read_topics())
+            rows = await written.runner.run(read_partition_rows())
             assert list(log.topics) == list(topics) == (["orders"] if finished else [])
             assert len(rows) == (3 if finished else 0)
             if not finished:
@@ -73,10 +73,10 @@ def test_a_deletion_that_dies_anywhere_is_finished_or_never_was(count: int) -> N
         async with written.life() as log:
             begun = count >= 2
             assert list(log.topics) == ([] if begun else ["orders"])
-            rows = await written.performer.run(read_partition_rows())
+            rows = await written.runner.run(read_partition_rows())
             assert len(rows) == (0 if begun else 3)
             if begun:
-                assert await written.performer.run(read_topics()) == {}
+                assert await written.runner.run(read_topics()) == {}
                 new = await log.create_topic("orders", 1, {})
                 assert new.topic_id != topic.topic_id
                 assert new.leaders[0].high_watermark == 0
@@ -92,7 +92,7 @@ def test_a_name_is_taken_once() -> None:
             with pytest.raises(TopicExists):
                 await log.create_topic("orders", 5, {})
             assert log.topics["orders"] is first
-            assert len(await written.performer.run(read_partition_rows())) == 2
+            assert len(await written.runner.run(read_partition_rows())) == 2
         async with written.life() as log:
             assert log.topics["orders"].topic_id == first.topic_id
             assert log.topics["orders"].configs == {"retention.ms": "1"}
@@ -107,11 +107,11 @@ def test_who_loses_a_race_for_a_name_leaves_nothing_behind() -> None:
             loser = create_topic("orders", [PartitionRow.new(1, log.epoch)] * 3, {})
             request = next(loser)
             while not (isinstance(request, PutRow) and request.pk == TOPIC):
-                request = loser.send(await written.performer._perform(request))
+                request = loser.send(await written.runner._perform(request))
             await log.create_topic("orders", 1, {})
             with pytest.raises(TopicExists):
-                await written.performer.run(resume(loser, request))
-            assert len(await written.performer.run(read_partition_rows())) == 1
+                await written.runner.run(resume(loser, request))
+            assert len(await written.runner.run(read_partition_rows())) == 1
 
     run(scenario())
 
@@ -125,12 +125,12 @@ def test_a_row_changed_after_a_lost_answer_is_still_ours() -> None:
             steps = create_topic("orders", [PartitionRow.new(1, log.epoch)] * 2, {})
             request = next(steps)
             while not (isinstance(request, PutRow) and request.pk == TOPIC):
-                request = steps.send(await written.performer._perform(request))
-            await written.performer._perform(request)  # applied, its answer lost
-            await written.performer._perform(UpdateRow(TOPIC, "orders", {"configs": "{}"}, []))
-            new = await written.performer.run(resume(steps, request))
+                request = steps.send(await written.runner._perform(request))
+            await written.runner._perform(request)  # applied, its answer lost
+            await written.runner._perform(UpdateRow(TOPIC, "orders", {"configs": "{}"}, []))
+            new = await written.runner.run(resume(steps, request))
             assert len(new.partitions) == 2
-            assert len(await written.performer.run(read_partition_rows())) == 2
+            assert len(await written.runner.run(read_partition_rows())) == 2
 
     run(scenario())
 
@@ -146,10 +146,10 @@ def test_deleting_what_is_not_there_says_so() -> None:
             assert topic.is_deleted
             assert topic.leaders[0].is_retired
             with pytest.raises(UnknownTopic):
-                await written.performer.run(delete_topic("orders", topic.topic_id))
+                await written.runner.run(delete_topic("orders", topic.topic_id))
             again = await log.create_topic("orders", 1, {})
             with pytest.raises(UnknownTopic):
-                await written.performer.run(delete_topic("orders", topic.topic_id))
+                await written.runner.run(delete_topic("orders", topic.topic_id))
             assert log.topics["orders"] is again
 
     run(scenario())
@@ -160,10 +160,10 @@ def test_a_put_given_up_as_lost_does_not_bring_a_deleted_topic_back() -> None:
         written = WrittenLog()
         async with written.life() as log:
             topic = await log.create_topic("orders", 1, {})
-            row = (await written.performer.run(read_topics()))["orders"]
+            row = (await written.runner.run(read_topics()))["orders"]
             await log.delete_topic("orders")
             with pytest.raises(ConditionFailed):
-                await written.performer.registry.put_if(TOPIC, "orders", row.row(), RowAbsent())
+                await written.runner.registry.put_if(TOPIC, "orders", row.row(), RowAbsent())
             again = await log.create_topic("orders", 1, {})
             assert again.topic_id != topic.topic_id
             await log.delete_topic("orders")
@@ -177,10 +177,10 @@ def test_rows_of_deleted_topics_are_forgotten_after_a_while() -> None:
         async with written.life() as log:
             await log.create_topic("orders", 1, {})
             await log.delete_topic("orders")
-        registry = written.performer.registry
+        registry = written.runner.registry
         async with written.life():
             assert await registry.get(TOPIC, "orders") is not None
-        await written.performer.clock.sleep_s(DELETED_KEPT_MS / 1000)
+        await written.runner.clock.sleep_s(DELETED_KEPT_MS / 1000)
         async with written.life():
             assert await registry.get(TOPIC, "orders") is None
 
@@ -196,9 +196,9 @@ def test_the_row_of_a_deleted_topic_stays_while_no_record_says_that_it_is_delete
             topic = await log.create_topic("orders", 1, {})
             await log.delete_topic("orders")
         written.objects.delete(record_key(topic.topic_id, 2))
-        await written.performer.clock.sleep_s(DELETED_KEPT_MS / 1000)
+        await written.runner.clock.sleep_s(DELETED_KEPT_MS / 1000)
         async with written.life():
-            assert await written.performer.registry.get(TOPIC, "orders") is not None
+            assert await written.runner.registry.get(TOPIC, "orders") is not None
 
     run(scenario())
 

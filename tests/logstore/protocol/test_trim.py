@@ -43,7 +43,7 @@ def partition_row(*, log_start: int = 0, leader_epoch: int = 0) -> PartitionRow:
         leader_epoch=leader_epoch,
         log_start=log_start,
         start_reason=StartReason.RETENTION.to(log_start),
-        stretches=(EpochEntry(leader_epoch, EPOCH, 0),),
+        epoch_ranges=(EpochEntry(leader_epoch, EPOCH, 0),),
     )
 
 
@@ -142,7 +142,7 @@ def test_a_take_entry_above_its_row_is_an_old_registry() -> None:
 
     assert above_its_row(checkpoint, needs(partition_row())) is None
     lower = PartitionRow(
-        broker=1, chain=1, leader_epoch=-1, log_start=0, stretches=(EpochEntry(-1, 1, 0),)
+        broker=1, chain=1, leader_epoch=-1, log_start=0, epoch_ranges=(EpochEntry(-1, 1, 0),)
     )
     assert above_its_row(checkpoint, needs(lower)) == KEY
     dead = replace(needs(lower), live=frozenset())
@@ -242,10 +242,14 @@ def test_a_trim_point_that_another_has_moved_is_left_alone() -> None:
 def test_a_summary_of_an_empty_stretch_holds_nothing_back() -> None:
     checkpoint = ten_records()
     empty = EpochRangeSummary(7, 7, False, -1, -1, 0, 0, 0)
-    stretches = {EpochKey(TOPIC_ID, 0, 0): empty}
+    epoch_ranges = {EpochKey(TOPIC_ID, 0, 0): empty}
     changed = Checkpoint(
-        **{name: getattr(checkpoint, name) for name in Checkpoint.__slots__ if name != "stretches"},
-        stretches=stretches,
+        **{
+            name: getattr(checkpoint, name)
+            for name in Checkpoint.__slots__
+            if name != "epoch_ranges"
+        },
+        epoch_ranges=epoch_ranges,
     )
 
     assert hold_of(changed, needs(partition_row(log_start=0))) is None

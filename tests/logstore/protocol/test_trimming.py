@@ -72,7 +72,7 @@ class TrimmedLog(WrittenLog):
         assert seq < row.trim <= row.checkpoint, f"above the trim point {key} {row}"
         assert row.seal < 0 or seq < row.seal, "a seal"
         assert seq > 0, "an opening"
-        assert self.performer.clock.now_ms() >= row.trim_ms + GRACE_MS, "no grace"
+        assert self.runner.clock.now_ms() >= row.trim_ms + GRACE_MS, "no grace"
 
     def chain_row(self, epoch: int) -> ChainRow:
         row = at_once(self.rows.get(CHAIN, chain_sk(epoch)))
@@ -87,21 +87,21 @@ class TrimmedLog(WrittenLog):
         return [int(key.split("/")[-1]) for key in self.keys(f"{CHECKPOINTS}{epoch:020d}/")]
 
     async def row(self, key: TopicPartition) -> PartitionRow:
-        row = await self.performer.run(read_partition_row(*key))
+        row = await self.runner.run(read_partition_row(*key))
         assert row is not None
         return row
 
     async def raise_log_start(self, key: TopicPartition, offset: int) -> None:
         row = PartitionRow.of({**(await self.row(key)).row(), **raised_to(offset)})
         self.log_starts[key] = offset
-        await self.performer.registry.put_if(partition_pk(*key), partition_sk(*key), row.row())
+        await self.runner.registry.put_if(partition_pk(*key), partition_sk(*key), row.row())
 
     async def trim(self, *, passes: int = 1, wait_ms: int = GRACE_MS) -> list[TrimPass]:
         trimmer = Trimmer(self.cluster_id, grace_ms=GRACE_MS)
         done = []
         for _ in range(passes):
-            done.append(await self.performer.run(trimmer.steps()))
-            await self.performer.clock.sleep_s(wait_ms / 1000)
+            done.append(await self.runner.run(trimmer.steps()))
+            await self.runner.clock.sleep_s(wait_ms / 1000)
         return done
 
     @property
@@ -208,9 +208,9 @@ def test_a_new_life_takes_over_a_trimmed_chain_with_its_state() -> None:
                 )
             await written.raise_log_start(key, 28)
             trimmer = Trimmer(written.cluster_id, grace_ms=GRACE_MS)
-            own = await written.performer.run(trimmer.steps(only(log.epoch)))
+            own = await written.runner.run(trimmer.steps(only(log.epoch)))
             assert set(own.published) == {log.epoch}
-            await written.performer.clock.sleep_s(GRACE_MS / 1000)
+            await written.runner.clock.sleep_s(GRACE_MS / 1000)
             await written.trim()
         async with written.life() as log:
             leader = log.topics["orders"].leaders[0]
@@ -229,7 +229,7 @@ def test_a_topic_that_the_registry_forgot_is_not_taken_for_a_deleted_one() -> No
 
     async def story(written: TrimmedLog) -> None:
         old: Row = {"next_epoch": 2}
-        await written.performer.registry.update_if(CLUSTER, CLUSTER, old)
+        await written.runner.registry.update_if(CLUSTER, CLUSTER, old)
         with pytest.raises(Refused, match="logstore restore"):
             await written.trim()
 
@@ -240,7 +240,7 @@ def test_a_log_start_without_a_reason_deletes_nothing() -> None:
     async def story(written: TrimmedLog) -> None:
         (key,) = written.records
         row = replace(await written.row(key), log_start=20, start_reason="")
-        await written.performer.registry.put_if(partition_pk(*key), partition_sk(*key), row.row())
+        await written.runner.registry.put_if(partition_pk(*key), partition_sk(*key), row.row())
         for done in await written.trim(passes=3):
             assert 1 not in done.published
 
@@ -253,7 +253,7 @@ def test_a_topic_without_a_row_is_not_taken_for_a_deleted_one() -> None:
     async def story(written: TrimmedLog) -> None:
         (key,) = written.records
         for place in ((TOPIC, "orders"), (partition_pk(*key), partition_sk(*key))):
-            await written.performer.registry.delete_if(*place)
+            await written.runner.registry.delete_if(*place)
         before = written.keys(CHAINS)
         for _ in range(3):
             with pytest.raises(Refused, match="logstore restore"):
@@ -268,12 +268,12 @@ def test_a_deletion_that_is_not_recorded_yet_deletes_no_segment(status: TopicSta
     async def story(written: TrimmedLog) -> None:
         (key,) = written.records
         sets: Row = {"status": status.value}
-        await written.performer.registry.update_if(TOPIC, "orders", sets)
+        await written.runner.registry.update_if(TOPIC, "orders", sets)
         before = written.keys(CHAINS)
         await written.trim(passes=3)
         assert written.keys(CHAINS) == before
         row = TopicRow(key.topic_id, TopicStatus.DELETED, 1, {}, 1, 2)
-        assert await written.performer.run(put_record(TopicRecord("orders", row)))
+        assert await written.runner.run(put_record(TopicRecord("orders", row)))
         await written.trim(passes=3)
         assert written.chain_row(1).deleted == written.chain_row(1).seal
 
@@ -293,7 +293,7 @@ def test_the_record_of_a_deletion_is_read_once() -> None:
         written.objects.list = counted  # type: ignore[method-assign]
         trimmer = Trimmer(written.cluster_id, grace_ms=GRACE_MS)
         for _ in range(3):
-            await written.performer.run(trimmer.steps())
+            await written.runner.run(trimmer.steps())
         assert len([prefix for prefix in lists if prefix.startswith(TOPICS)]) == 1
 
     play(story)
@@ -315,7 +315,7 @@ def test_a_trim_point_that_is_too_high_stops_deletion() -> None:
 def test_a_pass_without_news_reads_no_checkpoint() -> None:
     async def story(written: TrimmedLog) -> None:
         trimmer = Trimmer(written.cluster_id, grace_ms=GRACE_MS)
-        await written.performer.run(trimmer.steps(sealed))
+        await written.runner.run(trimmer.steps(sealed))
         get_range, reads = written.objects.get_range, []
 
         def counted(key: str, start: int, length: int) -> bytes:
@@ -323,7 +323,7 @@ def test_a_pass_without_news_reads_no_checkpoint() -> None:
             return get_range(key, start, length)
 
         written.objects.get_range = counted  # type: ignore[method-assign]
-        await written.performer.run(trimmer.steps(sealed))
+        await written.runner.run(trimmer.steps(sealed))
         assert not [key for key in reads if key.startswith(CHECKPOINTS)]
 
     play(story)
@@ -334,22 +334,22 @@ def test_a_look_up_by_time_begins_at_log_start_and_one_below_it_says_read_again(
         (key,) = written.records
         row = await written.row(key)
         stale = ChainCheckpoints(IndexCache())
-        await written.performer.run(stale.of(1))
+        await written.runner.run(stale.of(1))
         await written.raise_log_start(key, 11)
         await written.trim(passes=3)
         trim = written.chain_row(1).trim
         for checkpoints in (stale, ChainCheckpoints(IndexCache())):
-            where = (checkpoints, *key, row.stretches)
-            found = await written.performer.run(locate_time(*where, EPOCH_MS, 11))
+            where = (checkpoints, *key, row.epoch_ranges)
+            found = await written.runner.run(locate_time(*where, EPOCH_MS, 11))
             assert found is not None
             assert row_at(found.rows, found.number).base_offset == 11
             for offset in range(11, 20):
-                rows = await written.performer.run(locate_offset(*where, offset))
+                rows = await written.runner.run(locate_offset(*where, offset))
                 assert rows is not None
                 assert row_at(rows.rows, rows.number).base_offset == offset
                 assert row_at(rows.rows, rows.number).seq >= trim
             with pytest.raises((Retryable, NotFound)):
-                gone = await written.performer.run(locate_offset(*where, 0))
+                gone = await written.runner.run(locate_offset(*where, 0))
                 assert gone is not None
                 written.objects.get(segment_key(1, row_at(gone.rows, gone.number).seq))
 
@@ -421,7 +421,7 @@ def test_chains_that_are_being_taken_over_are_left_alone() -> None:
         (key,) = written.records
         await written.raise_log_start(key, 20)
         sets: Row = {"status": "fenced"}
-        await written.performer.registry.update_if(CHAIN, chain_sk(1), sets)
+        await written.runner.registry.update_if(CHAIN, chain_sk(1), sets)
         assert not every(1, written.chain_row(1))
         (done,) = await written.trim()
         assert 1 not in done.published
@@ -432,7 +432,7 @@ def test_chains_that_are_being_taken_over_are_left_alone() -> None:
 def test_a_topic_row_alone_does_not_make_a_partition_of_it_disposable() -> None:
     async def story(written: TrimmedLog) -> None:
         (key,) = written.records
-        await written.performer.registry.delete_if(partition_pk(*key), partition_sk(*key))
+        await written.runner.registry.delete_if(partition_pk(*key), partition_sk(*key))
         (done,) = await written.trim()
         assert 1 not in done.published
         assert at_once(written.rows.query(TOPIC))

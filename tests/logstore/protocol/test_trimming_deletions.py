@@ -19,12 +19,12 @@ def test_a_topic_that_is_deleted_in_the_grace_of_a_trim_point_raises_no_alarm() 
         (first,) = await written.trim()
         assert first.published
         steps = delete_topic("orders", key.topic_id)
-        request = await stop_before(written.performer, steps, Create)
+        request = await stop_before(written.runner, steps, Create)
         (second,) = await written.trim()
         assert (second.deleted, second.waiting) == ({}, len(first.published))
         assert not [v for v in audit(written.objects, written.rows).violations if "S5" in v]
 
-        await written.performer.run(resume(steps, request))
+        await written.runner.run(resume(steps, request))
         (third,) = await written.trim()
         assert third.deleted.keys() == first.published.keys()
 
@@ -32,7 +32,7 @@ def test_a_topic_that_is_deleted_in_the_grace_of_a_trim_point_raises_no_alarm() 
 
 
 def test_the_largest_timestamp_is_not_looked_for_in_segments_that_are_gone() -> None:
-    """Index summaries still name it after the records of its stretch were deleted."""
+    """Index summaries still name it after the records of its epoch range were deleted."""
 
     async def scenario() -> None:
         written = TrimmedLog()
@@ -45,7 +45,11 @@ def test_the_largest_timestamp_is_not_looked_for_in_segments_that_are_gone() -> 
         await written.trim(passes=3)
         async with written.life() as log:
             leader = log.topics["orders"].leaders[0]
-            assert (len(leader.stretches), leader.log_start, leader.high_watermark) == (2, 20, 20)
+            assert (len(leader.epoch_ranges), leader.log_start, leader.high_watermark) == (
+                2,
+                20,
+                20,
+            )
             assert await log.offset_of_max_timestamp(leader, 20) is None
 
     run(scenario())

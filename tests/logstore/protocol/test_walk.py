@@ -14,8 +14,8 @@ from logstore.protocol.walk import (
     FRONT_GUESS_BYTES,
     Gap,
     Sealed,
-    get_patiently,
-    list_patiently,
+    get_retrying,
+    list_retrying,
     read_on,
 )
 from logstore.records.crc32c import crc32c
@@ -29,7 +29,7 @@ KEY = EpochKey(TOPIC_ID, 0, 0)
 
 def read(chain: BuiltChain) -> tuple[ChainState, Gap | Sealed]:
     state = ChainState(CLUSTER_ID, EPOCH)
-    return state, run(chain.performer.run(read_on(state)))
+    return state, run(chain.runner.run(read_on(state)))
 
 
 def opened() -> BuiltChain:
@@ -45,7 +45,7 @@ def test_a_chain_ends_at_the_first_gap() -> None:
     state, found = read(chain)
 
     assert found == Gap(3)
-    assert (state.stretches[KEY].start, state.stretches[KEY].end) == (0, 5)
+    assert (state.epoch_ranges[KEY].start, state.epoch_ranges[KEY].end) == (0, 5)
 
 
 def test_what_lies_beyond_a_gap_does_not_exist() -> None:
@@ -56,7 +56,7 @@ def test_what_lies_beyond_a_gap_does_not_exist() -> None:
     state, found = read(chain)
 
     assert found == Gap(3)
-    assert state.stretches[KEY].end == 2
+    assert state.epoch_ranges[KEY].end == 2
 
 
 def test_what_lies_beyond_a_seal_does_not_exist() -> None:
@@ -66,7 +66,7 @@ def test_what_lies_beyond_a_seal_does_not_exist() -> None:
     state, found = read(chain)
 
     assert isinstance(found, Sealed)
-    assert (found.seq, state.next_seq, state.stretches[KEY].end) == (2, 2, 0)
+    assert (found.seq, state.next_seq, state.epoch_ranges[KEY].end) == (2, 2, 0)
 
 
 def test_rubbish_beyond_the_end_harms_nobody() -> None:
@@ -83,7 +83,7 @@ def test_many_segments_are_all_read() -> None:
     state, _ = read(chain)
 
     assert state.next_seq == 151
-    assert state.stretches[KEY].end == sum(range(1, 150))
+    assert state.epoch_ranges[KEY].end == sum(range(1, 150))
     assert len(state.spans) == 151
 
 
@@ -162,7 +162,7 @@ def test_a_state_in_pieces_is_read_from_the_segments_before() -> None:
     chain.add_take(payload=encode_pieces(pieces))
     replayed, _ = read(chain)
 
-    assert replayed.stretches[KEY].state == state == decode_state(data)
+    assert replayed.epoch_ranges[KEY].state == state == decode_state(data)
 
 
 def test_a_missing_piece_is_damage_and_no_gap() -> None:
@@ -193,20 +193,20 @@ def test_a_front_longer_than_one_read_is_read_whole() -> None:
     count = FRONT_GUESS_BYTES // 96 + 20
     chain.add_batches(*[1] * count)
 
-    assert read(chain)[0].stretches[KEY].end == count
+    assert read(chain)[0].epoch_ranges[KEY].end == count
 
 
 def test_a_bad_day_of_the_store_is_ridden_out() -> None:
     bad = [Throttled("503"), OutcomeUnknown("time-out")] * 10
-    data, made = drive(get_patiently("key", 0, 10), [*bad, b"data"])
-    keys, _ = drive(list_patiently("prefix/"), [*bad, ["prefix/key"]])
+    data, made = drive(get_retrying("key", 0, 10), [*bad, b"data"])
+    keys, _ = drive(list_retrying("prefix/"), [*bad, ["prefix/key"]])
 
     assert data == b"data"
     assert len(made) == 21
     assert keys == ["prefix/key"]
     with pytest.raises(NotFound):
-        drive(get_patiently("key", 0, 10), [NotFound("404")])
+        drive(get_retrying("key", 0, 10), [NotFound("404")])
     with pytest.raises(Throttled):
-        drive(get_patiently("key", 0, 10), [Throttled("503")] * 30)
+        drive(get_retrying("key", 0, 10), [Throttled("503")] * 30)
     with pytest.raises(OutcomeUnknown):
-        drive(list_patiently("prefix/"), [OutcomeUnknown("time-out")] * 30)
+        drive(list_retrying("prefix/"), [OutcomeUnknown("time-out")] * 30)

@@ -1,4 +1,4 @@
-"""Look-ups by time across the stretches of a partition whose chains are all sealed."""
+"""Look-ups by time across the epoch ranges of a partition whose chains are all sealed."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ def locate_time(
     checkpoints: ChainCheckpoints,
     topic_id: bytes,
     partition: int,
-    stretches: Sequence[EpochEntry],
+    epoch_ranges: Sequence[EpochEntry],
     timestamp: int,
     from_offset: int = 0,
 ) -> Steps[FoundRows | None]:
@@ -21,7 +21,7 @@ def locate_time(
 
     `from_offset` is the log start: what is below it may be gone.
     """
-    for ref in stretches:
+    for ref in epoch_ranges:
         key = EpochKey(topic_id, partition, ref.leader_epoch)
         known = yield from checkpoints.of(ref.chain)
         found = yield from rows_for_time(
@@ -36,16 +36,16 @@ def locate_max_timestamp(
     checkpoints: ChainCheckpoints,
     topic_id: bytes,
     partition: int,
-    stretches: Sequence[EpochEntry],
+    epoch_ranges: Sequence[EpochEntry],
 ) -> Steps[tuple[int, int]]:
     """Largest timestamp in checkpoints and an offset in its batch; (-1, -1) without records."""
     best = (-1, -1)
-    for ref in stretches:
+    for ref in epoch_ranges:
         known = yield from checkpoints.of(ref.chain)
         if not known:
             continue
         front = yield from checkpoints.cache.front(ref.chain, known[-1])
-        summary = front.stretches.get(EpochKey(topic_id, partition, ref.leader_epoch))
+        summary = front.epoch_ranges.get(EpochKey(topic_id, partition, ref.leader_epoch))
         if summary is not None and summary.max_timestamp > best[0]:
             best = (summary.max_timestamp, summary.max_timestamp_offset)
     return best

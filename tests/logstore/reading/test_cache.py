@@ -41,9 +41,9 @@ def stored(*errors: LogstoreError, damage: int | None = None) -> tuple[SegmentCa
         whole[damage] ^= 1
     chain.objects.create(KEY, [whole])
     store = Slow(chain.objects, errors)
-    usual = chain.performer
-    performer = StepRunner(store, usual.registry, usual.clock, usual.chance, usual.draw_nonce)
-    return SegmentCache(performer, bytes_max=1_000), store
+    usual = chain.runner
+    runner = StepRunner(store, usual.registry, usual.clock, usual.rng, usual.draw_nonce)
+    return SegmentCache(runner, bytes_max=1_000), store
 
 
 def test_however_many_ask_a_segment_is_fetched_once() -> None:

@@ -238,9 +238,9 @@ def test_a_partition_that_starts_anew_after_trimming_serves_the_same() -> None:
 def test_a_stretch_that_the_row_does_not_list_any_more_is_in_the_table() -> None:
     async def scenario() -> None:
         async with moved_log(moved=80) as (_, log, leader, rows, _):
-            kept = tuple(ref for ref in leader.row.stretches if ref.start >= 60)
-            assert len(kept) < len(leader.row.stretches)
-            leader.stretches = kept
+            kept = tuple(ref for ref in leader.row.epoch_ranges if ref.start >= 60)
+            assert len(kept) < len(leader.row.epoch_ranges)
+            leader.epoch_ranges = kept
             assert await read(log, leader) == rows
             assert log.history.refresh_count > 0
 
@@ -251,7 +251,7 @@ def test_a_follower_serves_history_too() -> None:
     async def scenario() -> None:
         async with moved_log() as (written, log, leader, rows, _):
             place = partition_pk(*key_of(leader)), partition_sk(*key_of(leader))
-            await log.performer.registry.update_if(*place, {"replicas": "[1,2]"})
+            await log.runner.registry.update_if(*place, {"replicas": "[1,2]"})
             async with written.life(broker=2) as other:
                 followers = other.topics["orders"].followers
                 await until(lambda: 0 in followers and followers[0].is_ready)
@@ -416,7 +416,7 @@ def test_below_a_log_start_that_has_risen_meanwhile_is_out_of_range() -> None:
         async with moved_log() as (written, log, leader, _, _):
             written.made.delete_table(leader.topic_id)
             place = partition_pk(*key_of(leader)), partition_sk(*key_of(leader))
-            await written.performer.registry.update_if(*place, raised_to(50))
+            await written.runner.registry.update_if(*place, raised_to(50))
             for _ in range(2):
                 with pytest.raises(OffsetOutOfRange):
                     await log.read(leader, 7, 99, 1000)

@@ -264,7 +264,7 @@ class RowsReadBefore(CountedReads):
 
 
 def test_a_topic_that_is_deleted_while_its_chain_is_read_does_not_fall_back_to_its_start() -> None:
-    """The owner of the chain forgets its stretch then, which a stretch never written looks like."""
+    """The owner of the chain forgets its epoch range then, which an epoch range never written looks like."""
 
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=1)
@@ -298,7 +298,7 @@ def test_a_chain_whose_takeover_died_before_its_last_checkpoint_is_still_read() 
         await live(written, [(0, [0, 1]), (1, [2]), (0, [3])], clean=False)
         reader = await written.reader()
         me = BrokerInfo(1, "localhost", 9092, "", "the lock")
-        await written.performer.run(until_a_checkpoint(start(reader.cluster_id, me)))
+        await written.runner.run(until_a_checkpoint(start(reader.cluster_id, me)))
         row = ChainRow.of(await written.rows.get("chain", chain_sk(1)) or {})
 
         assert (row.status, row.checkpoint) == (ChainStatus.FENCED, 0)
@@ -420,7 +420,7 @@ def test_a_segment_that_is_not_what_was_put_is_refused(damage: str) -> None:
 
 
 def test_a_reader_that_slept_past_a_grace_is_told_to_read_the_row_again() -> None:
-    """What it knows of the chain is trimmed with all checkpoints; the row lists the stretch."""
+    """What it knows of the chain is trimmed with all checkpoints; the row lists the epoch range."""
 
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=2)
@@ -435,7 +435,7 @@ def test_a_reader_that_slept_past_a_grace_is_told_to_read_the_row_again() -> Non
                 await written.write(log, leader, [EPOCH_MS] * 3)
             trimmer = Trimmer(reader.cluster_id, grace_ms=0)
             for _ in range(2):
-                await written.performer.run(trimmer.steps(held={key: 50}))
+                await written.runner.run(trimmer.steps(held={key: 50}))
             for offset in (0, 5, 10):
                 with pytest.raises(BelowTrimPoint):
                     reader.pieces(key, view.row, offset, offset + 1)

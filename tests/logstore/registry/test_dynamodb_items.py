@@ -38,13 +38,13 @@ def test_an_item_without_a_text_for_a_sort_key_is_corrupt(sk: dict[str, str]) ->
 
 def test_terms_become_one_condition_with_placeholders() -> None:
     expressions = Expressions()
-    terms: list[Condition] = [
+    conditions: list[Condition] = [
         Comparison("n", "=", 5),
         Comparison("t", "!=", "x"),
         RowExists(),
         RowAbsent(),
     ]
-    assert expressions.condition(terms, needs_row=True) == (
+    assert expressions.condition(conditions, needs_row=True) == (
         "attribute_exists(#0) AND #1 = :0 AND attribute_type(#2, :2) AND #2 <> :1"
         " AND attribute_exists(#0) AND attribute_not_exists(#0)"
     )

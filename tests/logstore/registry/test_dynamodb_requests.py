@@ -36,11 +36,11 @@ OTHERS = (
 
 
 def test_a_transaction_asks_of_each_row_what_a_request_alone_asks() -> None:
-    terms = [Comparison("n", "=", 1)]
+    conditions = [Comparison("n", "=", 1)]
     writes = [
-        put("pk", "a", {"n": 1}, terms, "w1"),
-        update("pk", "b", {"n": 1}, terms, "w2"),
-        delete("pk", "c", terms),
+        put("pk", "a", {"n": 1}, conditions, "w1"),
+        update("pk", "b", {"n": 1}, conditions, "w2"),
+        delete("pk", "c", conditions),
     ]
     items = transaction("logs", writes)["TransactItems"]
     assert [next(iter(item)) for item in items] == ["Put", "Update", "Delete"]

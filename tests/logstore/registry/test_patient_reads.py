@@ -42,12 +42,14 @@ class Rows:
         later = [item for item in self._rows if after is None or item[0] > after]
         return [item for item in later if item[0].startswith(prefix)][:limit]
 
-    def put_if(self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str) -> None:
+    def put_if(
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
+    ) -> None:
         raise AssertionError("nobody writes")
 
     update_if = put_if
 
-    def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
+    def delete_if(self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str) -> None:
         raise AssertionError("nobody writes")
 
     def close(self) -> None:

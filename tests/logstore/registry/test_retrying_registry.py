@@ -72,20 +72,22 @@ class FaultyRows:
         return await self._attempt(lambda: self.rows.query(pk, prefix, after=after, limit=limit))
 
     async def put_if(
-        self, pk: str, sk: str, row: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
         self.write_ids.append(write_id)
-        await self._attempt(lambda: self.rows.put_if(pk, sk, row, terms, write_id))
+        await self._attempt(lambda: self.rows.put_if(pk, sk, row, conditions, write_id))
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
         self.write_ids.append(write_id)
-        await self._attempt(lambda: self.rows.update_if(pk, sk, sets, terms, write_id))
+        await self._attempt(lambda: self.rows.update_if(pk, sk, sets, conditions, write_id))
 
-    async def delete_if(self, pk: str, sk: str, terms: Sequence[Condition], write_id: str) -> None:
+    async def delete_if(
+        self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str
+    ) -> None:
         self.write_ids.append(write_id)
-        await self._attempt(lambda: self.rows.delete_if(pk, sk, terms, write_id))
+        await self._attempt(lambda: self.rows.delete_if(pk, sk, conditions, write_id))
 
     async def close(self) -> None:
         await self.rows.close()

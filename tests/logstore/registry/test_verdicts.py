@@ -52,24 +52,24 @@ def test_a_term_compares_bytes_of_one_type(row: dict[str, Value] | None, term: C
     assert holds(row, term) == expected
 
 
-@given(row=st.none() | ROWS, new=ROWS, terms=st.lists(TERMS, max_size=3))
+@given(row=st.none() | ROWS, new=ROWS, conditions=st.lists(TERMS, max_size=3))
 def test_a_write_happens_if_and_only_if_all_terms_hold(
-    row: dict[str, Value] | None, new: dict[str, Value], terms: list[Condition]
+    row: dict[str, Value] | None, new: dict[str, Value], conditions: list[Condition]
 ) -> None:
     before = None if row is None else dict(row)
-    if all(holds(row, term) for term in terms):
-        assert after_put(row, new, terms, "w") == {**new, WRITE_ID: "w"}
+    if all(holds(row, term) for term in conditions):
+        assert after_put(row, new, conditions, "w") == {**new, WRITE_ID: "w"}
         if row is not None:
-            assert after_update(row, new, terms, "w") == {**row, **new, WRITE_ID: "w"}
-            check_delete(row, terms)
+            assert after_update(row, new, conditions, "w") == {**row, **new, WRITE_ID: "w"}
+            check_delete(row, conditions)
     else:
         with pytest.raises(ConditionFailed) as failed:
-            after_put(row, new, terms, "w")
+            after_put(row, new, conditions, "w")
         assert failed.value.current == row
         with pytest.raises(ConditionFailed):
-            after_update(row, new, terms, "w")
+            after_update(row, new, conditions, "w")
         with pytest.raises(ConditionFailed):
-            check_delete(row, terms)
+            check_delete(row, conditions)
     assert row == before
 
 

@@ -22,7 +22,7 @@ async def write_three(written: MovedLog, log: Log) -> None:
 async def delete_below(log: Log, offset: int) -> None:
     leader = log.topics["orders"].leaders[0]
     raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, offset)
-    await log.performer.run(raise_log_start(raised))
+    await log.runner.run(raise_log_start(raised))
     leader.follow_row(await row_of(log, leader.topic_id))
 
 

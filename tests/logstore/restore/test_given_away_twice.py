@@ -26,7 +26,7 @@ from tests.logstore.written import NoTables, WrittenLog
 
 async def restored(written: WrittenLog, left_out: Sequence[int] = ()) -> Restored:
     return await restore(
-        written.performer,
+        written.runner,
         cluster_id(written),
         NoTables(),
         dry_run=False,
@@ -41,13 +41,13 @@ async def given_away_twice(written: WrittenLog, count: int) -> tuple[TopicPartit
     """
     old, chain = await led_by_two(written)
     identity = await written._identity()
-    await written.performer.run(
+    await written.runner.run(
         take_over(identity.cluster_id, chain, 9, lambda *_: Successor(9, chain + 10))
     )
     row = at_once(written.rows.get(CHAIN, chain_sk(chain)))
     assert row is not None
     put_back(written, old)
-    await written.performer.registry.update_if(CHAIN, chain_sk(chain), row)
+    await written.runner.registry.update_if(CHAIN, chain_sk(chain), row)
     (key,) = written.records
     acknowledged = list(written.records[key])
     async with written.life(broker=1, clean=False) as log:

@@ -137,7 +137,7 @@ def test_what_the_table_holds_of_a_hole_stays_readable(holes_deleted: bool) -> N
     ).partitions[KEY]
 
     assert planned.log_start == 0
-    assert planned.stretches[0] == EpochEntry(1, 2, 7)
+    assert planned.epoch_ranges[0] == EpochEntry(1, 2, 7)
     assert planned.edited_end == 7
 
 
@@ -166,7 +166,7 @@ def given_away_twice() -> RegistryRows:
     """The old row names the chain that was given a leadership that chain 2 holds."""
     refs = (EpochEntry(0, 1, 0), EpochEntry(1, 3, 5), EpochEntry(2, 3, 5))
     row = PartitionRow(
-        broker=1, chain=3, leader_epoch=2, log_start=0, stretches=refs, replicas=(1,)
+        broker=1, chain=3, leader_epoch=2, log_start=0, epoch_ranges=refs, replicas=(1,)
     )
     return RegistryRows(partitions={KEY: row}, topics=LIVE)
 
@@ -184,7 +184,7 @@ def test_the_next_leadership_is_above_those_that_are_left_out() -> None:
     planned = plan_rows(CLUSTER_ID, chains(), given_away_twice(), {})
 
     row = planned.partitions[KEY]
-    assert row.stretches == (EpochEntry(0, 1, 0), EpochEntry(1, 2, 5), EpochEntry(3, 3, 9))
+    assert row.epoch_ranges == (EpochEntry(0, 1, 0), EpochEntry(1, 2, 5), EpochEntry(3, 3, 9))
     assert (row.chain, row.leader_epoch) == (3, 3)
     assert [(one.leader_epoch, one.chain) for one in planned.left_out] == [(1, 3), (2, 3)]
 
@@ -198,7 +198,7 @@ def test_restoring_twice_is_restoring_once() -> None:
 def test_what_is_left_out_and_holds_nothing_is_no_evidence_of_an_old_registry() -> None:
     row = plan_rows(CLUSTER_ID, chains(), given_away_twice(), {}).partitions[KEY]
     for chain in chains():
-        for key, extent in chain.stretches.items():
+        for key, extent in chain.epoch_ranges.items():
             assert take_problem(key, extent, chain.epoch, row) is None
     again = EpochKey(TOPIC_ID, 0, 1)
     assert take_problem(again, WrittenRange(5, 6, False), 3, row) is not None
@@ -215,5 +215,5 @@ def test_a_deleted_topic_may_contradict_itself() -> None:
     with pytest.raises(Corrupt, match="--leave-out 2"):
         plan_rows(CLUSTER_ID, twice, RegistryRows(topics=LIVE), {})
     planned = plan_rows(CLUSTER_ID, twice, RegistryRows(topics=LIVE), {}, chains_left_out=[2])
-    assert planned.partitions[KEY].stretches[0] == EpochEntry(0, 1, 0)
+    assert planned.partitions[KEY].epoch_ranges[0] == EpochEntry(0, 1, 0)
     assert planned.partitions[KEY].end_of(0) == 5

@@ -64,7 +64,7 @@ def test_an_empty_leadership_of_an_old_copy_stays_above_what_was_taken() -> None
         leader_epoch=1,
         log_start=2,
         start_reason=StartReason.RETENTION.to(2),
-        stretches=(EpochEntry(0, 1, 0), EpochEntry(1, 2, 5)),
+        epoch_ranges=(EpochEntry(0, 1, 0), EpochEntry(1, 2, 5)),
         replicas=(1, 4),
     )
     old = RegistryRows(
@@ -82,7 +82,7 @@ def test_a_leadership_that_an_old_copy_gave_away_again_is_that_of_the_chain_that
         chain=3,
         leader_epoch=1,
         log_start=0,
-        stretches=(EpochEntry(0, 1, 0), EpochEntry(1, 3, 5)),
+        epoch_ranges=(EpochEntry(0, 1, 0), EpochEntry(1, 3, 5)),
         replicas=(1,),
     )
     old = RegistryRows(
@@ -93,12 +93,12 @@ def test_a_leadership_that_an_old_copy_gave_away_again_is_that_of_the_chain_that
 
     planned = plan_rows(CLUSTER_ID, chains, old, {}).partitions[KEY]
 
-    assert planned.stretches == (EpochEntry(0, 1, 0), EpochEntry(1, 2, 5))
+    assert planned.epoch_ranges == (EpochEntry(0, 1, 0), EpochEntry(1, 2, 5))
     assert (planned.chain, planned.leader_epoch) == (2, 1)
 
 
 def test_a_torn_chain_is_whole_where_it_forgot_what_was_deleted() -> None:
-    """A stretch that it forgot after the trim point, and one whose records it says were deleted."""
+    """An epoch range that it forgot after the trim point, and one whose records it says were deleted."""
     trimmed = evidence(1, {1: WrittenRange(5, 12, False)}, {0: 5, 1: 9})
     noted = replace(trimmed, torn="segments are missing", deleted_below={KEY: 9})
     records = {TOPIC_ID: [TopicRecord("orders", TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {}))]}
@@ -161,17 +161,17 @@ def test_a_row_lists_what_can_be_read_and_ends_with_the_newest(
     row = planned.partitions[KEY]
     assert row.log_start == gone
     assert row.chain == len(lengths)
-    ends = [row.end_of(number) for number in range(len(row.stretches))]
+    ends = [row.end_of(number) for number in range(len(row.epoch_ranges))]
     readable = [
         offset
-        for ref, stretch_end in zip(row.stretches, ends, strict=True)
-        for offset in range(ref.start, end if stretch_end is None else stretch_end)
+        for ref, epoch_range_end in zip(row.epoch_ranges, ends, strict=True)
+        for offset in range(ref.start, end if epoch_range_end is None else epoch_range_end)
     ]
     assert [offset for offset in readable if offset >= gone] == list(range(gone, end))
 
 
 def evidence(
-    epoch: int, stretches: dict[int, WrittenRange], gone: dict[int, int] | None = None
+    epoch: int, epoch_ranges: dict[int, WrittenRange], gone: dict[int, int] | None = None
 ) -> Evidence:
     def keyed(values: dict[int, int]) -> dict[EpochKey, int]:
         return {EpochKey(TOPIC_ID, 0, number): value for number, value in values.items()}
@@ -183,6 +183,6 @@ def evidence(
         is_sealed=True,
         checkpoint=9,
         trim=3 if gone else 0,
-        stretches={EpochKey(TOPIC_ID, 0, n): extent for n, extent in stretches.items()},
+        epoch_ranges={EpochKey(TOPIC_ID, 0, n): extent for n, extent in epoch_ranges.items()},
         gone=keyed(gone or {}),
     )

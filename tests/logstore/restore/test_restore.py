@@ -68,9 +68,9 @@ def put_back(written: WrittenLog, rows: MemoryRows) -> None:
     """The registry is `rows` from now on."""
     written.rows = rows
     written.reads._rows = rows
-    chance = written.performer.chance
-    registry = RetryingRegistry(rows, lambda: f"{chance.getrandbits(64)}", VirtualClock(), chance)
-    written.performer = replace(written.performer, registry=registry)
+    rng = written.runner.rng
+    registry = RetryingRegistry(rows, lambda: f"{rng.getrandbits(64)}", VirtualClock(), rng)
+    written.runner = replace(written.runner, registry=registry)
 
 
 def cluster_id(written: WrittenLog) -> bytes:
@@ -81,7 +81,7 @@ def cluster_id(written: WrittenLog) -> bytes:
 
 async def rebuild(written: WrittenLog, cluster: bytes, *, dry_run: bool = False) -> Restored:
     return await restore(
-        written.performer, cluster, NoTables(), dry_run=dry_run, advance=lambda count: None
+        written.runner, cluster, NoTables(), dry_run=dry_run, advance=lambda count: None
     )
 
 
@@ -213,7 +213,7 @@ def test_what_is_younger_than_an_old_copy_is_kept_until_restore_finds_it() -> No
         before = {info.key for info in written.objects.list(CHAINS)}
         trimmer = Trimmer(cluster, grace_ms=0)
         for _ in range(3):
-            await written.performer.run(trimmer.steps(every))
+            await written.runner.run(trimmer.steps(every))
         assert before <= {info.key for info in written.objects.list(CHAINS)}
         await rebuild(written, cluster)
         assert names_of(written) == names
@@ -304,7 +304,7 @@ def test_wherever_it_dies_it_is_run_again_and_all_is_there(is_lost: bool) -> Non
             left[0] = step
             written.objects = copy_of_objects(objects)
             store = MortalStore(written.objects, left)
-            written.performer = replace(written.performer, store=store)
+            written.runner = replace(written.runner, store=store)
             try:
                 await rebuild(written, cluster)
                 break
@@ -337,10 +337,10 @@ def test_it_refuses_while_a_broker_writes_that_has_lost_its_registry() -> None:
     async def story(written: WrittenLog) -> None:
         cluster = cluster_id(written)
         async with written.life(clean=False) as log, asyncio.TaskGroup() as tasks:
-            performer = written.performer
+            runner = written.runner
             put_back(written, MemoryRows())
             restoring = tasks.create_task(fails(rebuild(written, cluster)))
-            await performer.clock.sleep_s(3)
+            await runner.clock.sleep_s(3)
             await write(written, log, "orders", 0, 1)
             assert "a broker is writing: chain=4" in await restoring
 
@@ -365,8 +365,8 @@ def test_a_put_that_lands_after_the_list_was_read_is_no_missing_segment() -> Non
         store = _ListedBefore(written.objects)
         store.late = last.key
         put_back(written, MemoryRows())
-        performer = replace(written.performer, store=store)
-        await restore(performer, cluster, NoTables(), dry_run=False, advance=lambda count: None)
+        runner = replace(written.runner, store=store)
+        await restore(runner, cluster, NoTables(), dry_run=False, advance=lambda count: None)
         await check_everything_is_there(written, names)
 
     play(story)
@@ -392,8 +392,8 @@ def test_a_throttled_list_is_asked_again_and_nothing_is_counted_twice() -> None:
         names, cluster = names_of(written), cluster_id(written)
         store = _ThrottledLists(written.objects)
         put_back(written, MemoryRows())
-        performer = replace(written.performer, store=store)
-        await restore(performer, cluster, NoTables(), dry_run=False, advance=lambda count: None)
+        runner = replace(written.runner, store=store)
+        await restore(runner, cluster, NoTables(), dry_run=False, advance=lambda count: None)
         assert store.failures_left < 0
         await check_everything_is_there(written, names)
 
@@ -447,9 +447,9 @@ def test_what_was_trimmed_stays_trimmed() -> None:
             changed = {**row, **raised_to(log_start)}
             await change(written.rows, partition_pk(*place), partition_sk(*place), changed)
         trimmer = Trimmer(cluster, grace_ms=60_000)
-        await written.performer.run(trimmer.steps())
-        await written.performer.clock.sleep_s(60)
-        await written.performer.run(trimmer.steps())
+        await written.runner.run(trimmer.steps())
+        await written.runner.clock.sleep_s(60)
+        await written.runner.run(trimmer.steps())
         row = at_once(written.rows.get(CHAIN, chain_sk(1)))
         assert row is not None
         trim = ChainRow.of(row).trim
@@ -475,7 +475,7 @@ def test_an_open_chain_that_is_trimmed_to_its_tail_is_sealed_by_the_first_run() 
         await change(written.rows, *place, raised_to(9))
         trimmer = Trimmer(cluster, grace_ms=0)
         for _ in range(2):
-            await written.performer.run(trimmer.steps())
+            await written.runner.run(trimmer.steps())
         assert {info.key for info in written.objects.list(CHAINS)} == {segment_key(1, 0)}
         put_back(written, MemoryRows())
         done = await rebuild(written, cluster)

@@ -74,7 +74,7 @@ class TablesAtOnce:
 
 async def rebuild(written: MovedLog, cluster: bytes, *, holes_deleted: bool = False) -> Restored:
     return await restore(
-        written.performer,
+        written.runner,
         cluster,
         TablesAtOnce(written),
         dry_run=False,
@@ -84,7 +84,7 @@ async def rebuild(written: MovedLog, cluster: bytes, *, holes_deleted: bool = Fa
 
 
 async def log_start_of(written: MovedLog, key: TopicPartition) -> int:
-    row = await written.performer.run(read_partition_row(*key))
+    row = await written.runner.run(read_partition_row(*key))
     assert row is not None
     return row.log_start
 
@@ -118,7 +118,7 @@ def test_after_the_registry_was_lost_log_start_is_where_the_table_begins(moved: 
         put_back(written, MemoryRows())
         await rebuild(written, cluster)
         assert await log_start_of(written, key) == 0
-        copies = await written.performer.run(read_table_rows())
+        copies = await written.runner.run(read_table_rows())
         assert {i: row.ends for i, row in copies.items()} == (
             {key.topic_id: {0: moved}} if moved else {}
         )
@@ -228,7 +228,7 @@ def test_a_log_start_that_a_restore_raised_above_the_table_is_put_right_by_anoth
     async def story(written: TrimmedLog, key: TopicPartition) -> None:
         cluster = cluster_id(written)
         place = partition_pk(*key), partition_sk(*key)
-        await written.performer.registry.update_if(*place, {"log_start": RECORDS})
+        await written.runner.registry.update_if(*place, {"log_start": RECORDS})
         assert not expired(written.newest(key.topic_id), await confirmed_starts(written, key))
         await rebuild(written, cluster)
         assert await log_start_of(written, key) == 0
@@ -240,7 +240,7 @@ def test_a_log_start_that_was_raised_for_a_reason_stays() -> None:
     async def story(written: TrimmedLog, key: TopicPartition) -> None:
         cluster = cluster_id(written)
         place = partition_pk(*key), partition_sk(*key)
-        await written.performer.registry.update_if(*place, raised_to(20))
+        await written.runner.registry.update_if(*place, raised_to(20))
         assert expired(written.newest(key.topic_id), await confirmed_starts(written, key))
         await rebuild(written, cluster)
         assert await log_start_of(written, key) == 20
@@ -249,7 +249,7 @@ def test_a_log_start_that_was_raised_for_a_reason_stays() -> None:
 
 
 async def confirmed_starts(written: MovedLog, key: TopicPartition) -> dict[int, int]:
-    row = await written.performer.run(read_partition_row(*key))
+    row = await written.runner.run(read_partition_row(*key))
     assert row is not None
     return {key.partition: confirmed_start(row)}
 

@@ -37,7 +37,7 @@ class TrashAtOnce:
 
 async def rebuild(written: TrimmedLog, cluster: bytes, *, dry_run: bool = False) -> Restored:
     return await restore(
-        written.performer,
+        written.runner,
         cluster,
         TablesAtOnce(written),
         dry_run=dry_run,
@@ -116,7 +116,7 @@ def test_the_end_of_a_chain_that_the_registry_knows_comes_back() -> None:
         delete(written, lost)
         with pytest.raises(LogstoreError):
             await restore(
-                written.performer,
+                written.runner,
                 cluster,
                 TablesAtOnce(written),
                 dry_run=True,

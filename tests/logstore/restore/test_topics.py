@@ -55,7 +55,7 @@ async def lives(written: WrittenLog) -> None:
         await write(written, log, "orders", 1, 3)
     async with written.life(clean=False) as log:
         await log.create_partitions("orders", 4)
-        await written.performer.run(
+        await written.runner.run(
             change_topic_configs("orders", orders.topic_id, lambda old: {**old, "a": "b"})
         )
         for name in ("notes", "gone"):
@@ -158,7 +158,7 @@ def test_a_topic_that_was_never_born_is_not_brought_back() -> None:
             await log.create_topic("orders", 1, {})
             await write(written, log, "orders", 0, 1)
             steps = create_topic("unborn", [PartitionRow.new(1, log.epoch)] * 2, {})
-            await stop_before(written.performer, steps, PutRow)
+            await stop_before(written.runner, steps, PutRow)
         cluster = cluster_id(written)
         put_back(written, MemoryRows())
         await rebuild(written, cluster)
@@ -177,7 +177,7 @@ def test_a_change_that_was_recorded_and_never_made_is_made() -> None:
             await write(written, log, "orders", 0, 1)
             row = {1: PartitionRow.new(1, log.epoch)}
             steps = create_partitions("orders", topic.topic_id, row)
-            await stop_before(written.performer, steps, UpdateRow)
+            await stop_before(written.runner, steps, UpdateRow)
         cluster, names = cluster_id(written), names_of(written)
         put_back(written, MemoryRows())
         await rebuild(written, cluster)

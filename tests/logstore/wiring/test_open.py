@@ -32,7 +32,7 @@ AROUND = InitPorts(SystemClock(), random.Random(1), no_pause, "1.2.3")
 
 
 async def opened(url: str, storage: dict[str, str] | None = None) -> OpenLog:
-    return await open_log(url, clock=SystemClock(), chance=random.Random(1), storage=storage)
+    return await open_log(url, clock=SystemClock(), rng=random.Random(1), storage=storage)
 
 
 def failure(url: str, storage: dict[str, str] | None = None) -> LogstoreError:
@@ -122,13 +122,13 @@ def test_a_bucket_is_a_log_after_init_and_readers_need_only_its_url(
         log = await open_log(
             bucket.url,
             clock=SystemClock(),
-            chance=random.Random(1),
+            rng=random.Random(1),
             storage=storage,
             state_directory=tmp_path,
         )
-        registry = log.performer.registry
+        registry = log.runner.registry
         await registry.put_if("pk", "sk", {"n": 1}, RowAbsent())
-        await log.performer.store.create("chains/x", [b"bytes"])
+        await log.runner.store.create("chains/x", [b"bytes"])
         await log.close()
         return log
 
@@ -138,10 +138,10 @@ def test_a_bucket_is_a_log_after_init_and_readers_need_only_its_url(
     assert not log.is_in_directory
     readable = open_readable(bucket.url, storage)
     assert readable.rows.get("pk", "sk") is not None
-    assert readable.performer.store.get("chains/x") == b"bytes"
+    assert readable.runner.store.get("chains/x") == b"bytes"
     readable.close()
     through_s3fs = open_readable(bucket.url, storage, through_fsspec=True)
-    assert through_s3fs.performer.store.get("chains/x") == b"bytes"
+    assert through_s3fs.runner.store.get("chains/x") == b"bytes"
     assert through_s3fs.identity == readable.identity
     through_s3fs.close()
     with aws_environment({"AWS_ENDPOINT_URL": storage["storage.endpoint"]}):
@@ -226,7 +226,7 @@ def test_a_directory_may_have_its_registry_in_a_table(
 
     async def scenario() -> None:
         log = await opened(str(tmp_path), storage)
-        assert (await log.performer.registry.get(CLUSTER, CLUSTER) or {})[
+        assert (await log.runner.registry.get(CLUSTER, CLUSTER) or {})[
             "cluster_id"
         ] == made.cluster_id.hex()
         await log.close()

@@ -131,7 +131,7 @@ def _spread(seconds: Sequence[float]) -> str:
 class ClusterSeries:
     directory: Path
     place: Place
-    chance: random.Random
+    rng: random.Random
     brokers: int = 3
     partitions: int = 200
     rate: float = 5000.0
@@ -150,7 +150,7 @@ class ClusterSeries:
                 fleet(
                     self.place,
                     self.brokers,
-                    self.chance,
+                    self.rng,
                     swallowed="swallow" in kinds,
                     more=self.more,
                     bucket=self.bucket,
@@ -233,9 +233,9 @@ class ClusterSeries:
     def _harm(self, kind: str, brokers: Fleet) -> None:
         controller = brokers.controller()
         others = [number for number in brokers.members if number != controller]
-        number = controller if kind == "controller" else self.chance.choice(others)
+        number = controller if kind == "controller" else self.rng.choice(others)
         if kind in IN_A_BUCKET:
-            number = self.chance.choice(list(brokers.members))
+            number = self.rng.choice(list(brokers.members))
         if kind == "roll":
             number = 0
         led = brokers.leaders(TOPIC)
@@ -297,7 +297,7 @@ class ClusterSeries:
     def _run_twin(self, number: int, brokers: Fleet) -> float:
         first = brokers.process(number)
         first.send(signal.SIGSTOP)
-        port = free_port(self.chance)
+        port = free_port(self.rng)
         twin = brokers.start_twin(number, port, self.directory / "state-of-twins")
         deadline_s = time.monotonic() + START_S
         while number not in brokers.leaders(TOPIC).values():
@@ -372,9 +372,9 @@ def main() -> int:
             parser.error(f"no such kind: {kind}; choose of {','.join(KINDS)}")
         if kind in IN_A_BUCKET and not is_bucket:
             parser.error(f"{kind} needs --bucket: a directory has no servers and one lock")
-    chance = random.Random(options.seed)
+    rng = random.Random(options.seed)
     kinds = [kind for kind in wanted for _ in range(options.events)]
-    chance.shuffle(kinds)
+    rng.shuffle(kinds)
     with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
         directory = options.directory or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
@@ -388,7 +388,7 @@ def main() -> int:
         series = ClusterSeries(
             directory,
             place,
-            chance,
+            rng,
             options.brokers,
             options.partitions,
             options.rate,

@@ -157,24 +157,24 @@ class MortalRegistry:
     async def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
         return await self._registry.query(pk, prefix)
 
-    async def put_if(self, pk: str, sk: str, row: Row, *terms: Condition) -> None:
+    async def put_if(self, pk: str, sk: str, row: Row, *conditions: Condition) -> None:
         if not self._is_awaited(pk):
-            return await self._registry.put_if(pk, sk, row, *terms)
+            return await self._registry.put_if(pk, sk, row, *conditions)
         async with self._one_at_a_time:
             self._reach(pk, "before")
-            await self._registry.put_if(pk, sk, row, *terms)
+            await self._registry.put_if(pk, sk, row, *conditions)
             return self._reach(pk, "after")
 
-    async def update_if(self, pk: str, sk: str, sets: Row, *terms: Condition) -> None:
+    async def update_if(self, pk: str, sk: str, sets: Row, *conditions: Condition) -> None:
         if not self._is_awaited(pk):
-            return await self._registry.update_if(pk, sk, sets, *terms)
+            return await self._registry.update_if(pk, sk, sets, *conditions)
         async with self._one_at_a_time:
             self._reach(pk, "before")
-            await self._registry.update_if(pk, sk, sets, *terms)
+            await self._registry.update_if(pk, sk, sets, *conditions)
             return self._reach(pk, "after")
 
-    async def delete_if(self, pk: str, sk: str, *terms: Condition) -> None:
-        await self._registry.delete_if(pk, sk, *terms)
+    async def delete_if(self, pk: str, sk: str, *conditions: Condition) -> None:
+        await self._registry.delete_if(pk, sk, *conditions)
 
     async def close(self) -> None:
         await self._registry.close()

@@ -119,7 +119,7 @@ def run(life: Life, drill: Drill, log: Path, found: Drilled, readers: Mapping[st
 
 
 def _harm(life: Life, drill: Drill, log: Path) -> None:
-    chance = random.Random(drill.name)
+    rng = random.Random(drill.name)
     if drill.away:
         shutil.rmtree(log / drill.away)
     for path in () if drill.registry == UNTOUCHED else log.glob(f"{REGISTRY}*"):
@@ -129,14 +129,14 @@ def _harm(life: Life, drill: Drill, log: Path) -> None:
     if drill.half:
         with closing(sqlite3.connect(log / REGISTRY)) as rows:
             places = rows.execute("SELECT pk, sk FROM rows WHERE pk <> 'cluster'").fetchall()
-            lost = chance.sample(places, len(places) // 2)
+            lost = rng.sample(places, len(places) // 2)
             rows.executemany("DELETE FROM rows WHERE pk = ? AND sk = ?", lost)
             rows.commit()
     back: list[str] = []
     if drill.half_deleted:
-        back = chance.sample(life.deleted, (len(life.deleted) + 1) // 2)
+        back = rng.sample(life.deleted, (len(life.deleted) + 1) // 2)
     elif drill.stray:
-        back = [chance.choice([name for name in life.deleted if name.startswith("chains/")])]
+        back = [rng.choice([name for name in life.deleted if name.startswith("chains/")])]
     for name in back:
         (log / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(life.before_trim / name, log / name)

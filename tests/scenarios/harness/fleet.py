@@ -110,7 +110,7 @@ class Fleet:
 def fleet(
     place: Place,
     count: int,
-    chance: random.Random,
+    rng: random.Random,
     *,
     swallowed: bool,
     more: Sequence[str] = (),
@@ -124,10 +124,10 @@ def fleet(
     with ExitStack() as stack:
         members = {}
         for number in range(1, count + 1):
-            port, proxy = free_port(chance), None
+            port, proxy = free_port(rng), None
             advertised = port
             if swallowed:
-                advertised = free_port(chance)
+                advertised = free_port(rng)
                 proxy = _swallower(stack, _address(advertised), _address(port))
             member = members[number] = Member(number, port, advertised, place, proxy)
             if cut_off_from:

@@ -26,53 +26,53 @@ class Made(NamedTuple):
 
 def records(seed: int, partitions: int) -> Iterator[Made]:
     """Without end; about 1 KB each."""
-    chance = random.Random(seed)
-    noise = chance.randbytes(4 * VALUE_BYTES_MAX)
+    rng = random.Random(seed)
+    noise = rng.randbytes(4 * VALUE_BYTES_MAX)
     for number in range(1 << 62):
         yield Made(
-            chance.randrange(partitions),
-            _time_ms(chance, number),
-            _key(chance),
-            _value(chance, noise),
-            _headers(chance),
+            rng.randrange(partitions),
+            _time_ms(rng, number),
+            _key(rng),
+            _value(rng, noise),
+            _headers(rng),
         )
 
 
-def _time_ms(chance: random.Random, number: int) -> int:
-    if chance.randrange(1000) == 0:
+def _time_ms(rng: random.Random, number: int) -> int:
+    if rng.randrange(1000) == 0:
         return 1 + number  # librdkafka takes no 0, and nothing before 1970
-    return TIME_MS + number + chance.randint(-TIME_SPREAD_MS, TIME_SPREAD_MS)
+    return TIME_MS + number + rng.randint(-TIME_SPREAD_MS, TIME_SPREAD_MS)
 
 
-def _key(chance: random.Random) -> bytes | None:
-    match chance.randrange(20):
+def _key(rng: random.Random) -> bytes | None:
+    match rng.randrange(20):
         case 0:
             return None
         case 1:
             return b""
         case _:
-            return b"key-%d" % chance.randrange(KEYS)
+            return b"key-%d" % rng.randrange(KEYS)
 
 
-def _value(chance: random.Random, noise: bytes) -> bytes | None:
-    match chance.randrange(100):
+def _value(rng: random.Random, noise: bytes) -> bytes | None:
+    match rng.randrange(100):
         case 0 | 1:
             return None
         case 2:
             return b""
         case 3:
-            size = chance.randrange(VALUE_BYTES_MAX // 2)
+            size = rng.randrange(VALUE_BYTES_MAX // 2)
         case _:
-            size = int(chance.expovariate(1 / 700)) % VALUE_BYTES_MAX
-    at = chance.randrange(len(noise) - size)
+            size = int(rng.expovariate(1 / 700)) % VALUE_BYTES_MAX
+    at = rng.randrange(len(noise) - size)
     half = size // 2  # half of it compresses
     return noise[at : at + size - half] + b"x" * half
 
 
-def _headers(chance: random.Random) -> tuple[tuple[str, bytes | None], ...]:
-    match chance.randrange(10):
+def _headers(rng: random.Random) -> tuple[tuple[str, bytes | None], ...]:
+    match rng.randrange(10):
         case 0:
-            return (("trace", chance.randbytes(16)), ("trace", b""), ("empty", None))
+            return (("trace", rng.randbytes(16)), ("trace", b""), ("empty", None))
         case 1:
             return (("größe", b"\x00\xff"),)
         case _:

@@ -29,7 +29,7 @@ def say(line: str) -> None:
 
 
 def read_parts(offsets: Mapping[int, Sequence[int]]) -> list[list[int]]:
-    """Stretches without a hole."""
+    """Epoch ranges without a hole."""
     parts: list[list[int]] = []
     for partition, all_ in offsets.items():
         for offset in all_:

@@ -86,7 +86,7 @@ class GroupOutcome:
 @dataclass(slots=True)
 class GroupSeries:
     directory: Path
-    chance: random.Random
+    rng: random.Random
     members: int = 8
     partitions: int = 16
     brokers: int = 1
@@ -103,7 +103,7 @@ class GroupSeries:
         began_s = time.monotonic()
         with ExitStack() as stack:
             brokers = stack.enter_context(
-                fleet(directory_place(self.directory), self.brokers, self.chance, swallowed=False)
+                fleet(directory_place(self.directory), self.brokers, self.rng, swallowed=False)
             )
             create_topic(brokers.bootstrap, TOPIC, self.partitions)
             self._add(stack, brokers, self.members)
@@ -114,7 +114,7 @@ class GroupSeries:
             self._await_commits(watch)
             for kind in kinds:
                 self._harm(kind, stack, brokers, number)
-                time.sleep(self.chance.uniform(PAUSE_MIN_S, self.pause_s))
+                time.sleep(self.rng.uniform(PAUSE_MIN_S, self.pause_s))
             calm_s = time.monotonic()
             load.send(signal.SIGTERM)
             load.wait_for(r"^done .* failed=0$", deadline_s=CALM_S)
@@ -198,7 +198,7 @@ class GroupSeries:
                 self.absences.append(Absence(name, time.monotonic()))
                 self._add(stack, brokers, 1)
             case "freeze":
-                name = self.chance.choice(self.alive)
+                name = self.rng.choice(self.alive)
                 self.processes[name].send(signal.SIGSTOP)
                 time.sleep(FROZEN_S)
                 self.processes[name].send(signal.SIGCONT)
@@ -208,7 +208,7 @@ class GroupSeries:
                 self.deaths_s.append(time.monotonic())
                 brokers.process(broker).kill()
                 brokers.process(broker).wait()
-                time.sleep(self.chance.choice(AWAY_S))
+                time.sleep(self.rng.choice(AWAY_S))
                 brokers.start(broker)
             case _:
                 raise AssertionError(kind)
@@ -222,7 +222,7 @@ class GroupSeries:
         return broker
 
     def _take_one(self) -> str:
-        return self.alive.pop(self.chance.randrange(len(self.alive)))
+        return self.alive.pop(self.rng.randrange(len(self.alive)))
 
     # The load and its end
 
@@ -303,11 +303,11 @@ def _unrest(admin: AdminClient, members: int) -> str:
     return f"the group is {told.state.name} with members={len(told.members)} of {members}"
 
 
-def plan(count: int, chance: random.Random, *, kill_coordinators: bool) -> list[str]:
+def plan(count: int, rng: random.Random, *, kill_coordinators: bool) -> list[str]:
     """`count` events upon members, every kind as often; and as many deaths of coordinators."""
     kinds = [MEMBER_KINDS[number % len(MEMBER_KINDS)] for number in range(count)]
     kinds += ["coordinator"] * (count if kill_coordinators else 0)
-    chance.shuffle(kinds)
+    rng.shuffle(kinds)
     return kinds
 
 
@@ -325,8 +325,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--directory", type=Path, help="where to leave log and journals")
     options = parser.parse_args()
-    chance = random.Random(options.seed)
-    kinds = plan(options.events, chance, kill_coordinators=options.kill_coordinators)
+    rng = random.Random(options.seed)
+    kinds = plan(options.events, rng, kill_coordinators=options.kill_coordinators)
     if options.kinds:
         kinds = options.kinds.split(",")
     with tempfile.TemporaryDirectory() as temporary:
@@ -334,7 +334,7 @@ def main() -> int:
         directory.mkdir(parents=True, exist_ok=True)
         series = GroupSeries(
             directory,
-            chance,
+            rng,
             options.members,
             options.partitions,
             options.brokers,

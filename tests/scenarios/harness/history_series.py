@@ -228,10 +228,10 @@ class _Plans:
 class _Loop:
     """The process that compacts, optimizes and trims; another after each kill."""
 
-    def __init__(self, url: str, gate: Path, chance: random.Random, stack: ExitStack) -> None:
+    def __init__(self, url: str, gate: Path, rng: random.Random, stack: ExitStack) -> None:
         self._url = url
         self._gate = gate
-        self._chance = chance
+        self._rng = rng
         self._stack = stack
         self.said: list[list[str]] = []
         self.kill_count = 0
@@ -257,7 +257,7 @@ class _Loop:
         """Each at a random moment of its work."""
         for _ in range(times):
             self._process.wait_for("^compacted")  # it is at work
-            time.sleep(self._chance.uniform(0, 2.0))
+            time.sleep(self._rng.uniform(0, 2.0))
             self._process.kill()
             self._process.wait()
             self.said.append(self._process.lines)

@@ -38,7 +38,7 @@ def read_topic(
         stored: dict[int, list[StoredRecord]] = {key.partition: [] for key in views}
         for chain, mine in sorted(_by_chain(pieces).items()):
             first, last = min(p.first_seq for p in mine), max(p.last_seq for p in mine)
-            for found in read_batches(log.performer.store, chain, first, last, mine):
+            for found in read_batches(log.runner.store, chain, first, last, mine):
                 header = check_batch(found.data, 0, len(found.data))
                 key = TopicPartition(found.piece.topic_id, found.piece.partition)
                 for record in decode_records(found.data, max_bytes=RECORDS_BYTES_MAX):

@@ -47,12 +47,12 @@ def main() -> int:
 
 
 def _mortal(opened: OpenLog, fate: Fate) -> OpenLog:
-    performer = replace(
-        opened.performer,
-        store=MortalStore(opened.performer.store, fate),
-        registry=MortalRegistry(opened.performer.registry, fate),
+    runner = replace(
+        opened.runner,
+        store=MortalStore(opened.runner.store, fate),
+        registry=MortalRegistry(opened.runner.registry, fate),
     )
-    return replace(opened, performer=performer)
+    return replace(opened, runner=runner)
 
 
 def _arm(fate: Fate) -> None:

@@ -84,19 +84,19 @@ class Pace:
     """Reads of segments that a start is sure to do after a death under load."""
 
 
-def plan(kills: int, chance: random.Random) -> list[str]:
+def plan(kills: int, rng: random.Random) -> list[str]:
     """Kinds of kills in their shares, by chance in order, but a random moment first."""
     whole = sum(SHARES.values())
     kinds = [kind for kind, share in SHARES.items() for _ in range(max(1, share * kills // whole))]
     first, *others = (kinds + ["random moment"] * kills)[:kills]
-    chance.shuffle(others)
+    rng.shuffle(others)
     return [first, *others]
 
 
 @dataclass(slots=True)
 class Series:
     directory: Path
-    chance: random.Random
+    rng: random.Random
     place: Place | None = None
     """None: the directory's own `log`."""
     pace: Pace = field(default_factory=Pace)
@@ -106,10 +106,10 @@ class Series:
     _began_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self.port = free_port(self.chance)
+        self.port = free_port(self.rng)
 
     def run(self, kill_count: int) -> Outcome:
-        return self.follow(plan(kill_count, self.chance))
+        return self.follow(plan(kill_count, self.rng))
 
     def follow(self, kinds: Sequence[str]) -> Outcome:
         """The first of `kinds` must be a random moment."""
@@ -189,7 +189,7 @@ class Series:
         return self.kills.append(Killed(kind, death.at_s, death.batches_unanswered))
 
     def _step_under_load(self, kind: str) -> str | None:
-        nth, when = self.chance.randint(1, 20), self.chance.choice(("before", "after"))
+        nth, when = self.rng.randint(1, 20), self.rng.choice(("before", "after"))
         steps = {
             "before put": f"create data before {nth}",
             "after put": f"create data after {nth}",
@@ -198,21 +198,21 @@ class Series:
         return steps.get(kind)
 
     def _step_in_start(self, kind: str) -> str:
-        when = self.chance.choice(("before", "after"))
+        when = self.rng.choice(("before", "after"))
         # A predecessor that died in its own start leaves little to read.
         reads = self.pace.replay_reads_max if self.kills[-1].kind in UNDER_LOAD else 2
         steps = {
-            "in replay": f"get segment before {self.chance.randint(1, reads)}",
+            "in replay": f"get segment before {self.rng.randint(1, reads)}",
             "in seal": f"create seal {when} 1",
             "checkpoint at seal": f"create checkpoint {when} 1",
-            "rows": f"write partition after {self.chance.randint(1, PARTITIONS - 1)}",
+            "rows": f"write partition after {self.rng.randint(1, PARTITIONS - 1)}",
             "opening": "create opening after 1",
         }
         return steps[kind]
 
     def _kill_from_outside(self, broker: Process, load: Process) -> None:
         first = self.pace.acked_first
-        self._await_load(load, broker, first + self.chance.randint(0, first))
+        self._await_load(load, broker, first + self.rng.randint(0, first))
         self._let_live(broker)
         at_s = time.monotonic()
         broker.kill()

@@ -126,7 +126,7 @@ class Series:
         self._output.mkdir()
         self.found = Found(manager)
 
-    def run(self, kills: int, chance: random.Random) -> Found:
+    def run(self, kills: int, rng: random.Random) -> Found:
         with start_broker(
             self._place.place.url,
             more=self._place.place.broker,
@@ -136,7 +136,7 @@ class Series:
             create_topic(bootstrap, TOPIC, PARTITIONS)
             with Load(bootstrap) as load:
                 for _ in range(kills):
-                    self._kill_one(chance.choice(MOMENTS), chance.randint(1, BATCHES_PER_LIFE_MAX))
+                    self._kill_one(rng.choice(MOMENTS), rng.randint(1, BATCHES_PER_LIFE_MAX))
                 self.found.requests = _requests(self._s3a)
                 self._refuse_one()
                 load.end()

@@ -12,7 +12,7 @@ TRIM_PERIOD_S = 1.5
 STORE_TIMEOUT_S = 15.0
 
 
-def asked_tables(performer: StepRunner) -> ThreadedTableQueries:
+def table_queries(runner: StepRunner) -> ThreadedTableQueries:
     loop = asyncio.get_running_loop()
-    store = FromThreads(performer.store, loop, timeout_s=STORE_TIMEOUT_S)
+    store = FromThreads(runner.store, loop, timeout_s=STORE_TIMEOUT_S)
     return ThreadedTableQueries(partial(open_tables, store))

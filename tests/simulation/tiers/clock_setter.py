@@ -12,11 +12,11 @@ class Clocks:
         self._world = world
 
     async def run(self) -> None:
-        world, chance = self._world, self._world.chance
+        world, rng = self._world, self._world.rng
         while not world.is_healed:
-            await world.clock.sleep_s(chance.uniform(0, 8))
-            clock = chance.choice(world.clocks[-CLOCKS_MAX:])
-            before, clock.ahead_ms = clock.ahead_ms, draw_jump_ms(chance)
+            await world.clock.sleep_s(rng.uniform(0, 8))
+            clock = rng.choice(world.clocks[-CLOCKS_MAX:])
+            before, clock.ahead_ms = clock.ahead_ms, draw_jump_ms(rng)
             moved_ms = clock.ahead_ms - before
             if moved_ms:
                 kind = "forward" if moved_ms > 0 else "back"

@@ -26,11 +26,11 @@ class JumpingClock(VirtualClock):
         return super().now_ms() + self.ahead_ms
 
 
-def draw_jump_ms(chance: random.Random) -> int:
+def draw_jump_ms(rng: random.Random) -> int:
     """How wrong a clock is: not at all in half of the cases, else ahead or behind."""
-    if chance.random() < 0.5:
+    if rng.random() < 0.5:
         return 0
-    return chance.choice((-1, 1)) * chance.choice(JUMPS_MS)
+    return rng.choice((-1, 1)) * rng.choice(JUMPS_MS)
 
 
 class RetentionRows(MemoryRows):
@@ -41,10 +41,10 @@ class RetentionRows(MemoryRows):
         self._on_retention = on_retention
 
     async def update_if(
-        self, pk: str, sk: str, sets: Row, terms: Sequence[Condition], write_id: str
+        self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
         before = self._rows.get((pk, sk))
-        await super().update_if(pk, sk, sets, terms, write_id)
+        await super().update_if(pk, sk, sets, conditions, write_id)
         if not pk.startswith(PARTITION) or before is None or "log_start" not in sets:
             return
         offset, is_mine = sets["log_start"], self._rows[pk, sk] != before

@@ -35,7 +35,7 @@ class Collector:
     async def run(self) -> None:
         world = self._world
         while not world.is_healed:
-            await world.clock.sleep_s(world.chance.uniform(0, PAUSE_S_MAX))
+            await world.clock.sleep_s(world.rng.uniform(0, PAUSE_S_MAX))
             if not world.is_rolled_back:
                 await self._collect()
 
@@ -55,12 +55,12 @@ class Collector:
 
     async def _collect(self) -> str:
         """The name of the process, which has ended."""
-        world, chance = self._world, self._world.chance
+        world, rng = self._world, self._world.rng
         self._count += 1
         kind = "gc of old" if world.is_rolled_back else "gc"
         process = Process(f"{kind} {self._count}")
-        if not world.is_rolled_back and chance.random() < 0.3:
-            process.dies_at_step = chance.randrange(1, 200)
+        if not world.is_rolled_back and rng.random() < 0.3:
+            process.dies_at_step = rng.randrange(1, 200)
         world.runs.append(process)
         before = world.disasters
         done = process.spawn(self._collect_once())
@@ -87,8 +87,8 @@ class Collector:
     async def _collect_once(self) -> None:
         world = self._world
         assert world.identity is not None
-        performer = world.performer(OUTSIDE)
-        log = OpenLog(DirectoryLocation(Path(URL)), performer, world.identity, StoreCounts())
+        runner = world.runner(OUTSIDE)
+        log = OpenLog(DirectoryLocation(Path(URL)), runner, world.identity, StoreCounts())
         tables = ThreadedTableQueries(partial(open_tables, BlockingObjects(world.stores[OUTSIDE])))
         grace_ms = int(world.plan.grace_s * 1000)
         _, done, troubles = await collect(log, tables, {}, grace_ms=grace_ms)

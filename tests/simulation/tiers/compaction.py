@@ -23,13 +23,13 @@ class ShuffledCarrier:
 
     parallelism = 2
 
-    def __init__(self, chance: random.Random) -> None:
-        self._chance = chance
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
 
     def carry_out(self, tasks: Sequence[str]) -> Iterator[str]:
-        for task in self._chance.sample(tasks, len(tasks)):
-            results = [carry_out(URL, {}, task) for _ in range(self._chance.choice((1, 1, 1, 2)))]
-            yield self._chance.choice(results)
+        for task in self._rng.sample(tasks, len(tasks)):
+            results = [carry_out(URL, {}, task) for _ in range(self._rng.choice((1, 1, 1, 2)))]
+            yield self._rng.choice(results)
 
     def close(self) -> None:
         """Nothing is kept."""
@@ -44,23 +44,23 @@ class Scheduler:
         self._count = 0
 
     async def run(self) -> None:
-        world, chance = self._world, self._world.chance
+        world, rng = self._world, self._world.rng
         while not world.is_healed:
-            await world.clock.sleep_s(chance.uniform(0, world.tiers.compaction_pause_s))
+            await world.clock.sleep_s(rng.uniform(0, world.tiers.compaction_pause_s))
             if world.is_stopped:
                 continue
-            await self.live(runs=chance.randint(1, 4), is_harmed=chance.random() < 0.5)
+            await self.live(runs=rng.randint(1, 4), is_harmed=rng.random() < 0.5)
 
     async def live(self, *, runs: int, is_harmed: bool) -> bool:
         """One process, to its end; whether its last run succeeded."""
-        world, chance = self._world, self._world.chance
+        world, rng = self._world, self._world.rng
         self._count += 1
         process = Process(f"compaction {self._name} {self._count}")
         dies_at = freezes_at = 0
         if is_harmed:
-            process.dies_at_step = chance.choice((None, chance.randrange(1, 4_000)))
-            dies_at = chance.choice((0, chance.randrange(1, 60)))
-            freezes_at = chance.choice((0, chance.randrange(1, 60)))
+            process.dies_at_step = rng.choice((None, rng.randrange(1, 4_000)))
+            dies_at = rng.choice((0, rng.randrange(1, 60)))
+            freezes_at = rng.choice((0, rng.randrange(1, 60)))
         world.runs = [one for one in world.runs if not one.is_dead] + [process]
         life = _Life(world, process, runs, dies_at, freezes_at)
         done = process.spawn(run_blocking(life.run))
@@ -93,7 +93,7 @@ class _Life:
     def run(self) -> None:
         world = self._world
         compactor = Compactor(
-            URL, {}, ShuffledCarrier(world.chance), clock=world.new_clock(), lease_s=LEASE_S
+            URL, {}, ShuffledCarrier(world.rng), clock=world.new_clock(), lease_s=LEASE_S
         )
         options = RunOptions(now=True, task_bytes=world.tiers.task_bytes)
         for _ in range(self._runs):
@@ -107,7 +107,7 @@ class _Life:
             else:
                 self.succeeded = not summary.errors
                 self._note(summary)
-            wait_for(world.clock.sleep_s(world.chance.uniform(0, world.tiers.compaction_pause_s)))
+            wait_for(world.clock.sleep_s(world.rng.uniform(0, world.tiers.compaction_pause_s)))
         compactor.close()
 
     def _judge(self, error: LogstoreError) -> None:
@@ -140,7 +140,7 @@ class _Life:
             wait_for(self._world.clock.sleep_s(0))
         if self._steps == self._freezes_at:
             self._world.seen["compaction frozen"] += 1
-            self._process.stop_for(self._world.chance.uniform(1.0, 15.0))
+            self._process.stop_for(self._world.rng.uniform(1.0, 15.0))
             wait_for(self._world.clock.sleep_s(0))
 
 

@@ -40,25 +40,25 @@ class Copies:
         while not world.is_healed:
             if not world.is_rolled_back:
                 world.copies = [*world.copies[-COPIES_MAX:], world.rows.copy()]
-            await world.clock.sleep_s(world.chance.uniform(0, 6))
+            await world.clock.sleep_s(world.rng.uniform(0, 6))
 
 
 async def lose_registry(world: TierWorld) -> None:
-    chance = world.chance
+    rng = world.rng
     world.is_rolled_back = True
     world.disasters += 1
     kill_everybody(world)
-    copy = chance.choice([{}, chance.choice(world.copies), chance.choice(world.copies)])
-    if copy and chance.random() < 0.3:
-        copy = {place: row for place, row in copy.items() if chance.random() < 0.5}
+    copy = rng.choice([{}, rng.choice(world.copies), rng.choice(world.copies)])
+    if copy and rng.random() < 0.3:
+        copy = {place: row for place, row in copy.items() if rng.random() < 0.5}
         world.seen["half a copy of the registry"] += 1
     world.trace(f"disaster: registry of {len(copy)} rows")
     world.seen["registry lost" if not copy else "registry put back from a copy"] += 1
     world.rows.put_back(copy)
     world.history.put_back()
-    if copy and chance.random() < 0.5:
+    if copy and rng.random() < 0.5:
         await Collector(world).collect_on_an_old_registry()
-    if copy and chance.random() < 0.7:
+    if copy and rng.random() < 0.7:
         await _go_on_unaware(world)
     world.is_stopped = True
     kill_everybody(world)
@@ -82,7 +82,7 @@ def kill_everybody(world: TierWorld) -> None:
 async def _go_on_unaware(world: TierWorld) -> None:
     """Brokers are started as if nothing had happened; they may refuse."""
     lives = [world.spawn(broker) for broker in world.brokers]
-    await world.clock.sleep_s(world.chance.uniform(1, 10 + 4 * world.plan.grace_s))
+    await world.clock.sleep_s(world.rng.uniform(1, 10 + 4 * world.plan.grace_s))
     for life in lives:
         world.trace(f"{life.process.name} on an old registry: {life.error!r}")
         if life.is_serving:
@@ -92,14 +92,14 @@ async def _go_on_unaware(world: TierWorld) -> None:
 
 
 async def _restore(world: TierWorld) -> None:
-    chance = world.chance
+    rng = world.rng
     error: BaseException | None = None
     names: dict[bytes, str] = {}
     holes_deleted = False
     for attempt in range(ATTEMPTS_MAX):
         process = Process(f"restore {attempt}")
-        if attempt < 4 and chance.random() < 0.5:
-            process.dies_at_step = chance.randrange(1, 300)
+        if attempt < 4 and rng.random() < 0.5:
+            process.dies_at_step = rng.randrange(1, 300)
         done = process.spawn(_restore_once(world, names, holes_deleted=holes_deleted))
         until_s = world.clock.monotonic_s() + RESTORE_S_MAX
         while not done.done() and not process.is_dead and world.clock.monotonic_s() < until_s:
@@ -149,7 +149,7 @@ async def _restore_once(
     assert world.identity is not None
     store = BlockingObjects(world.stores[OUTSIDE])
     await restore(
-        world.performer(OUTSIDE),
+        world.runner(OUTSIDE),
         world.identity.cluster_id,
         ThreadedTableQueries(partial(open_tables, store)),
         dry_run=False,

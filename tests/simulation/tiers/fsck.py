@@ -35,7 +35,7 @@ class Fsck:
     async def run(self) -> None:
         world = self._world
         while not world.is_healed:
-            await world.clock.sleep_s(world.chance.uniform(0, 30))
+            await world.clock.sleep_s(world.rng.uniform(0, 30))
             if not world.is_rolled_back:
                 await self.check()
 
@@ -75,11 +75,9 @@ def check_stored(objects: MemoryObjects, rows: MemoryRows) -> Sequence[Problem]:
     """What `logstore fsck --data` says of a log that stands still. Raises as it does."""
     identity = identity_in(objects)
     assert identity is not None
-    chance = random.Random(0)
-    performer = BlockingStepRunner(objects, RetryingReads(_AtOnce(rows), chance), chance)
-    log = ReadableLog(
-        DirectoryLocation(Path(URL)), performer, identity, StoreCounts(), _AtOnce(rows)
-    )
+    rng = random.Random(0)
+    runner = BlockingStepRunner(objects, RetryingReads(_AtOnce(rows), rng), rng)
+    log = ReadableLog(DirectoryLocation(Path(URL)), runner, identity, StoreCounts(), _AtOnce(rows))
     return check_log(log, lambda _: None, bodies=True).problems
 
 

@@ -49,12 +49,12 @@ class Stored:
         self.objects.create(key, [data])
 
 
-def break_and_ask(world: TierWorld, chance: random.Random, harm: str) -> Verdicts:
+def break_and_ask(world: TierWorld, rng: random.Random, harm: str) -> Verdicts:
     """`world` has ended and is whole; it is left as it is."""
 
     async def ask() -> Verdicts:
         stored = Stored(world)
-        told = _HARMS[harm](world, stored, chance)
+        told = _HARMS[harm](world, stored, rng)
         return Verdicts(told, tuple(_checked(world, stored)), tuple(_fsck(stored)))
 
     return run(ask())
@@ -99,29 +99,29 @@ def _checked(world: TierWorld, stored: Stored) -> list[str]:
 Harm = Callable[[TierWorld, Stored, random.Random], str]
 
 
-def _nothing(world: TierWorld, stored: Stored, chance: random.Random) -> str:
+def _nothing(world: TierWorld, stored: Stored, rng: random.Random) -> str:
     return "none"
 
 
-def _lose_object(world: TierWorld, stored: Stored, chance: random.Random) -> str:
-    key = _any_key(stored, chance)
+def _lose_object(world: TierWorld, stored: Stored, rng: random.Random) -> str:
+    key = _any_key(stored, rng)
     stored.objects.delete(key)
     return f"object lost: {key}"
 
 
-def _flip_bit(world: TierWorld, stored: Stored, chance: random.Random) -> str:
-    key = _any_key(stored, chance)
+def _flip_bit(world: TierWorld, stored: Stored, rng: random.Random) -> str:
+    key = _any_key(stored, rng)
     data = bytearray(stored.objects.get(key))
-    at = chance.randrange(len(data))
-    data[at] ^= 1 << chance.randrange(8)
+    at = rng.randrange(len(data))
+    data[at] ^= 1 << rng.randrange(8)
     stored.replace(key, bytes(data))
     return f"bit flipped: {key} at {at}"
 
 
-def _lose_row(world: TierWorld, stored: Stored, chance: random.Random) -> str:
+def _lose_row(world: TierWorld, stored: Stored, rng: random.Random) -> str:
     rows = stored.rows.copy()
     places = sorted(key for key in rows if key[0].split("/")[0] in ROWS)
-    place = chance.choice(places)
+    place = rng.choice(places)
     del rows[place]
     stored.rows.put_back(rows)
     return f"row lost: {'/'.join(place)}"
@@ -130,19 +130,19 @@ def _lose_row(world: TierWorld, stored: Stored, chance: random.Random) -> str:
 ROWS = ("chain", "topic", "partition", "cluster")
 
 
-def _put_back(world: TierWorld, stored: Stored, chance: random.Random) -> str:
-    number = chance.randrange(len(world.copies))
+def _put_back(world: TierWorld, stored: Stored, rng: random.Random) -> str:
+    number = rng.randrange(len(world.copies))
     stored.rows.put_back(world.copies[number])
     return f"registry put back: copy {number} of {len(world.copies)}"
 
 
-def _any_key(stored: Stored, chance: random.Random) -> str:
+def _any_key(stored: Stored, rng: random.Random) -> str:
     """Each kind of object alike; not entries of tables' logs, which nothing checks."""
     kinds: dict[str, list[str]] = {}
     for info in stored.objects.list(""):
         if "/_delta_log/" not in info.key and info.key != "cluster.json":
             kinds.setdefault(info.key.split("/")[0], []).append(info.key)
-    return chance.choice(kinds[chance.choice(sorted(kinds))])
+    return rng.choice(kinds[rng.choice(sorted(kinds))])
 
 
 _HARMS: dict[str, Harm] = {

@@ -42,14 +42,14 @@ class Owner:
         self._count = 0
 
     async def run(self) -> None:
-        world, chance = self._world, self._world.chance
+        world, rng = self._world, self._world.rng
         while not world.is_healed:
-            await world.clock.sleep_s(chance.uniform(0, world.tiers.owner_pause_s))
+            await world.clock.sleep_s(rng.uniform(0, world.tiers.owner_pause_s))
             self._count += 1
             process = Process(f"owner {self._count}")
-            if chance.random() < 0.2:
-                process.dies_at_step = chance.randrange(1, 40)
-            work = chance.choices(list(WORK), list(WORK.values()))[0]
+            if rng.random() < 0.2:
+                process.dies_at_step = rng.randrange(1, 40)
+            work = rng.choices(list(WORK), list(WORK.values()))[0]
             done = process.spawn(run_blocking(partial(self._work, work)))
             until_s = world.clock.monotonic_s() + LIFE_S_MAX
             while not done.done() and not process.is_dead and world.clock.monotonic_s() < until_s:
@@ -71,7 +71,7 @@ class Owner:
             if work == "VACUUM":
                 self._vacuum(snapshot)
             elif snapshot.files:
-                number = world.chance.choice(sorted(snapshot.files))
+                number = world.rng.choice(sorted(snapshot.files))
                 self._rewrite(work, snapshot, number)
         except LogstoreError as error:
             world.seen[f"owner's {work} failed by {type(error).__name__}"] += 1
@@ -84,10 +84,10 @@ class Owner:
 
     def _rewrite(self, work: str, snapshot: Snapshot, number: int) -> None:
         """Some files that lie beside each other go, others come in their place."""
-        world, chance = self._world, self._world.chance
+        world, rng = self._world, self._world.rng
         files = snapshot.files_for(number, 0, snapshot.ends[number])
-        count = min(len(files), chance.randint(1, 4) + (work == "OPTIMIZE"))
-        first = chance.randrange(len(files) - count + 1)
+        count = min(len(files), rng.randint(1, 4) + (work == "OPTIMIZE"))
+        first = rng.randrange(len(files) - count + 1)
         chosen = files[first : first + count]
         store, partition = self._store(), Partition(snapshot.topic_id, number)
         rows = pa.concat_tables(
@@ -114,21 +114,21 @@ class Owner:
 
     def _choose(self, offsets: Sequence[int]) -> set[int]:
         """What is deleted: everything, a range, or some."""
-        chance = self._world.chance
-        match chance.choice(("all", "range", "some")):
+        rng = self._world.rng
+        match rng.choice(("all", "range", "some")):
             case "all":
                 return set(offsets)
             case "range":
-                cut = sorted(chance.randrange(len(offsets) + 1) for _ in range(2))
+                cut = sorted(rng.randrange(len(offsets) + 1) for _ in range(2))
                 return set(offsets[cut[0] : cut[1]])
             case _:
-                return set(chance.sample(offsets, chance.randint(1, min(3, len(offsets)))))
+                return set(rng.sample(offsets, rng.randint(1, min(3, len(offsets)))))
 
     def _write(self, store: RetryingStore, partition: Partition, rows: pa.Table) -> list[DataFile]:
         """One file, or two whose rows lie between each other's as a Z-order leaves them."""
-        chance = self._world.chance
+        rng = self._world.rng
         parts = [rows]
-        if rows.num_rows > 1 and chance.random() < 0.3:
+        if rows.num_rows > 1 and rng.random() < 0.3:
             odd = pa.array([at % 2 == 1 for at in range(rows.num_rows)])
             parts = [rows.filter(odd), rows.filter(pc.invert(odd))]
         return [self._write_file(store, partition, part) for part in parts]
@@ -137,7 +137,7 @@ class Owner:
         sink = io.BytesIO()
         pq.write_table(rows, sink, compression="snappy")
         data = sink.getvalue()
-        name = f"part-00000-{self._world.chance.getrandbits(64):016x}-c000.snappy.parquet"
+        name = f"part-00000-{self._world.rng.getrandbits(64):016x}-c000.snappy.parquet"
         path = f"{names.PARTITION_FOLDER}{partition.number}/{name}"
         store.create_equal(self._key(partition, path), data)
         offsets = rows["offset"].to_pylist()

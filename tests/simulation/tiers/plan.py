@@ -32,38 +32,38 @@ class TierPlan:
     """Whether wall clocks are set forward and back, by up to a month, and are wrong at a start."""
 
 
-def draw_tier_plans(chance: random.Random) -> tuple[Plan, TierPlan]:
-    plan = draw_plan(chance)
+def draw_tier_plans(rng: random.Random) -> tuple[Plan, TierPlan]:
+    plan = draw_plan(rng)
     plan = replace(
         plan,
         # Entries of a table's log have no checksum: what a flipped bit makes of them is not seen.
         store=replace(plan.store, get_flipped=0.0, get_short=0.0),
         flips_bits=False,
-        brokers=chance.choice((1, 2, 2, 3)),
-        partitions=chance.randint(1, 4),
-        moves=chance.random() < 0.4,
-        replicas=chance.randint(1, 2),
-        follower_reads=chance.choice((0.0, 0.3)),
-        grace_s=chance.choice((1.0, 3.0, 10.0)),
-        faults_s=chance.uniform(20, 60),
-        clocks_differ=chance.random() < 0.3,
-        retention_check_s=chance.choice((1.0, 3.0)),
+        brokers=rng.choice((1, 2, 2, 3)),
+        partitions=rng.randint(1, 4),
+        moves=rng.random() < 0.4,
+        replicas=rng.randint(1, 2),
+        follower_reads=rng.choice((0.0, 0.3)),
+        grace_s=rng.choice((1.0, 3.0, 10.0)),
+        faults_s=rng.uniform(20, 60),
+        clocks_differ=rng.random() < 0.3,
+        retention_check_s=rng.choice((1.0, 3.0)),
     )
-    loses_registry = chance.random() < 0.4
+    loses_registry = rng.random() < 0.4
     if loses_registry:
         plan = replace(plan, faults_s=plan.faults_s / 2)  # before it, and after it
     tiers = TierPlan(
-        compactors=chance.choice((1, 1, 2)),
-        compaction_pause_s=chance.choice((1.0, 3.0, 8.0)),
-        task_bytes=chance.choice((500, 5_000, 1 << 20)),
-        batches=chance.choice((1, 2, 4)),
-        streams=chance.choice((0, 1, 2)),
-        late_s=chance.choice((1.0, 15.0, 40.0)),
+        compactors=rng.choice((1, 1, 2)),
+        compaction_pause_s=rng.choice((1.0, 3.0, 8.0)),
+        task_bytes=rng.choice((500, 5_000, 1 << 20)),
+        batches=rng.choice((1, 2, 4)),
+        streams=rng.choice((0, 1, 2)),
+        late_s=rng.choice((1.0, 15.0, 40.0)),
         loses_registry=loses_registry,
-        deletes=chance.random() < 0.5,
-        collects=chance.random() < 0.5,
-        owner_pause_s=chance.choice((0.0, 2.0, 6.0)),
-        keeps_s=chance.choice((0.0, 0.0, 8.0, 20.0)),
-        clocks_jump=chance.random() < 0.4,
+        deletes=rng.random() < 0.5,
+        collects=rng.random() < 0.5,
+        owner_pause_s=rng.choice((0.0, 2.0, 6.0)),
+        keeps_s=rng.choice((0.0, 0.0, 8.0, 20.0)),
+        clocks_jump=rng.random() < 0.4,
     )
     return plan, tiers

@@ -42,9 +42,9 @@ class Spark:
         """A new one; it may die at any step of its own."""
         self._count += 1
         process = Process(f"{kind} {self.name} {self._count}")
-        chance = self.world.chance
-        if not self.world.is_healed and chance.random() < 0.2:
-            process.dies_at_step = chance.randrange(1, 300)
+        rng = self.world.rng
+        if not self.world.is_healed and rng.random() < 0.2:
+            process.dies_at_step = rng.randrange(1, 300)
         return process
 
     async def until_done(self, process: Process, call: Callable[[], T]) -> T | None:
@@ -80,13 +80,13 @@ class Spark:
                 rows = await self.until_done(process, call)
             except (Refused, Corrupt) as error:
                 if world.disasters > before:
-                    await world.clock.sleep_s(world.chance.uniform(0, 1))
+                    await world.clock.sleep_s(world.rng.uniform(0, 1))
                     continue
                 self._judge(error, planned, task)
                 return None
             except LogstoreError as error:
                 world.seen[f"task failed by {type(error).__name__}"] += 1
-                await world.clock.sleep_s(world.chance.uniform(0, 1))
+                await world.clock.sleep_s(world.rng.uniform(0, 1))
                 continue
             if rows is not None and (world.disasters == before or self.goes_on_unaware):
                 for kind in world.events_since(planned.made_s):
@@ -112,22 +112,22 @@ class SparkBatch(Spark):
     """Reads one topic from its start to its end, again and again."""
 
     async def run(self) -> None:
-        world, chance = self.world, self.world.chance
+        world, rng = self.world, self.world.rng
         while not world.is_healed:
-            await world.clock.sleep_s(chance.uniform(0, 8))
+            await world.clock.sleep_s(rng.uniform(0, 8))
             if world.live_topics:
-                await self.read_once(chance.choice(list(world.live_topics)))
+                await self.read_once(rng.choice(list(world.live_topics)))
 
     async def read_once(self, topic_id: bytes) -> bool:
         """One plan and all of its tasks; whether all could be read."""
-        world, chance = self.world, self.world.chance
+        world, rng = self.world, self.world.rng
         name, count = world.live_topics[topic_id]
         given = {
             "path": URL,
             "subscribe": name,
             "topicId": topic_id.hex(),
-            "failOnDataLoss": chance.choice(("true", "false")),
-            "minPartitions": str(chance.randint(1, 6)),
+            "failOnDataLoss": rng.choice(("true", "false")),
+            "minPartitions": str(rng.randint(1, 6)),
         }
         options = parse_options(given, Mode.BATCH)
         await self.until_restored()
@@ -139,12 +139,12 @@ class SparkBatch(Spark):
             return False
         self._judge_plan(planned, acked)
         if not world.is_healed:
-            await world.clock.sleep_s(chance.uniform(0, world.tiers.late_s))
-        order = chance.sample(range(len(planned.tasks)), len(planned.tasks))
+            await world.clock.sleep_s(rng.uniform(0, world.tiers.late_s))
+        order = rng.sample(range(len(planned.tasks)), len(planned.tasks))
         results: dict[int, list[Row]] = {}
-        for number in order + [one for one in order if chance.random() < 0.2]:
-            if not world.is_healed and chance.random() < 0.2:
-                await world.clock.sleep_s(chance.uniform(0, world.tiers.late_s))
+        for number in order + [one for one in order if rng.random() < 0.2]:
+            if not world.is_healed and rng.random() < 0.2:
+                await world.clock.sleep_s(rng.uniform(0, world.tiers.late_s))
             rows = await self.run_task(options, planned, number)
             if rows is None:
                 return False

@@ -34,10 +34,10 @@ class SparkStream(Spark):
     def __init__(self, world: TierWorld, name: str) -> None:
         super().__init__(world, name)
         given = {"path": URL, "subscribe": MAIN, "startingOffsets": "earliest"}
-        given["failOnDataLoss"] = world.chance.choice(("true", "false"))
-        given["minPartitions"] = str(world.chance.randint(1, 4))
-        if world.chance.random() < 0.5:
-            given["maxOffsetsPerTrigger"] = str(world.chance.randint(5, 60))
+        given["failOnDataLoss"] = world.rng.choice(("true", "false"))
+        given["minPartitions"] = str(world.rng.randint(1, 4))
+        if world.rng.random() < 0.5:
+            given["maxOffsetsPerTrigger"] = str(world.rng.randint(5, 60))
         self._options: ReadOptions = parse_options(given, Mode.STREAM)
         self._driver_began_s = 0.0
         self._begin_anew()
@@ -56,7 +56,7 @@ class SparkStream(Spark):
     async def run(self) -> None:
         world = self.world
         while not world.is_healed:
-            await world.clock.sleep_s(world.chance.uniform(0, 4))
+            await world.clock.sleep_s(world.rng.uniform(0, 4))
             await self._live()
 
     async def finish(self) -> None:
@@ -85,7 +85,7 @@ class SparkStream(Spark):
         survey = LogMetadata(URL, self._options.topics, {})
         progress = Progress(self._options, survey, 2)
         try:
-            for _ in range(world.chance.randint(1, 5)):
+            for _ in range(world.rng.randint(1, 5)):
                 if not await self._batch(driver, progress):
                     return False
         except (Corrupt, Refused) as error:
@@ -101,7 +101,7 @@ class SparkStream(Spark):
         return True
 
     def _crashes(self) -> bool:
-        has_crashed = not self.world.is_healed and self.world.chance.random() < CRASHES
+        has_crashed = not self.world.is_healed and self.world.rng.random() < CRASHES
         self.world.seen["driver died between two calls"] += has_crashed
         return has_crashed
 
@@ -138,8 +138,8 @@ class SparkStream(Spark):
             return False
         fails_on_data_loss = self._options.fail_on_data_loss
         planned = Planned(*found, made_s, fails_on_data_loss, self._driver_began_s)
-        if not world.is_healed and world.chance.random() < 0.2:
-            await world.clock.sleep_s(world.chance.uniform(0, world.tiers.late_s))
+        if not world.is_healed and world.rng.random() < 0.2:
+            await world.clock.sleep_s(world.rng.uniform(0, world.tiers.late_s))
         results: dict[int, list[Row]] = {}
         for task in range(len(planned.tasks)):
             rows = await self.run_task(self._options, planned, task)

@@ -72,7 +72,7 @@ class InOrder(Executor):
 def staged(world: TierWorld) -> Iterator[None]:
     """While this lasts, a log at `URL` is that of `world`. Not for two worlds at a time."""
     open_once.cache_clear()
-    chance = random.Random(world.chance.getrandbits(64))
+    rng = random.Random(world.rng.getrandbits(64))
     backends = _backends(world)
     with ExitStack() as stack:
 
@@ -84,7 +84,7 @@ def staged(world: TierWorld) -> Iterator[None]:
             if getattr(module, "ThreadPoolExecutor", None) is ThreadPoolExecutor:
                 replace(module, "ThreadPoolExecutor", InOrder)
             if getattr(module, "secrets", None) is secrets:
-                replace(module, "secrets", _secrets_of(chance))
+                replace(module, "secrets", _secrets_of(rng))
         for name in ("broker", "logstore"):
             handler = _Alarms(world)
             logging.getLogger(name).addHandler(handler)
@@ -95,7 +95,7 @@ def staged(world: TierWorld) -> Iterator[None]:
         replace(logstore.reading.table, "threading", SimpleNamespace(Lock=TurnLock))
         replace(logstore.objects.from_threads.FromThreads, "_run", _run_in_turn)
         replace(logstore.compaction.compactor, "LeasedRows", SimulatedLeasedRows)
-        replace(random, "Random", _drawn_from(chance))
+        replace(random, "Random", _drawn_from(rng))
         yield
     open_once.cache_clear()
 
@@ -170,18 +170,18 @@ def _run_in_turn(self: Any, call: Any) -> Any:
         call.close()  # where it was never begun
 
 
-def _secrets_of(chance: random.Random) -> SimpleNamespace:
+def _secrets_of(rng: random.Random) -> SimpleNamespace:
     return SimpleNamespace(
-        token_hex=lambda count: chance.randbytes(count).hex(),
-        token_bytes=chance.randbytes,
-        randbits=chance.getrandbits,
+        token_hex=lambda count: rng.randbytes(count).hex(),
+        token_bytes=rng.randbytes,
+        randbits=rng.getrandbits,
     )
 
 
 _Random = random.Random
 
 
-def _drawn_from(chance: random.Random) -> type[random.Random]:
+def _drawn_from(rng: random.Random) -> type[random.Random]:
     class Seeded(_Random):
         """As `random.Random`; without a seed the product takes one from the world."""
 
@@ -189,7 +189,7 @@ def _drawn_from(chance: random.Random) -> type[random.Random]:
             # Libraries that are loaded meanwhile have generators of their own.
             caller = sys._getframe(1).f_globals["__name__"].split(".")[0]
             if seed is None and caller in PRODUCT:
-                seed = chance.getrandbits(64)
+                seed = rng.getrandbits(64)
             return _Random(seed)
 
     return Seeded

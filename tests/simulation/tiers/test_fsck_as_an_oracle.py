@@ -15,12 +15,12 @@ def _compared(seed: int) -> tuple[Counter[tuple[bool, bool]], list[str]]:
     """How often (checker, fsck) called a copy of one world broken; those they differ on."""
     world = play_tiers(seed)
     assert not world.violations, seed
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     counts: Counter[tuple[bool, bool]] = Counter()
     differing = []
     for harm in HARMS:
         for _ in range(1 if harm == "none" else EACH):
-            told = break_and_ask(world, chance, harm)
+            told = break_and_ask(world, rng, harm)
             counts[bool(told.checker), bool(told.fsck)] += 1
             if not told.agree:
                 differing.append(f"{told.harm}: {told.checker[:2]} {told.fsck[:2]}")

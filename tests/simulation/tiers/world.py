@@ -24,7 +24,7 @@ from logstore.testing.simulated_store import SimulatedStore
 from logstore.testing.virtual_loop import EPOCH_MS
 from tests.simulation.plan import Plan
 from tests.simulation.served import ServedBroker
-from tests.simulation.tiers.brokers import TRIM_PERIOD_S, asked_tables
+from tests.simulation.tiers.brokers import TRIM_PERIOD_S, table_queries
 from tests.simulation.tiers.clocks import JumpingClock, RetentionRows, draw_jump_ms
 from tests.simulation.tiers.plan import TierPlan
 from tests.simulation.tiers.tables import open_tables, read_tables
@@ -116,7 +116,7 @@ class TierWorld(World):
         """Rows that the owner of a table deleted, each from a moment on."""
         self.stores[OUTSIDE] = self._store()
         self.registries[OUTSIDE] = OutsideRows(
-            self.rows, self.chance, plan.rows, self.seen, self.trace
+            self.rows, self.rng, plan.rows, self.seen, self.trace
         )
         self.tables = open_tables
         self.trim_period_s = TRIM_PERIOD_S
@@ -148,10 +148,10 @@ class TierWorld(World):
         if self.tiers.clocks_jump:
             # A broker whose clock is behind takes what clients send for records of the future.
             configs["message.timestamp.after.max.ms"] = str(10 * WEEK_MS)
-        if self.tiers.keeps_s and self.chance.random() < 0.5:
+        if self.tiers.keeps_s and self.rng.random() < 0.5:
             configs["retention.ms"] = str(int(self.tiers.keeps_s * 1000))
-        elif self.tiers.keeps_s and self.chance.random() < 0.3:
-            configs["retention.bytes"] = str(self.chance.choice((500, 20_000)))
+        elif self.tiers.keeps_s and self.rng.random() < 0.3:
+            configs["retention.bytes"] = str(self.rng.choice((500, 20_000)))
         return configs
 
     def ahead_ms(self, process: Process | None) -> int:
@@ -159,23 +159,23 @@ class TierWorld(World):
         if process is None or not self.tiers.clocks_jump:
             return 0
         if process.name not in self._ahead_ms:
-            self._ahead_ms[process.name] = draw_jump_ms(self.chance)
+            self._ahead_ms[process.name] = draw_jump_ms(self.rng)
         return self._ahead_ms[process.name]
 
     def _new_clock(self) -> Clock:
         if not self.tiers.clocks_jump:
             return super()._new_clock()
-        clock = JumpingClock(EPOCH_MS, rate=1 + self.chance.uniform(-RATE_OFF_MAX, RATE_OFF_MAX))
-        clock.ahead_ms = draw_jump_ms(self.chance)
+        clock = JumpingClock(EPOCH_MS, rate=1 + self.rng.uniform(-RATE_OFF_MAX, RATE_OFF_MAX))
+        clock.ahead_ms = draw_jump_ms(self.rng)
         self.seen["started with a clock ahead"] += clock.ahead_ms > 0
         self.clocks.append(clock)
         return clock
 
-    def asked_tables(self, performer: StepRunner) -> TableQueries:
-        return asked_tables(performer)
+    def table_queries(self, runner: StepRunner) -> TableQueries:
+        return table_queries(runner)
 
     def _store(self) -> SimulatedStore:
-        store = TierStore(self.objects, self.chance, self.plan.store, self.seen, self.trace)
+        store = TierStore(self.objects, self.rng, self.plan.store, self.seen, self.trace)
         store.note, store.note_absence = self.note, self._note_absence
         store.note_deletion = self._note_deletion
         return store

@@ -74,10 +74,10 @@ def test_offsets_come_back_as_they_were(position: Position) -> None:
 
 @given(POSITIONS, st.randoms())
 def test_equal_positions_give_equal_text_however_they_were_made(
-    position: Position, chance: random.Random
+    position: Position, rng: random.Random
 ) -> None:
     def shuffled(items: Mapping[K, V]) -> dict[K, V]:
-        return dict(chance.sample(list(items.items()), len(items)))
+        return dict(rng.sample(list(items.items()), len(items)))
 
     other = {
         name: TopicPosition(topic.topic_id, shuffled(topic.next))

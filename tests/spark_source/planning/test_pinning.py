@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from logstore.errors import Corrupt, Invalid, Retryable
 from logstore.history.snapshot import Snapshot
 from logstore.reading.extents import Extent, Extents, TopicExtent
-from spark_source.planning.pinning import PinnedSnapshot, pin, pinned
+from spark_source.planning.pinning import PinnedSnapshot, pin_snapshot, pinned
 
 TOPIC = b"t" * 16
 
@@ -56,7 +56,7 @@ def test_the_table_is_looked_at_before_the_log() -> None:
             world.append(number, 10)
         world.move()
 
-    check(pin(World(busy), "orders"))
+    check(pin_snapshot(World(busy), "orders"))
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 5), st.booleans()), max_size=12))
@@ -72,7 +72,7 @@ def test_history_ends_where_the_tail_begins_at_any_moment(
                 world.move()
 
     world = World(some)
-    found = pin(world, "orders")
+    found = pin_snapshot(world, "orders")
 
     check(found)
     if found.version is None:
@@ -106,6 +106,6 @@ def test_a_topic_that_changes_its_life_meanwhile_is_looked_at_again_by_the_calle
         world.topic_id = bytes(reversed(world.topic_id[:-1] + b"x"))
 
     with pytest.raises(Retryable, match="created again while it was looked at: topic=orders"):
-        pin(World(recreate), "orders")
+        pin_snapshot(World(recreate), "orders")
     with pytest.raises(Invalid, match="no such topic: returns"):
-        pin(World(lambda _: None), "returns")
+        pin_snapshot(World(lambda _: None), "returns")

@@ -21,49 +21,49 @@ def topic(topic_id: bytes = ID, status: TopicStatus = TopicStatus.LIVE) -> Topic
 
 def test_a_whole_topic_is_left_alone() -> None:
     inventory = Inventory({"orders": topic()}, {(ID, 0): ROW, (ID, 1): ROW})
-    sightings = FirstSeen()
+    first_seen = FirstSeen()
 
-    assert [clean(inventory, sightings, 60.0 * look) for look in range(60)] == [[]] * 60
+    assert [clean(inventory, first_seen, 60.0 * look) for look in range(60)] == [[]] * 60
 
 
 def test_a_deletion_that_died_is_finished() -> None:
     inventory = Inventory({"orders": topic(status=TopicStatus.DELETING)}, {(ID, 1): ROW})
-    sightings = FirstSeen()
+    first_seen = FirstSeen()
 
-    assert clean(inventory, sightings, 0.0) == []
-    assert clean(inventory, sightings, DELETION_GRACE_S) == [
+    assert clean(inventory, first_seen, 0.0) == []
+    assert clean(inventory, first_seen, DELETION_GRACE_S) == [
         DeleteTopic("orders", ID, "its deletion was left half done")
     ]
 
 
 def test_a_topic_without_any_partition_is_dropped() -> None:
-    inventory, sightings = Inventory({"orders": topic()}, {}), FirstSeen()
+    inventory, first_seen = Inventory({"orders": topic()}, {}), FirstSeen()
 
-    assert clean(inventory, sightings, 0.0) == []
-    assert clean(inventory, sightings, LACKING_GRACE_S) == [
+    assert clean(inventory, first_seen, 0.0) == []
+    assert clean(inventory, first_seen, LACKING_GRACE_S) == [
         DeleteTopic("orders", ID, "it has no partition", lacks_rows=True)
     ]
 
 
 def test_a_topic_that_lacks_only_some_partitions_is_left_to_a_person() -> None:
-    inventory, sightings = Inventory({"orders": topic()}, {(ID, 1): ROW}), FirstSeen()
+    inventory, first_seen = Inventory({"orders": topic()}, {(ID, 1): ROW}), FirstSeen()
 
-    assert [clean(inventory, sightings, 60.0 * look) for look in range(60)] == [[]] * 60
+    assert [clean(inventory, first_seen, 60.0 * look) for look in range(60)] == [[]] * 60
 
 
 def test_partitions_whose_topic_never_came_are_removed() -> None:
     inventory = Inventory({"orders": topic()}, {(ID, 0): ROW, (ID, 1): ROW, (OTHER, 0): ROW})
-    sightings = FirstSeen()
+    first_seen = FirstSeen()
 
-    assert clean(inventory, sightings, 0.0) == []
-    assert clean(inventory, sightings, ORPHAN_GRACE_S - 1) == []
-    assert clean(inventory, sightings, ORPHAN_GRACE_S) == [RemoveOrphan(OTHER, 0, ROW)]
+    assert clean(inventory, first_seen, 0.0) == []
+    assert clean(inventory, first_seen, ORPHAN_GRACE_S - 1) == []
+    assert clean(inventory, first_seen, ORPHAN_GRACE_S) == [RemoveOrphan(OTHER, 0, ROW)]
 
 
 def test_a_topic_that_came_after_all_keeps_its_partitions() -> None:
-    orphan, sightings = Inventory({}, {(ID, 0): ROW, (ID, 1): ROW}), FirstSeen()
-    clean(orphan, sightings, 0.0)
+    orphan, first_seen = Inventory({}, {(ID, 0): ROW, (ID, 1): ROW}), FirstSeen()
+    clean(orphan, first_seen, 0.0)
     whole = Inventory({"orders": topic()}, orphan.rows)
 
-    assert clean(whole, sightings, ORPHAN_GRACE_S) == []
-    assert clean(orphan, sightings, ORPHAN_GRACE_S + 60) == []
+    assert clean(whole, first_seen, ORPHAN_GRACE_S) == []
+    assert clean(orphan, first_seen, ORPHAN_GRACE_S + 60) == []

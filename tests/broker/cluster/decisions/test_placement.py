@@ -31,7 +31,7 @@ def spread(counts: Counter[int], brokers: dict[int, str]) -> int:
 
 @given(equal_racks(), st.integers(0, 60), st.integers(1, 6), st.randoms(use_true_random=False))
 def test_brokers_lead_and_hold_equally_many_to_one(
-    brokers: dict[int, str], count: int, replicas: int, chance: object
+    brokers: dict[int, str], count: int, replicas: int, rng: object
 ) -> None:
     placed = place(count, replicas, brokers, BrokerLoad(Counter({min(brokers): 7})))
 
@@ -99,11 +99,11 @@ def test_load_counts_what_partitions_are_about_to_become() -> None:
 
 
 def test_heirs_are_live_replicas_and_the_rest_is_spread() -> None:
-    heirs = Successors({2, 3, 4}, {2: 1, 3: 0, 4: 5})
+    successors = Successors({2, 3, 4}, {2: 1, 3: 0, 4: 5})
 
-    assert heirs.choose(PartitionRow.new(1, 10, (1, 4))) == 4
+    assert successors.choose(PartitionRow.new(1, 10, (1, 4))) == 4
     alone = PartitionRow.new(1, 10, (1,))
-    assert [heirs.choose(alone) for _ in range(4)] == [3, 2, 3, 2]
+    assert [successors.choose(alone) for _ in range(4)] == [3, 2, 3, 2]
     assert Successors((), {}).choose(alone) is None
 
 
@@ -111,8 +111,8 @@ def test_heirs_are_live_replicas_and_the_rest_is_spread() -> None:
 def test_partitions_without_a_live_replica_are_spread_evenly_over_survivors(
     survivors: set[int], count: int
 ) -> None:
-    heirs = Successors(survivors, {})
-    chosen = Counter(heirs.choose(PartitionRow.new(99, 1)) for _ in range(count))
+    successors = Successors(survivors, {})
+    chosen = Counter(successors.choose(PartitionRow.new(99, 1)) for _ in range(count))
 
     assert set(chosen) <= survivors
     counts = [chosen[broker] for broker in survivors]

@@ -38,10 +38,10 @@ WANTED = replace(SEEN, target=2, reassigning=(2, 1))
 
 class Registry:
     def __init__(self) -> None:
-        self.rows, clock, chance = MemoryRows(), VirtualClock(), random.Random(0)
-        registry = RetryingRegistry(self.rows, lambda: str(chance.random()), clock, chance)
+        self.rows, clock, rng = MemoryRows(), VirtualClock(), random.Random(0)
+        registry = RetryingRegistry(self.rows, lambda: str(rng.random()), clock, rng)
         store = MemoryStore(MemoryObjects(clock))
-        self.performer = StepRunner(store, registry, clock, chance, lambda: b"")
+        self.runner = StepRunner(store, registry, clock, rng, lambda: b"")
 
     async def put(self, row: PartitionRow) -> None:
         await self.rows.put_if(*key(), row.row(), [], "w")
@@ -60,7 +60,7 @@ def test_a_row_that_is_as_it_was_seen_changes() -> None:
         registry = Registry()
         await registry.put(SEEN)
 
-        assert await registry.performer.run(reassign(PLACE, WANTED))
+        assert await registry.runner.run(reassign(PLACE, WANTED))
         assert await registry.row() == WANTED
 
     run(story())
@@ -77,7 +77,7 @@ def test_a_controller_that_decides_from_an_old_row_changes_nothing() -> None:
         ):
             await registry.put(now)
 
-            assert not await registry.performer.run(reassign(PLACE, WANTED))
+            assert not await registry.runner.run(reassign(PLACE, WANTED))
             assert await registry.row() == now
 
     run(story())
@@ -87,7 +87,7 @@ def test_a_row_that_is_gone_is_not_made_anew() -> None:
     async def story() -> None:
         registry = Registry()
 
-        assert not await registry.performer.run(reassign(PLACE, WANTED))
+        assert not await registry.runner.run(reassign(PLACE, WANTED))
         assert await registry.row() is None
 
     run(story())
@@ -98,12 +98,12 @@ def test_an_orphan_is_removed_only_as_it_was_seen() -> None:
         registry = Registry()
         orphan = RemoveOrphan(TOPIC_ID, 0, SEEN)
         await registry.put(SEEN.taken_by(broker=2, chain=12, start=0))
-        await registry.performer.run(remove_orphan(orphan))
+        await registry.runner.run(remove_orphan(orphan))
         assert await registry.row() is not None
         await registry.put(SEEN)
-        await registry.performer.run(remove_orphan(orphan))
+        await registry.runner.run(remove_orphan(orphan))
         assert await registry.row() is None
-        await registry.performer.run(remove_orphan(orphan))
+        await registry.runner.run(remove_orphan(orphan))
 
     run(story())
 
@@ -122,10 +122,10 @@ def test_rows_are_read_as_they_are() -> None:
         for name, topic in topics.items():
             await registry.rows.put_if(TOPIC, name, topic.row(), [], "w")
 
-        assert await registry.performer.run(read_chains()) == {11: chain}
-        assert await registry.performer.run(read_broker(1)) == broker_row(11)
-        assert await registry.performer.run(read_broker(2)) is None
-        inventory = await registry.performer.run(read_inventory())
+        assert await registry.runner.run(read_chains()) == {11: chain}
+        assert await registry.runner.run(read_broker(1)) == broker_row(11)
+        assert await registry.runner.run(read_broker(2)) is None
+        inventory = await registry.runner.run(read_inventory())
         assert inventory.topics == {"new": topics["new"]}
         assert inventory.rows == {(TOPIC_ID, 0): SEEN}
 
