@@ -1,8 +1,8 @@
 """What Spark's driver pays to plan a read: of 10,000 partitions, and of a chain of 1,000,000
 segments, with checkpoints at the shipped cadence.
 
-`update` is what a stream asks first and for each batch, `tail` the plan of the newest 300 offsets of
-each partition, `all` that of everything. The log is one without segments (`built_log`), since a
+`update` is what a stream asks first and for each batch, `tail` the plan of the newest 300 offsets
+of each partition, `all` that of everything. The log is one without segments (`built_log`), since a
 plan must read none; reads of objects are counted, and are files here: on S3 each takes some 20 ms.
 """
 

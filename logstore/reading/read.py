@@ -341,7 +341,9 @@ class Reader:
     async def _max_timestamps_of(
         self, partition: Readable, ref: EpochEntry, end: int | None, up_to: int
     ) -> list[tuple[int, int]]:
-        """Of one epoch range, (timestamp, offset), in checkpoints and beyond. Raises `Retryable`."""
+        """Of one epoch range, (timestamp, offset), in checkpoints and beyond. Raises
+        `Retryable`.
+        """
         key = EpochKey(partition.topic_id, partition.partition, ref.leader_epoch)
         for _ in range(LOOKS_MAX):
             known = await self._runner.run(self._checkpoints.of(ref.chain))

@@ -54,7 +54,9 @@ class Expressions:
         return f":{len(self._values) - 1}"
 
     def condition(self, conditions: Sequence[Condition], *, needs_row: bool) -> str:
-        """All of `conditions`, and that there is a row if `needs_row`; empty if nothing is asked."""
+        """All of `conditions`, and that there is a row if `needs_row`; empty if nothing is
+        asked.
+        """
         asked = [self._exists()] if needs_row else []
         return " AND ".join(asked + [self._term(term) for term in conditions])
 

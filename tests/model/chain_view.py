@@ -1,4 +1,6 @@
-"""What a chain says: how far it is committed, which epoch ranges it holds. As replay and walk do."""
+"""What a chain says: how far it is committed, which epoch ranges it holds. As replay and walk
+do.
+"""
 
 from functools import cache
 from typing import NamedTuple
@@ -54,7 +56,9 @@ def seal_of(chain: Chain, row: ChainRow, config: Config) -> int:
 
 
 def epoch_ranges_of(chain: Chain, row: ChainRow, end: int, config: Config) -> dict[int, Found]:
-    """Epoch ranges by leader epoch, from what the checkpoint sums up and the segments below `end`."""
+    """Epoch ranges by leader epoch, from what the checkpoint sums up and the segments below
+    `end`.
+    """
     if chain.is_swept:
         return {}
     first_read = max(row.checkpoint, 1)

@@ -1,7 +1,8 @@
 """A reader without a broker: follows epoch ranges by GET of the next seq. Rule 6.
 
 It enters a chain at its trim point (a real one finds older batches by the last checkpoint), and
-ends an epoch range only at the start of the next one, as the row says: never at a seal, never at a 404.
+ends an epoch range only at the start of the next one, as the row says: never at a seal, never at a
+404.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,6 @@
-"""A row lists no epoch range that the topic's table holds; nothing is taken for lost because of it."""
+"""A row lists no epoch range that the topic's table holds; nothing is taken for lost because of
+it.
+"""
 
 import pytest
 

@@ -264,7 +264,9 @@ class RowsReadBefore(CountedReads):
 
 
 def test_a_topic_that_is_deleted_while_its_chain_is_read_does_not_fall_back_to_its_start() -> None:
-    """The owner of the chain forgets its epoch range then, which an epoch range never written looks like."""
+    """The owner of the chain forgets its epoch range then, which an epoch range never written looks
+    like.
+    """
 
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=1)

@@ -98,7 +98,9 @@ def test_a_leadership_that_an_old_copy_gave_away_again_is_that_of_the_chain_that
 
 
 def test_a_torn_chain_is_whole_where_it_forgot_what_was_deleted() -> None:
-    """An epoch range that it forgot after the trim point, and one whose records it says were deleted."""
+    """An epoch range that it forgot after the trim point, and one whose records it says were
+    deleted.
+    """
     trimmed = evidence(1, {1: WrittenRange(5, 12, False)}, {0: 5, 1: 9})
     noted = replace(trimmed, torn="segments are missing", deleted_below={KEY: 9})
     records = {TOPIC_ID: [TopicRecord("orders", TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {}))]}
