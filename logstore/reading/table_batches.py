@@ -58,9 +58,13 @@ class TableBatches:
     def take(self, offset: int, up_to: int, room: int, *, is_first: bool) -> TakenBatches:
         """Whole batches from `offset` on and below `up_to`, at most `room` bytes of them.
 
-        With `is_first` the first of them comes whatever its size.
+        With `is_first` the first of them is included whatever its size, and where it begins below
+        `offset`. Without, such a batch ends the answer: the records below `offset` are in it
+        already, in batches of a run that is cut elsewhere.
         """
         begin = number = bisect_right(self.ends, offset)
+        if not is_first and begin < len(self.bases) and self.bases[begin] < offset:
+            return TakenBatches((), 0, offset)
         taken_bytes, end_offset = 0, min(self.end, up_to)
         for batch in self.batches[begin:]:
             length = len(batch)

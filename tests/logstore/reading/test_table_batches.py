@@ -59,6 +59,17 @@ def test_without_room_only_the_first_batch_of_an_answer_comes() -> None:
     assert run.take(0, 99, 1, is_first=False)[1:] == (0, 0)
 
 
+def test_an_answer_ends_before_a_batch_that_begins_below_what_it_holds() -> None:
+    """The file before was rewritten, so a run of its older version is cut elsewhere."""
+    newer = run_of(18, [(0, 1, 5)] * 13, 31, version=2)
+    older = run_of(22, [(0, 10, 5), (0, 10, 5)], 42)
+    position = newer.take(18, 99, 999, is_first=True).end_offset
+
+    assert older.take(position, 99, 99, is_first=False) == ((), 0, 31)
+    assert older.take(position, 99, 99, is_first=True)[1:] == (10, 42)
+    assert older.take(32, 99, 99, is_first=False)[1:] == (5, 42)
+
+
 def test_the_least_recently_used_runs_go_first() -> None:
     cache = TableBatchCache(30)
     for start in (0, 10, 20):
