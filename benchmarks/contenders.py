@@ -18,7 +18,7 @@ Parts = Generator[Contenders, None, None]
 fill yields them from within what it filled."""
 
 Run = Callable[[Server, Options], Mapping[str, float]]
-"""What a case does to a server that was started for it."""
+"""The work of a case on a server that was started for it."""
 
 
 def beside_kafka(run: Run, options: Options) -> Contenders:

@@ -1,4 +1,4 @@
-"""What profiled brokers spent their CPU time on: the largest costs of each, by own time.
+"""CPU time of profiled brokers: the largest costs of each, by own time.
 
 The profiler makes Python calls dearer than built-in ones, so shares are about right, no more; what
 threads beside the event loop spend is one number.

@@ -50,6 +50,8 @@ UNTOLD = {
 UNCLEAR = r"\b(?:anew|meanwhile|[Ss]omebody|[Nn]obody|[Ww]hoever|[Tt]old|for sure)\b"
 PLAIN = {"README.md", "CHANGELOG.md", "docs", "tools", "benchmarks", "examples", "infra", *PACKAGES}
 """Files and folders without them; a folder that is clean is added here."""
+NOUNS_FIRST = ("broker", "tools", "benchmarks", "examples")
+"""Folders whose docstrings do not begin with a free relative; a clean one is added."""
 NAMES_IN_TEXT = re.compile(r"`[^`\n]*`|\btold=|\"told\"|\{[^{}\n]*\}")
 """Names of stored fields, of planted bugs and of variables in texts are what they are."""
 
@@ -145,6 +147,15 @@ def words_of(path: Path) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in (tokenize.COMMENT, tokenize.STRING):
             yield from enumerate(token.string.splitlines(), token.start[0])
+
+
+def test_a_docstring_begins_with_a_noun_or_a_verb() -> None:
+    assert not [
+        f"{path}: {found.group()} …"
+        for path in sources()
+        if path.parts[0] in NOUNS_FIRST
+        for found in re.finditer(r'"""(?:What|Who)(?:ever)? \w+', text_of(path))
+    ]
 
 
 def test_nothing_is_left_unfinished() -> None:

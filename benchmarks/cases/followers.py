@@ -1,4 +1,4 @@
-"""What followers cost: three brokers, one of which leads everything, with and without followers.
+"""The cost of followers: three brokers, one of which leads everything, with and without followers.
 
 With three replicas the other two follow each partition: they GET headers and indexes of the
 leader's segments. With one they only watch the registry, as they do in both.

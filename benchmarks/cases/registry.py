@@ -1,4 +1,4 @@
-"""What three brokers ask of the registry, idle and under load, and what DynamoDB would charge.
+"""Requests of three brokers to the registry, idle and under load, and DynamoDB's price of them.
 
 Requests are counted in the brokers, so the figures are the same on any back end; units are those of
 DynamoDB on demand, prices those of `logstore.objects.prices`. A minute of rest has about one look

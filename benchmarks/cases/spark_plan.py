@@ -1,4 +1,4 @@
-"""What Spark's driver pays to plan a read: of 10,000 partitions, and of a chain of 1,000,000
+"""The cost of planning a read in Spark's driver: of 10,000 partitions, and of a chain of 1,000,000
 segments, with checkpoints at the shipped cadence.
 
 `update` is what a stream asks first and for each batch, `tail` the plan of the newest 300 offsets

@@ -1,4 +1,4 @@
-"""What brokers have asked of store and registry so far: written on a signal, read by cases."""
+"""Requests of brokers to store and registry so far: written on a signal, read by cases."""
 
 import json
 import signal

@@ -25,7 +25,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What Spark needs to read there. `brokers` are the processes that have to run for it."""
+    """Spark's options for reading there; `brokers` are the processes that have to run for it."""
 
     format: str
     options: dict[str, str]

@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def _dump(spark: SparkSession, folder: Path, name: str) -> None:
-    """What Python workers did in both reads, as `benchmarks.profile_report` looks for it."""
+    """The profiles of Python workers in both reads, as `benchmarks.profile_report` looks for it."""
     spark.profile.dump(str(folder), type="perf")
     for number, path in enumerate(sorted(folder.glob("*.pstats"))):
         path.rename(folder / f"{name}, Python workers {number}.prof")

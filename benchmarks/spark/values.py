@@ -1,4 +1,4 @@
-"""What records hold: random bytes, or JSON of web clicks, the same for every server and run."""
+"""Values of records: random bytes, or JSON of web clicks, the same for every server and run."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What configs belong to: the resources of DescribeConfigs and IncrementalAlterConfigs."""
+"""Owners of configs: the resources of DescribeConfigs and IncrementalAlterConfigs."""
 
 from enum import IntEnum
 

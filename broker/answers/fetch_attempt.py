@@ -55,7 +55,7 @@ Loaded = Mapping[tuple[int, int], Chunk | ErrorCode]
 
 
 class FetchAttempt:
-    """What one look found. `bytes_max` bounds the whole answer, softly."""
+    """The result of one look. `bytes_max` bounds the whole answer, softly."""
 
     def __init__(
         self,

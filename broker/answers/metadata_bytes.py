@@ -39,7 +39,7 @@ _EMPTY = MetadataResponse()
 
 
 class _Shared(NamedTuple):
-    """What partitions with the same leader and replicas have in common."""
+    """The part of the answer that partitions with the same leader and replicas share."""
 
     error: int
     leader: int

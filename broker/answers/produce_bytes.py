@@ -50,7 +50,7 @@ _END = bytes(4)
 
 
 class PartitionOutcome(NamedTuple):
-    """What became of one partition's batch."""
+    """The outcome of one partition's batch."""
 
     partition: int
     error_code: int

@@ -1,4 +1,4 @@
-"""What a request names twice is answered once. Pure.
+"""Names that a request repeats are answered once. Pure.
 
 Else a request of 80 KB that names one group 20,000 times gets an answer of gigabytes: all of the
 group's offsets, each time.

@@ -1,4 +1,4 @@
-"""What requests about replicas and leaders ask of a partition's row. Pure.
+"""Requests about replicas and leaders, as changes of a partition's row. Pure.
 
 A reassignment moves no records, since these are in the object store; it says which brokers are to
 serve. Where the leader stays one of them it is done at once, else with the next leadership, which

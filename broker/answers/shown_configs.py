@@ -40,7 +40,7 @@ class ShownConfig(NamedTuple):
     kind: SettingKind
     documentation: str
     synonyms: Sequence[Synonym]
-    """Whatever gives this name a value; the first prevails."""
+    """All sources of a value for this name; the first prevails."""
 
 
 def show_topic_configs(configs: Mapping[str, str], broker: BrokerSettings) -> list[ShownConfig]:
@@ -72,7 +72,7 @@ def is_sensitive(name: str) -> bool:
 
 def _of_broker(name: str, broker: BrokerSettings) -> list[Synonym]:
     setting = BROKER_SETTINGS[name]
-    # What depends on the store has no default to show, and an empty number means nothing.
+    # A setting that depends on the store has no default to show; an empty number means none.
     default = None if setting.default == BY_STORE else setting.default
     synonyms = [Synonym(name, default, Source.DEFAULT)]
     if name in broker.given:

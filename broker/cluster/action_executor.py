@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class ActionCounts:
-    """What this controller has done since its broker started."""
+    """Actions of this controller since its broker started."""
 
     takeovers: int = 0
     partitions_taken: int = 0

@@ -1,4 +1,4 @@
-"""What a coordinator needs of the log: one partition that this broker leads.
+"""A coordinator's interface to the log: one partition that this broker leads.
 
 append → seq        plain call; safe when `when_committed(seq)` says so
 read                whole batches from an offset on

@@ -39,7 +39,7 @@ ENDPOINTS_FROM = 16
 LOADS_AT_ONCE = 8
 COLD_TIMEOUT_S = 30.0
 UNSENT_BYTES_MAX = 8 * 1024 * 1024
-"""What a connection with answers that it has not taken yet may get more."""
+"""Of one connection whose answers are not sent yet: these and the next one together."""
 
 
 def handle(broker: Services, call: Call, request: FetchRequest) -> None:

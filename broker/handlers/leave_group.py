@@ -1,6 +1,6 @@
 """LeaveGroup, versions 0 to 5: members leave; from version 3 several at once, each with its code.
 
-A consumer that closes waits for this answer, so it does not wait for what it has caused.
+A consumer that closes waits for this answer, so the answer does not wait for the rebalance.
 """
 
 from broker.answers.group_requests import coordinator_for

@@ -100,7 +100,7 @@ def _find_by_id(broker: Services, call: Call, topic_id: bytes) -> Topic | Metada
 
 
 def _missing(broker: Services, call: Call, request: MetadataRequest, name: str) -> ErrorCode:
-    """What to say about a topic that does not exist; it may begin to."""
+    """The code for a topic that does not exist; its creation may begin."""
     try:
         check_new_name(broker.log, name)
     except LogstoreError as error:

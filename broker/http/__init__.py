@@ -1,1 +1,1 @@
-"""What operators and their tools see of a broker over HTTP: metrics and health."""
+"""Metrics and health of a broker over HTTP, for operators and their tools."""

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class PendingAnswer(Protocol):
-    """What keeps a call waiting."""
+    """The object that keeps a call waiting."""
 
     def finish(self) -> None:
         """Answer now with what there is: the broker stops."""

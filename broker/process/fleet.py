@@ -16,7 +16,7 @@ from logstore.ports.clock import Clock
 OK, FAILED = 0, 1
 BACK_OFF_FIRST_S, BACK_OFF_MAX_S = 0.5, 30.0
 STEADY_S = 60.0
-"""Who lived so long died of something new."""
+"""The death of a process that lived so long counts as a first one."""
 LINE_BYTES_MAX = 1 << 20
 ACCEPTS = " listening on "
 

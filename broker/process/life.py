@@ -56,7 +56,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What lasts as long as the process. `lock` is the name of the lock file that it holds."""
+    """The parts that last as long as the process. `lock` names the lock file that it holds."""
 
     broker: int
     rack: str

@@ -1,1 +1,1 @@
-"""What a broker does by itself: retention, trimming, watching its store."""
+"""Work that a broker does by itself: retention, trimming, watching its store."""

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class TrimmedLog(Protocol):
-    """What of a log is needed here."""
+    """The parts of a log that are needed here."""
 
     epoch: int
     cluster_id: bytes
@@ -104,7 +104,7 @@ class Trimming:
         return done, held.ends
 
     def _tell(self, troubles: dict[str, int]) -> None:
-        """What passes by itself is worth a word, what does not an alarm."""
+        """Trouble that passes by itself gets a log line, other trouble an alarm."""
         self.failed_count += bool(troubles)
         self._troubles.report(troubles)
 

@@ -64,7 +64,7 @@ def has_committed(consumer: Consumer) -> bool:
 
 
 def work(record: Message) -> None:
-    """What is to be done with a record; here it is shown."""
+    """The work on one record; here it is shown."""
     sys.stdout.write(f"{record.partition()} {record.offset()} {(record.value() or b'').decode()}\n")
     sys.stdout.flush()
 

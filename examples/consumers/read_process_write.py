@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def process(value: bytes) -> bytes:
-    """What is to be done with a record."""
+    """The work on one record."""
     return value.upper()
 
 

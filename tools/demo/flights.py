@@ -30,7 +30,7 @@ class DataMissing(Exception):
 
 
 class FlightId(NamedTuple):
-    """What tells one flight from all others."""
+    """The fields that identify a flight."""
 
     time_hour: str
     carrier: str

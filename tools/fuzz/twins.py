@@ -68,7 +68,7 @@ def exactly(data: bytes) -> memoryview:
 
 
 def _both(codec: native.Codec, answer: Callable[[], Any], shown: object) -> Any:
-    """What both twins answer; None if both refuse."""
+    """The answer of both twins; None if both refuse."""
     answers: list[Any] = []
     for twin in (codec, None):
         with using(twin):
@@ -95,7 +95,7 @@ def _compare_lookups(rng: random.Random, codec: native.Codec, batch: bytes) -> N
 def _compare_decoding(
     rng: random.Random, codec: native.Codec, batches: Sequence[bytes]
 ) -> pa.Table | None:
-    """Whatever the limits and columns; the table has the columns that are encoded."""
+    """With any limits and columns; the table has the columns that are encoded."""
     views = [exactly(batch) for batch in batches]
     low = rng.choice([0, 0, 3, 2**31])
     options: dict[str, Any] = {

@@ -80,7 +80,7 @@ def _new_racks_first(others: Iterable[int], chosen: Iterable[int], racks: Racks)
 
 
 def next_on_ring(brokers: Racks, leader: int, chosen: Iterable[int]) -> list[int]:
-    """Who else may follow `leader`, best first: all `brokers` but the `chosen`."""
+    """Further replicas for `leader`, best first: all `brokers` but the `chosen`."""
     ring = alternate_racks({leader: "", **brokers})
     at = ring.index(leader)
     taken = {leader, *chosen}

@@ -1,4 +1,4 @@
-"""What groups look like from outside: DescribeGroups and ListGroups. Pure."""
+"""Groups as clients see them: DescribeGroups and ListGroups. Pure."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

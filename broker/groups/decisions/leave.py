@@ -16,7 +16,7 @@ Who = tuple[str, str | None]
 def leave(
     group: Group, asked: Sequence[Who], limits: GroupLimits, now: GroupTime
 ) -> tuple[Decision, list[ErrorCode]]:
-    """What follows, and one code per member asked for."""
+    """The outcome, and one code per member asked for."""
     outcome = Decision()
     codes = [_leave_one(group, *who, outcome) for who in asked]
     if ErrorCode.NONE in codes:

@@ -25,7 +25,7 @@ class NewerRecord(NamedTuple):
     value: bytes | None
     """None deletes the key."""
     group: str | None
-    """Whose it is, as far as that can be read."""
+    """Its group, as far as that can be read."""
     known: Key | None = None
     """The key, if only the value is of a newer version."""
 

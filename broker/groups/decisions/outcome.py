@@ -1,4 +1,4 @@
-"""What decisions return: records to be appended, and answers that wait for them. Pure."""
+"""The result of a decision: records to append, and answers that wait for them. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
