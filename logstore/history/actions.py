@@ -1,4 +1,4 @@
-"""What is left of a table's log: its actions reconciled, as a checkpoint keeps them. Pure.
+"""State of a table's log: its actions reconciled, as a checkpoint keeps them. Pure.
 
     protocol, metaData    the newest
     txn                   the newest of each application, also of others than compaction

@@ -34,7 +34,7 @@ _ORDER = [(name, "ascending") for name in ("partition", "min", "max", "path")]
 
 @dataclass(slots=True)
 class TableCheckpoint:
-    """What its parts say together."""
+    """All parts combined."""
 
     files: dict[int, FileList] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)

@@ -36,7 +36,7 @@ TABLE_COLUMNS = (
     "leader_epoch",
     "raw_batch",
 )
-"""What a data file holds, in this order; what `decode_to_arrow` is asked for."""
+"""Columns of a data file, in this order, as requested of `decode_to_arrow`."""
 
 STATISTICS_COLUMNS = ("offset", "timestamp", "timestamp_ms")
 """What Delta keeps minimum and maximum of."""

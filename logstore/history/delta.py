@@ -189,7 +189,7 @@ class Tables:
         return deleted
 
     def checkpoint(self, topic_id: bytes) -> None:
-        """Sums up the table's log; forgets nothing that `vacuum` may need."""
+        """Checkpoints the table's log; keeps every action that `vacuum` may need."""
         LogUpkeep(self._store, topic_id).checkpoint()
 
     def delete_table(self, topic_id: bytes) -> int:

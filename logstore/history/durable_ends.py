@@ -16,12 +16,12 @@ from logstore.history.names import table_key
 from logstore.history.snapshot import CommitFacts, Snapshot
 
 _TURNS_BACK = frozenset({"RESTORE", "REPLACE TABLE", "CREATE OR REPLACE TABLE", "CLONE"})
-"""What an owner may do that takes moved rows out again while the ends stay."""
+"""Operations of an owner that remove moved rows while the ends stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class DurableEnds:
-    """`ends`: what a table held a grace ago and holds now. `troubles`: one line each, an alarm."""
+    """`ends` up to which a table held offsets a grace ago and now. `troubles`: alarms, by line."""
 
     ends: Mapping[TopicPartition, int]
     troubles: Sequence[str]
@@ -55,7 +55,7 @@ def held_ends(
 
 
 def _held(tables: Tables, topic_id: bytes, since_ms: int) -> Mapping[int, int] | str:
-    """Ends by partition, or what is wrong."""
+    """Ends by partition, or the trouble."""
     version, facts = tables.since(topic_id, since_ms)
     if version is None:
         return {}
@@ -70,7 +70,7 @@ def _held(tables: Tables, topic_id: bytes, since_ms: int) -> Mapping[int, int] |
 
 
 def broken_link(then: Snapshot, now: Snapshot, facts: Sequence[CommitFacts]) -> str | None:
-    """What does not fit between two snapshots and the commits after the first; None if all does."""
+    """Contradiction between two snapshots and the commits after the first; None without one."""
     ends = dict(then.ends)
     for fact in facts:
         if fact.version > now.version:

@@ -33,7 +33,7 @@ _ISO_MS_MAX = 253_402_300_799_999  # year 9999
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """What one version did. `protocol` and `metadata` are None where it left them alone."""
+    """The actions of one version. `protocol` and `metadata` are None if it did not change them."""
 
     facts: CommitFacts
     ends: Mapping[int, int]

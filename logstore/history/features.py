@@ -67,7 +67,7 @@ class TableRules:
 
 
 def check_readable(table: str, rules: TableRules) -> None:
-    """Raises `Refused` unless the table's files hold what they seem to. `table` is for its text."""
+    """Raises `Refused` for a feature that changes the meaning of files. `table` is for its text."""
     if rules.reader_version > 3:
         raise _refused(table, f"reader version {rules.reader_version}")
     if rules.configuration.get("delta.columnMapping.mode", "none") != "none":

@@ -26,7 +26,7 @@ from logstore.protocol.disposal import LogObject, first_entry_kept
 from logstore.runners.retrying import RetryingStore
 
 LOG_KEPT_MS_MIN = 48 * 3_600_000
-"""Whatever the owner says: trimming and sweeping read what was committed a grace or a day ago."""
+"""Minimum, whatever the owner sets: trimming and sweeping read commits of up to a day ago."""
 
 _OLD_FILE = re.compile(r"(\d{20})\.(?:json|crc|checkpoint(?:\.\d{10}\.\d{10})?\.parquet)")
 
@@ -40,7 +40,7 @@ class LogUpkeep:
         self._log = TableLog(store, topic_id)
 
     def state(self) -> tuple[int, Reconciled]:
-        """The newest version, -1 without a table, and what is left of its log.
+        """The newest version, -1 without a table, and the state of its log.
 
         Damaged checkpoints are passed over where earlier ones and entries say the same.
         """
@@ -99,7 +99,7 @@ class LogUpkeep:
         }
 
     def checkpoint(self, *, removed_before_ms: int = 0) -> int:
-        """Sums up the newest version, and says which that is. Repeatable.
+        """Checkpoints the newest version, and returns it. Repeatable.
 
         Files that were removed before that time are no longer named. A checkpoint that is there
         already will do, of another writer too. Raises `Corrupt` where that one is damaged: it is
@@ -109,7 +109,7 @@ class LogUpkeep:
         return self._create(version, state, removed_before_ms)
 
     def forget(self, now_ms: int, *, removed_before_ms: int) -> None:
-        """Drops what the owner need not keep: names of files removed before, and old entries.
+        """Drops outdated metadata: names of files removed before, and old entries.
 
         `now_ms` must be a time that is not ahead of the true one:
         `logstore.protocol.believed_time`.
@@ -146,7 +146,7 @@ class LogUpkeep:
             self._store.create(key, [hint])
 
     def _clean(self, configuration: Mapping[str, str], now_ms: int) -> None:
-        """Deletes what the owner need not keep, oldest first, so that entries never have gaps.
+        """Deletes outdated entries, oldest first, so that entries never have gaps.
 
         What an older version needs goes with it: all below the newest checkpoint that is itself
         old enough. Ages are the store's.

@@ -33,7 +33,7 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parque
 
 
 def table_key(topic_id: bytes) -> str:
-    """What the keys of a topic's table begin with, without a slash at its end."""
+    """Prefix of the keys of a topic's table, without a slash at its end."""
     return f"{TABLES}/{topic_id.hex()}"
 
 
@@ -62,7 +62,7 @@ def last_checkpoint_key(topic_id: bytes) -> str:
 
 
 class CheckpointName(NamedTuple):
-    """A sum of all entries up to a version, in so many parts; one part has no number."""
+    """A checkpoint of all entries up to a version, in so many parts; one part has no number."""
 
     version: int
     parts: int = 1

@@ -40,7 +40,7 @@ ROWS_MAX = 10_000
 BYTES_MAX = 8 << 20
 
 _TOGETHER_BYTES = 64 << 20
-"""Of overlapping row groups, not compressed: about what is in memory at a time."""
+"""Uncompressed bytes of overlapping row groups: about the memory in use at a time."""
 
 
 def read_rows(

@@ -200,7 +200,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class TableCommit:
-    """What one commit does to one table, and from where to where each partition it moves goes.
+    """Changes of one commit to one table, and the start and end of each partition it moves.
 
     `starts` are the table ends that the run read from the very snapshot it commits on; for a
     partition that has none yet, where its rows begin. A commit that only merges files, or drops old

@@ -119,7 +119,7 @@ class TableLog:
         return version
 
     def since(self, time_ms: int) -> tuple[int | None, list[CommitFacts]]:
-        """The newest version committed at `time_ms` or before, and what was committed after it.
+        """The newest version committed at `time_ms` or before, and the commits after it.
 
         By the clocks of those who committed. None: the table is younger. Raises `NotFound` if the
         log does not go back so far.
@@ -159,7 +159,7 @@ class TableLog:
         return names.table_key(self._topic_id)
 
     def _base(self, version: int | None) -> Snapshot:
-        """The newest checkpoint up to `version`, else what was before the first entry."""
+        """The newest checkpoint up to `version`, else the state before the first entry."""
         for name in self.bases(version):
             if name is None:
                 break
@@ -266,7 +266,7 @@ def _paths_in(base: Snapshot, adds: dict[str, DataFile]) -> set[str]:
 
 
 def shown(snapshot: Snapshot) -> str:
-    """What a table is called in messages."""
+    """Name of a table in messages."""
     table = names.table_key(snapshot.topic_id)
     topic = snapshot.rules.configuration.get(names.TOPIC_PROPERTY)
     return table if topic is None else f"{table} topic={topic}"

@@ -81,7 +81,7 @@ class TableWriter:
                 self._write_row_group()
 
     def close(self) -> list[DataFile]:
-        """What was written, all of it stored; empty if there was no row."""
+        """The written files, all of them stored; empty if there was no row."""
         self._write_row_group()
         self._end_file()
         return self._written

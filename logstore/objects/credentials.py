@@ -69,7 +69,7 @@ class AwsCredentials:
 
 
 def open_session(profile: str | None) -> Any:
-    """botocore's session on `profile`, or on what the environment names. Raises `Refused`."""
+    """botocore's session on `profile`, or on the environment's. Raises `Refused`."""
     from botocore.exceptions import BotoCoreError  # 0.4 s
     from botocore.session import Session
 

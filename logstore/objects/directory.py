@@ -107,7 +107,7 @@ class DirectoryStore:
             raise self._failure("delete", key, error) from error
 
     def deleted(self, prefix: str) -> Iterator[DeletedObject]:
-        """What was deleted in the last day: `objects.trash.Trash`."""
+        """Objects deleted in the last day: `objects.trash.Trash`."""
         check_prefix(prefix)
         try:
             found = list(self._trash.deleted(prefix))
@@ -238,7 +238,7 @@ class DirectoryStore:
                 yield info
 
     def _keys_in(self, folder: str) -> Sequence[tuple[str, bool]]:
-        """What lies in `folder`, whether it is one itself, in the order of the keys there."""
+        """Entries of `folder`, each with whether it is a folder itself, in the order of keys."""
         try:
             with os.scandir(self._root / folder) as entries:
                 names = [(entry.name, entry.is_dir()) for entry in entries]
@@ -263,7 +263,7 @@ class DirectoryStore:
         return ObjectInfo(key, found.st_size, found.st_mtime_ns // 1_000_000)
 
     def _failure(self, doing: str, key: str, error: OSError) -> LogstoreError:
-        """What an error means that left things as they were."""
+        """The port's error for one that changed nothing."""
         facts = f"directory={self._root} key={key} error={error.strerror}"
         if error.errno in _NO_ROOM:
             space = files.free_space(self._root)

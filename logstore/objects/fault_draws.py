@@ -82,7 +82,7 @@ def spoiled(data: bytes, fault: str | None, rng: random.Random) -> bytes:
 
 
 def put_error(fault: str | None, key: str) -> LogstoreError | None:
-    """What a create that does not reach the store at once raises."""
+    """Error of a create that does not reach the store at once."""
     if fault in ("put lost", "put late"):
         return OutcomeUnknown(f"time-out key={key}")
     if fault == "put conflict":
@@ -127,7 +127,7 @@ class Faults:
             return self._rng.uniform(0, self.faults.slow_max_s)
 
     def get_error(self, fault: str | None, key: str) -> LogstoreError | None:
-        """What a read that `fault` befalls raises."""
+        """Error of a read with this `fault`."""
         if fault == "get throttled":
             return Throttled(f"slow down key={key}")
         if fault != "get failed":

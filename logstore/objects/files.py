@@ -1,4 +1,4 @@
-"""What the directory store asks of the operating system: write, sync, link, read.
+"""Calls of the directory store to the operating system: write, sync, link, read.
 
 A name can be given to a finished file in two ways. An unnamed file (Linux, O_TMPFILE) vanishes by
 itself if the process dies before; a named one stays behind under its temporary name. Either way

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class HedgingStore:
-    """An `ObjectStore` that hedges what goes to `store`."""
+    """An `ObjectStore` that hedges calls of `store`."""
 
     def __init__(self, store: ObjectStore, policy: HedgePolicy, clock: Clock) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Counts what a store is asked: calls, bytes, errors and dollars, by kind of operation.
+"""Metrics of a store: calls, bytes, errors and dollars, by kind of operation.
 
 `StoreCounts` may be shared by any number of wrapped stores and threads. Calls are counted when they
 end, however they end, since S3 charges for refusals as well; a cancelled call counts as an error.
@@ -63,7 +63,7 @@ class StoreCounts:
 
 
 class MeteredStore:
-    """An `ObjectStore` that counts what goes to `store`."""
+    """An `ObjectStore` that counts calls of `store`."""
 
     def __init__(self, store: ObjectStore, counts: StoreCounts) -> None:
         self._store = store
@@ -101,7 +101,7 @@ class MeteredStore:
 
 
 class MeteredBlockingStore:
-    """A `BlockingObjectStore` that counts what goes to `store`."""
+    """A `BlockingObjectStore` that counts calls of `store`."""
 
     def __init__(self, store: BlockingObjectStore, counts: StoreCounts) -> None:
         self._store = store

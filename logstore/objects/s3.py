@@ -168,7 +168,7 @@ class _RangeNotSatisfiable(LogstoreError):
 
 
 class _Bucket:
-    """obstore's client of one bucket, and what its errors mean."""
+    """obstore's client of one bucket; translates its errors."""
 
     def __init__(self, location: S3Location, options: S3Options) -> None:
         self._location = location
@@ -194,7 +194,7 @@ class _Bucket:
         raise error from None
 
     def pages(self, prefix: str) -> "obstore.ListStream[Sequence[obstore.ObjectMeta]]":
-        """Pages of what lies in the folder of `prefix`; the client knows whole components only."""
+        """Pages of keys in the folder of `prefix`; the client lists by whole components only."""
         folder = prefix.rpartition("/")[0]
         return obstore.list(self.client, folder or None, chunk_size=_LIST_PAGE)
 

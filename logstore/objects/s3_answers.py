@@ -1,4 +1,4 @@
-"""What an S3 answer means: an error's status and code → the errors of the port.
+"""Translates S3 answers: an error's status and code → the errors of the port.
 
     answer                                          create            get             delete, list
     412, 409                                        AlreadyExists     Retryable       Retryable

@@ -1,4 +1,4 @@
-"""The versions of a bucket: whether it keeps any, and what was deleted that can be had back.
+"""Versions of a bucket: whether it keeps any, and which deleted objects can be restored.
 
 A DELETE in a bucket with versions adds a delete marker; the object stays, as a noncurrent version,
 until a lifecycle rule removes it. Each repeated DELETE adds one more marker. To take an object back
@@ -42,7 +42,7 @@ class S3Versions:
         self._store = store
 
     def are_kept(self) -> bool:
-        """Whether the bucket keeps versions of what is deleted now."""
+        """Whether the bucket keeps versions of objects deleted now."""
         with self._calling("list", ""):
             answer = self._client.get_bucket_versioning(Bucket=self._location.bucket)
         return str(answer.get("Status", "")) == "Enabled"

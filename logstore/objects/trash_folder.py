@@ -1,4 +1,4 @@
-"""What a directory store has deleted, kept for a day beside its objects.
+"""Deleted objects of a directory store, kept for a day beside the others.
 
     <root>/.trash/<hour>/<n>/<key>    hour: of 3,600 s since 1970, 10 digits; n: 0, or higher if the
                                       same key was deleted before in that hour

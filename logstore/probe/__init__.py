@@ -22,7 +22,7 @@ __all__ = ["Report", "probe"]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`faults` say what is wrong, each in one line; none: the store and the registry passed."""
+    """`faults`: one line each; none: the store and the registry passed."""
 
     racers: int
     races: tuple[Tally, ...]

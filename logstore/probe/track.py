@@ -48,7 +48,7 @@ class Track:
         return list(self._pool.map(racer, range(RACERS)))
 
     def retry(self, call: Callable[[], _Answer]) -> _Answer:
-        """For reads, and for what does no harm twice."""
+        """For reads and other calls that may be repeated."""
         return retry(call, _DELAYS, self._rng, sleep_s=self._sleep_s)
 
     def back_off(self, attempt: int) -> None:
@@ -68,7 +68,7 @@ def allowed(permission: str, call: Callable[[], _Answer]) -> _Answer:
 
 
 def faults_of(*checks: Callable[[], str | None]) -> list[str]:
-    """Runs every check, whatever became of the others; what each finds wrong."""
+    """Runs every check, also after failures of others; the faults found."""
     faults = []
     for check in checks:
         try:

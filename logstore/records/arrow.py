@@ -1,4 +1,4 @@
-"""Record batches as Arrow record batches: what the Spark source and the history writer yield.
+"""Record batches as Arrow record batches, for the Spark source and the history writer.
 
 `records.arrow_schema` lists the columns; they come in the order asked for. Asking for `raw_batch`
 means that a batch whose payload cannot be decoded becomes one row at its base offset with all its

@@ -177,7 +177,7 @@ def _header(item: dict[str, str | bytes | None] | None) -> tuple[str, bytes | No
 
 
 def _more_bytes(record: Record, waiting: list[Record], rule: BatchRule) -> int | None:
-    """What the batch grows by; None if the record may not be in it."""
+    """Bytes by which the batch grows; None if the record may not be in it."""
     base_timestamp = waiting[0].timestamp
     if rule.log_append_time and record.timestamp != base_timestamp:
         return None

@@ -1,4 +1,4 @@
-"""The columns of decoded records: names, Arrow types, and what a row of them takes.
+"""The columns of decoded records: names, Arrow types, and the size of a row.
 
 offset          int64
 timestamp       timestamp[us, UTC]   from ms; clamped where it leaves 64 bits
@@ -63,5 +63,5 @@ def header_list_type() -> pa.DataType:
 
 
 def row_bytes(columns: Sequence[str]) -> int:
-    """What a row takes beside the bytes of its key, value and headers."""
+    """Bytes of a row beside those of its key, value and headers."""
     return sum(_ROW_BYTES[name] for name in columns)

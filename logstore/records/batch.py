@@ -61,7 +61,7 @@ _MAX_TIMESTAMP_AT = 35
 
 
 class Reason(Enum):
-    """What is wrong with a batch; a broker maps these to Kafka's codes."""
+    """Kinds of invalid batches; a broker maps these to Kafka's codes."""
 
     TRUNCATED = "truncated"
     BAD_MAGIC = "bad magic"
@@ -224,7 +224,7 @@ def split_batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def stamp(buf: bytearray | memoryview, at: int, base_offset: int, leader_epoch: int) -> None:
-    """Write what a leader gives to a batch, in place; the CRC stays right."""
+    """Write base offset and leader epoch into a batch, in place; its CRC stays valid."""
     _BASE_OFFSET.pack_into(buf, at, base_offset)
     _LEADER_EPOCH.pack_into(buf, at + _LEADER_EPOCH_AT, leader_epoch)
 

@@ -1,4 +1,4 @@
-"""Kafka's four codecs, with a hard cap on what they decompress to.
+"""Kafka's four codecs, with a hard cap on the decompressed size.
 
     gzip     members, one after the other
     snappy   raw (librdkafka, Sarama), or xerial's stream (Java, kafka-python):

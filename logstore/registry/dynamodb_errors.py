@@ -1,4 +1,4 @@
-"""What an error answer of DynamoDB means to the caller.
+"""Translates error answers of DynamoDB.
 
     ConditionalCheckFailed     ConditionFailed, made by who asked, since it carries the row
     throttling                 Throttled
@@ -66,11 +66,11 @@ _DENIED = {
 
 
 class NoTable(Refused):
-    """There is no such table: only who may make it need tell this from the rest."""
+    """There is no such table: only code that creates it needs to distinguish this error."""
 
 
 class TransactionCancelled(Retryable):
-    """None of its writes was done: who made it sends them again, or tells each its own reason."""
+    """None of its writes was done: each is sent again, or fails with its own reason."""
 
     def __init__(self, message: str, reasons: Sequence[Mapping[str, Any]] = ()) -> None:
         super().__init__(message)

@@ -31,7 +31,7 @@ def encode_item(pk: str, sk: str, row: Row, write_id: str) -> dict[str, dict[str
 
 
 def decode_item(item: Item) -> tuple[str, dict[str, Value]]:
-    """(sk, row). Raises `Corrupt` for what no write of ours leaves."""
+    """(sk, row). Raises `Corrupt` for an item that no write of ours leaves."""
     row = {name: _decode(name, value) for name, value in item.items() if name not in (PK, SK)}
     sk = _decode(SK, item.get(SK, {}))
     if not isinstance(sk, str):
@@ -67,7 +67,7 @@ class Expressions:
         )
 
     def placeholders(self) -> dict[str, Any]:
-        """What the request must carry beside its expressions."""
+        """Names and values that the request carries beside its expressions."""
         given: dict[str, Any] = {}
         if self._names:
             given["ExpressionAttributeNames"] = {at: name for name, at in self._names.items()}

@@ -1,4 +1,4 @@
-"""What is asked of DynamoDB for one write, for many together, and for many reads. Pure.
+"""Requests to DynamoDB for one write, for many together, and for many reads. Pure.
 
     write               put_item, update_item or delete_item, with one condition expression
     writes together     transact_write_items: each as if alone, all or nothing
@@ -45,7 +45,7 @@ class Write:
     operation: Operation
     key: Key
     size_bytes: int
-    """About what the request carries of the row."""
+    """Approximate bytes of the row in the request."""
     request: Mapping[str, Any]
     """All but the table."""
 
@@ -88,7 +88,7 @@ def transaction(table: str, writes: Iterable[Write]) -> dict[str, Any]:
 
 
 class AfterCancel(Enum):
-    """What becomes of a write whose transaction was cancelled for no fault of its own to tell."""
+    """Next step of a write whose transaction was cancelled for another reason than its own."""
 
     TOGETHER = auto()
     """Nothing was wrong with it."""

@@ -43,7 +43,7 @@ def is_table_url(url: str) -> bool:
 
 
 def parse_table_url(url: str) -> TableUrl:
-    """Raises `Invalid`, saying what is wrong with `url`."""
+    """Raises `Invalid` for an invalid `url`, with the reason."""
     parts = _split(url, url)
     if parts.scheme != SCHEME or not url.startswith(f"{SCHEME}://"):
         raise Invalid(f"not the URL of a DynamoDB table: url={url}; write {FORM}")

@@ -1,4 +1,4 @@
-"""A registry made of a row store: write ids, retries, and what a lost answer means.
+"""A registry made of a row store: write ids, retries, and the handling of lost answers.
 
 One call is up to several attempts, all with one fresh write id. After an attempt whose answer was
 lost, the next one finds out:

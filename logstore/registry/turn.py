@@ -78,7 +78,7 @@ class WriteTurn:
 
 @dataclass(slots=True)
 class LockHolder:
-    """What was seen of the process that holds a lock."""
+    """Observations of the process that holds a lock."""
 
     pid: int
     state: str

@@ -1,4 +1,4 @@
-"""What a conditional write does to one row: the registry's meaning, in pure functions.
+"""Effect of a conditional write on one row: the registry's semantics, in pure functions.
 
 Back ends that decide for themselves (memory, SQLite) call `after_put`, `after_update` and
 `check_delete`; one that leaves the decision to a server (DynamoDB) checks what it sends with

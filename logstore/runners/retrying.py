@@ -41,7 +41,7 @@ class RetryingStore:
         return store if isinstance(store, cls) else cls(store)
 
     def create(self, key: str, parts: Sequence[Buffer]) -> None:
-        """One attempt: what its failure means, the caller knows."""
+        """One attempt: the caller handles a failure."""
         self._store.create(key, parts)
 
     def get(self, key: str) -> bytes:

@@ -55,7 +55,7 @@ class StepRunner:
     rng: random.Random
     draw_nonce: Callable[[], bytes]
     believed: BelievedTime = field(default_factory=BelievedTime)
-    """What is known of the time, by all that this process asks."""
+    """Knowledge of the time, shared by all protocols that this object runs."""
 
     async def run(self, steps: Steps[T]) -> T:
         answer: Any = None
@@ -155,7 +155,7 @@ async def outcome_of(call: Coroutine[Any, Any, T]) -> T | LogstoreError:
 
 
 class RegistryReads(Protocol):
-    """What a blocking reader needs of a registry."""
+    """The calls of a registry that a blocking reader needs."""
 
     def get(self, pk: str, sk: str) -> Row | None: ...
 

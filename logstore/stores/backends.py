@@ -1,4 +1,4 @@
-"""Stores and registries by name, for one location. The one place that knows what there is.
+"""Stores and registries by name, for one location. The one place that lists all kinds.
 
 directory                 objects.directory; DIR/registry.db unless cluster.json says otherwise
 s3://BUCKET/PREFIX        objects.s3, of the extra `s3`
@@ -54,7 +54,7 @@ class Backends:
                 raise Refused(f"cannot make the log's directory: {error}; check --url") from error
 
     def fsspec_store(self) -> BlockingObjectStore:
-        """Read-only, through fsspec: not by our own code, and whatever kind of URL it is."""
+        """Read-only, through fsspec: independent of our own code, for any URL it supports."""
         from logstore.objects.fsspec_store import FsspecStore
 
         return FsspecStore(self.location.url, self._options)
@@ -75,7 +75,7 @@ class Backends:
         return self._versions(store)
 
     def keeps_deleted(self, store: BlockingObjectStore) -> bool | None:
-        """Whether what is deleted now can be had back for a day; None: not allowed to know.
+        """Whether objects deleted now can be restored for a day; None: not allowed to know.
 
         Of a bucket: whether it has versions.
         """
@@ -97,7 +97,7 @@ class Backends:
         return S3Versions(self.location, self._options, store)
 
     def store(self, clock: Clock) -> ObjectStore:
-        """For a broker. Clears away what brokers that died left unfinished in a directory."""
+        """For a broker. Removes unfinished files of dead brokers in a directory."""
         if isinstance(self.location, DirectoryLocation):
             directory = DirectoryStore(self.location.directory)
             directory.sweep()

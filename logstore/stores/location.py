@@ -35,7 +35,7 @@ Location = DirectoryLocation | S3Location | ForeignLocation
 
 
 def parse_location(url: str) -> Location:
-    """Raises `Invalid` for what is not a URL this version serves."""
+    """Raises `Invalid` for a URL that this version does not serve."""
     if not url.strip():
         raise Invalid("no URL of a log given; pass a directory, such as ./data, or s3://BUCKET")
     scheme = url.partition(":")[0].lower()

@@ -1,4 +1,4 @@
-"""Looks through everything that is stored and says what is wrong with it.
+"""Checks every stored object and row, and reports contradictions.
 
 Chains from seq 0 or their trim point on, by their bytes alone; then the registry and the
 checkpoints against them. The checks, and what S1 to S8 are: `logstore.protocol.checks`; beside them
@@ -56,7 +56,7 @@ RECORDS_BYTES_MAX = 1 << 24
 
 @dataclass(slots=True)
 class AuditedChain:
-    """One chain as its bytes tell it, from seq `base` on: its trim point."""
+    """One chain by its bytes, from its trim point, seq `base`, on."""
 
     state: ChainState
     base: int = 0
@@ -76,7 +76,7 @@ class AuditedChain:
 
 @dataclass(slots=True)
 class Audit:
-    """What was found. `records` are those of every partition that has a row."""
+    """Findings. `records` are those of every partition that has a row."""
 
     violations: list[str] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)

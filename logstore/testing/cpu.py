@@ -1,4 +1,4 @@
-"""What the steps of a simulated process cost: one core, whose time is virtual time.
+"""Cost of the steps of a simulated process: one core, whose time is virtual time.
 
 A step is charged by the coroutine or callback that it runs, and by the bytes that it hands to a
 store or a connection, or takes from one. The process takes no other step until its core has done
@@ -46,7 +46,7 @@ STEP_S = {
     "TaskGroup._on_task_done": 4e-6,
 }
 BYTE_S = 0.7e-9
-"""Joined, copied or summed up once: `b"".join` of 1 MiB buffers."""
+"""Joined, copied or checksummed once: `b"".join` of 1 MiB buffers."""
 
 
 class Cpu:

@@ -1,4 +1,4 @@
-"""What the fault proxy does to a request: pure, from a seed and rules.
+"""Faults that the proxy applies to a request: pure, from a seed and rules.
 
 A draw depends on the seed, the request and how often the same request came before, never on
 timing, so two runs that ask the same get the same. Of the rules, tried in order, one may apply.

@@ -101,7 +101,7 @@ class ClientHistory:
         return self._positions.get((reader, partition), 0)
 
     def poll(self, reader: str, partition: Partition, records: Sequence[tuple[int, bytes]]) -> None:
-        """What one answer brought, in order."""
+        """Records of one answer, in order."""
         expected = self._positions.get((reader, partition))
         for offset, value in records:
             is_dropped = expected is not None and self._is_gone(partition, expected, offset)
@@ -146,7 +146,7 @@ class ClientHistory:
         seen.lowest[leader_epoch] = min(watermark, seen.lowest.get(leader_epoch, watermark))
 
     def acked_end(self, partition: Partition) -> int:
-        """Where what is acknowledged by now ends."""
+        """End of the acknowledged offsets."""
         return self._of(partition).acked_max + 1
 
     def answer_fetch(
@@ -311,7 +311,7 @@ class ClientHistory:
         return topic_id in self._deleted
 
     def known(self, partition: Partition) -> dict[int, bytes]:
-        """What was acknowledged or read so far and not deleted by an owner, by offset."""
+        """Records acknowledged or read so far and not deleted by an owner, by offset."""
         seen = self._of(partition)
         return {offset: value for offset, value in seen.values.items() if offset not in seen.edited}
 
@@ -376,7 +376,7 @@ class ClientHistory:
     def _check_stored(
         self, partition: Partition, seen: Seen, records: Sequence[StoredRecord]
     ) -> None:
-        """Whatever is there must be right, wanted or not."""
+        """Every record present must be right, whether or not it may be deleted."""
         for record in records:
             known = seen.values.get(record.offset, record.value)
             if known != record.value:

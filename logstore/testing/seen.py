@@ -1,4 +1,4 @@
-"""What the history checker (`logstore.testing.history`) knows: of a batch, of a partition."""
+"""State of the history checker (`logstore.testing.history`): of a batch, of a partition."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class StoredRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KnownBefore:
-    """What a client knew when it sent a request: no answer may fall behind that."""
+    """Offsets known to a client when it sent a request: no answer may fall behind them."""
 
     partition: Partition
     acked_end: int
@@ -61,7 +61,7 @@ class Expiry(NamedTuple):
 
 @dataclass(slots=True)
 class Seen:
-    """What is known of one partition."""
+    """State of one partition."""
 
     values: dict[int, bytes] = field(default_factory=dict)
     sent: dict[bytes, Sent] = field(default_factory=dict)

@@ -22,7 +22,7 @@ from typing import Any
 from logstore.testing.process_loop import PROCESS, Process, ProcessLoop, charge_bytes
 
 SOCKET_BYTES = 64 * 1024
-"""What may be between two processes: the buffers of both sockets."""
+"""Bytes that fit between two processes: the buffers of both sockets."""
 READ_BYTES_MAX = 256 * 1024
 HIGH_WATER_BYTES = 64 * 1024
 APART_S = 1e-7
@@ -178,7 +178,7 @@ class SimulatedTransport(asyncio.Transport):
         self.protocol: asyncio.BaseProtocol | None = None
         self.is_lost = False
         self.unsent = bytearray()
-        """What was written and the socket does not take yet."""
+        """Bytes written that the socket does not accept yet."""
         self._arrived = bytearray()
         self._in_flight = 0
         self._last_arrival_s = 0.0
@@ -256,7 +256,7 @@ class SimulatedTransport(asyncio.Transport):
         self._want_read()
 
     def close(self) -> None:
-        """Once what was written has left."""
+        """Once all written bytes have left."""
         if not self._is_closing:
             self._is_closing = True
             self._close_if_sent()

@@ -60,7 +60,7 @@ class VirtualClock:
 
 
 def run(main: Coroutine[Any, Any, T], *, limit_s: float = LIMIT_S) -> T:
-    """Run `main` to its end in virtual time, from 0 s; what it left running is cancelled.
+    """Run `main` to its end in virtual time, from 0 s; tasks still running are cancelled.
 
     Raises what `main` raises, `Deadlock`, `TimeLimit`, or what a callback raised.
     """

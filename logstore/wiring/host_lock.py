@@ -1,4 +1,4 @@
-"""A file lock that tells whether another process of the same broker lives on this machine.
+"""A file lock that detects another live process of the same broker on this machine.
 
 The kernel drops the lock with the process that holds it, however it dies. Its name (boot id, path,
 inode) goes into the broker's row: who holds the very lock that the row names knows that its

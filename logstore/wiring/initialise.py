@@ -55,7 +55,7 @@ class Initialised:
     created_table: bool
     report: Report
     keeps_deleted: bool | None
-    """Whether what is deleted can be had back for a day; None: not allowed to know."""
+    """Whether deleted objects can be restored for a day; None: not allowed to know."""
 
 
 @dataclass(frozen=True, slots=True)

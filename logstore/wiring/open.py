@@ -45,7 +45,7 @@ READ_THREADS = 8
 
 @dataclass(frozen=True, slots=True)
 class OpenLog:
-    """Ports of one log, for a broker. `counts` tells what its store was asked."""
+    """Ports of one log, for a broker. `counts` counts the calls of its store."""
 
     location: Location
     runner: StepRunner
