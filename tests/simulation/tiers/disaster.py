@@ -13,7 +13,6 @@ from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import Corrupt, LogstoreError, Refused
 from logstore.restore.run import restore
 from logstore.testing.blocking_ports import BlockingObjects
-from logstore.testing.history import Partition
 from logstore.testing.process_loop import Process
 from tests.simulation.harms import start_all
 from tests.simulation.tiers.collector import Collector
@@ -26,7 +25,6 @@ COPIES_MAX = 20
 RESTORE_S_MAX = 300.0
 ATTEMPTS_MAX = 60
 NAME_TAKEN = re.compile(r"a topic of this name exists: name=(\S+) lost=([0-9a-f]+);")
-HOLE = re.compile(r"epoch ranges do not meet: topic=([0-9a-f]+) partition=(\d+) .* next=(\d+);")
 
 
 class Copies:
@@ -95,12 +93,11 @@ async def _restore(world: TierWorld) -> None:
     rng = world.rng
     error: BaseException | None = None
     names: dict[bytes, str] = {}
-    holes_deleted = False
     for attempt in range(ATTEMPTS_MAX):
         process = Process(f"restore {attempt}")
         if attempt < 4 and rng.random() < 0.5:
             process.dies_at_step = rng.randrange(1, 300)
-        done = process.spawn(_restore_once(world, names, holes_deleted=holes_deleted))
+        done = process.spawn(_restore_once(world, names))
         until_s = world.clock.monotonic_s() + RESTORE_S_MAX
         while not done.done() and not process.is_dead and world.clock.monotonic_s() < until_s:
             await world.clock.sleep_s(0.1)
@@ -115,11 +112,8 @@ async def _restore(world: TierWorld) -> None:
             return
         world.trace(f"restore failed: {error!r}")
         is_late = isinstance(error, Refused) and "stop every broker" in str(error)
-        taken, hole = NAME_TAKEN.search(str(error)), HOLE.search(str(error))
-        if hole is not None and not holes_deleted and _is_deleted(world, *hole.groups()):
-            world.seen["hole that was deleted"] += 1
-            holes_deleted = True  # as its owner says, who knows
-        elif taken is not None:
+        taken = NAME_TAKEN.search(str(error))
+        if taken is not None:
             _rename(world, names, *taken.groups())
         elif is_late:
             world.seen["restore met a late write"] += 1  # of a broker that was killed
@@ -137,15 +131,7 @@ def _rename(world: TierWorld, names: dict[bytes, str], name: str, lost: str) -> 
         world.live_topics[topic_id] = (other, world.live_topics[topic_id][1])
 
 
-def _is_deleted(world: TierWorld, topic_id: str, partition: str, end: str) -> bool:
-    """Whether retention or a client had deleted the partition's records below `end`."""
-    key = Partition(bytes.fromhex(topic_id), int(partition))
-    return world.history.start_asked(key) >= int(end)
-
-
-async def _restore_once(
-    world: TierWorld, names: Mapping[bytes, str], *, holes_deleted: bool
-) -> None:
+async def _restore_once(world: TierWorld, names: Mapping[bytes, str]) -> None:
     assert world.identity is not None
     store = BlockingObjects(world.stores[OUTSIDE])
     await restore(
@@ -155,5 +141,4 @@ async def _restore_once(
         dry_run=False,
         advance=lambda _: None,
         names=names,
-        holes_deleted=holes_deleted,
     )
