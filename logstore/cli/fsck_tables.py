@@ -248,7 +248,7 @@ def end_problems(
         yield from _log_start_problems(row, first_offset, where)
         first = row.epoch_ranges[0]
         if first.start > max(row.log_start, end):
-            detail = f"offsets [{max(row.log_start, end)}, {first.start}) are in no stretch"
+            detail = f"offsets [{max(row.log_start, end)}, {first.start}) are in no epoch range"
             yield Problem(ProblemKind.LOST, where, f"{detail} and in no table", (first.chain,))
 
 

@@ -1,6 +1,6 @@
 """Follows the chains of other leaders: headers and indexes only, one bounded task per chain.
 
-    followers = Followers(cluster_id, performer, checkpoints, tasks, delete_grace_s=3_600)
+    followers = Followers(cluster_id, runner, checkpoints, tasks, delete_grace_s=3_600)
     topic.followers = followers.follow(topic.topic_id, {partition: its row, ...})
 
 A look at the next seq is one GET: one a second and chain where nothing happens, about one per

@@ -319,7 +319,7 @@ class PartitionRow:
             replicas = _brokers(row, "replicas")
             reassigning = _brokers(row, "reassigning")
         except (TypeError, ValueError) as error:
-            raise Corrupt(f"partition row: bad stretches or replicas: {error}") from error
+            raise Corrupt(f"partition row: bad epoch ranges or replicas: {error}") from error
         broker = field_of(row, "broker", int)
         found = PartitionRow(
             broker=broker,
@@ -334,7 +334,7 @@ class PartitionRow:
             edited_end=field_of(row, "edited_end", int, 0),
         )
         if not epoch_ranges or epoch_ranges[-1][:2] != (found.leader_epoch, found.chain):
-            raise Corrupt("partition row: its last stretch is not its leader's")
+            raise Corrupt("partition row: its last epoch range is not its leader's")
         return found
 
     @staticmethod

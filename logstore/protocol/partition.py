@@ -70,7 +70,7 @@ def first_in_segments(
         following = epoch_ranges[number + 1 :]
         if not following or start < following[0].start:
             return start
-    raise AssertionError("a partition has a stretch")
+    raise AssertionError("a partition has an epoch range")
 
 
 def locate_offset(

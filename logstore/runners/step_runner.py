@@ -197,10 +197,10 @@ class BlockingStepRunner:
             case ListKeys(prefix):
                 return sorted(info.key for info in self.store.list(prefix))
             case GetRow(pk, sk):
-                assert self.registry is not None, "this performer has no registry"
+                assert self.registry is not None, "this step runner has no registry"
                 return self.registry.get(pk, sk)
             case QueryRows(pk, prefix):
-                assert self.registry is not None, "this performer has no registry"
+                assert self.registry is not None, "this step runner has no registry"
                 return self.registry.query(pk, prefix)
             case BackOff(attempt):
                 return self.sleep_s(pause_s(attempt, self.rng))

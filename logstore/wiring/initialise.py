@@ -38,7 +38,7 @@ PROBE_ROW = ("probe", "result")
 
 @dataclass(frozen=True, slots=True)
 class InitPorts:
-    """Time, chance, and the version that a probe's result is recorded with."""
+    """Time, random numbers, and the version that a probe's result is recorded with."""
 
     clock: Clock
     rng: random.Random

@@ -22,7 +22,7 @@ LINE_MAX = 120
 
 
 class Transcript:
-    """A performer over `objects` and `rows`, and in `lines` what went through it."""
+    """A step runner over `objects` and `rows`, and in `lines` what went through it."""
 
     def __init__(self, objects: MemoryObjects, rows: MemoryRows) -> None:
         self.lines: list[str] = []

@@ -28,7 +28,7 @@ class _Reader(LogReader):
     """`LogReader` whose steps somebody else performs."""
 
     def __init__(self, world: World, runner: StepRunner) -> None:
-        # Only what it does at once, in a thread that may wait, asks its log for a performer.
+        # Only what it does at once, in a thread that may wait, asks its log for a step runner.
         log = cast(ReadableLog, SimpleNamespace(identity=world.identity))
         super().__init__(log, row_age_s_max=world.plan.settings.delete_grace_s / 2)
         self._runner = runner

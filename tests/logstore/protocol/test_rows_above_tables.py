@@ -107,7 +107,7 @@ def test_a_stretch_that_neither_row_nor_table_accounts_for_is_told(table_end: in
                     await log.forget_ended({key_of(topic.leaders[0]): 60})
         found = problems(written)
         assert any("leadership-begin entry without its row" in one for one in found)
-        assert any("in no stretch" in one for one in found)
+        assert any("in no epoch range" in one for one in found)
 
     play(scenario())
 
