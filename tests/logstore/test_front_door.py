@@ -204,9 +204,9 @@ def test_bad_input_is_told_at_the_call(written: Written, tmp_path: Path) -> None
         log.read("orders", columns=["valu"])
     with pytest.raises(logstore.Invalid, match=r"give a list: \['value'\]"):
         log.read("orders", columns="value")
-    with pytest.raises(logstore.Invalid, match="each once"):
+    with pytest.raises(logstore.Invalid, match="must be distinct"):
         log.read("orders", columns=["value", "value"])
-    with pytest.raises(logstore.Invalid, match="each once"):
+    with pytest.raises(logstore.Invalid, match="must be distinct"):
         log.read("orders", columns=[])
     with pytest.raises(logstore.Refused, match="is not in the log: offset=101"):
         log.read("orders", end={0: 101})

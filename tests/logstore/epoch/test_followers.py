@@ -29,6 +29,7 @@ from logstore.reading.read import Readable
 from logstore.reading.reader import TopicPartition
 from logstore.registry.memory import MemoryRows
 from logstore.testing.audit import audit, records_of_batches
+from logstore.testing.process_loop import simulate
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.raised import raised_to
 from tests.logstore.written import WrittenLog
@@ -205,7 +206,7 @@ def test_records_are_found_by_time_in_stretches_of_several_chains() -> None:
                 largest = await log.offset_of_max_timestamp(partition, 12)
                 assert largest == (5, EPOCH_MS + 10_000, 1)
 
-    run(scenario())
+    simulate(scenario())
 
 
 def test_a_dead_leaders_partitions_are_taken_over_by_who_followed_them() -> None:
@@ -410,7 +411,7 @@ def test_a_follower_whose_list_of_checkpoints_is_trimmed_finds_what_is_left() ->
             with pytest.raises(BelowTrimPoint):
                 await two._segments.rows(followed, begin - 1)
 
-    run(scenario())
+    simulate(scenario())
 
 
 def there_checkpoints(log: Log, chain: int) -> Sequence[int]:

@@ -105,7 +105,7 @@ def test_a_topic_that_changes_its_life_meanwhile_is_looked_at_again_by_the_calle
     def recreate(world: World) -> None:
         world.topic_id = bytes(reversed(world.topic_id[:-1] + b"x"))
 
-    with pytest.raises(Retryable, match="created again while it was looked at: topic=orders"):
+    with pytest.raises(Retryable, match="re-created while it was read: topic=orders"):
         pin_snapshot(World(recreate), "orders")
     with pytest.raises(Invalid, match="no such topic: returns"):
         pin_snapshot(World(lambda _: None), "returns")
