@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 REMEDY = 'read it again: start="earliest" begins where the log begins now'
-"""What a caller of `read` can do about records that are gone."""
+"""Advice for a caller of `read` about records that are gone."""
 
 
 class LogView:

@@ -1,4 +1,4 @@
-"""What a command is, and the kinds of argument that commands share.
+"""The type of a command, and the kinds of argument that commands share.
 
 A package registers its commands in the entry point group `logstore.commands`, each a `Command`. The
 module that holds it is imported for `logstore --help`: it imports nothing heavy, `configure` and

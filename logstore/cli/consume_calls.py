@@ -1,4 +1,4 @@
-"""What `logstore consume` asks of brokers: records of a topic's partitions, from chosen offsets."""
+"""Requests of `logstore consume`: records of a topic's partitions, from chosen offsets."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -66,7 +66,7 @@ class Consumer:
         return all(self.next[partition] >= end for partition, end in self.ends.items())
 
     def poll(self) -> Iterator[Consumed]:
-        """What every leader has now, or within half a second. Call `done` for each."""
+        """Records that each leader has now, or within half a second. Call `done` for each."""
         leaders = self._cluster.insist(self._leaders)
         by_leader: dict[int, list[int]] = {}
         for partition in self.next:

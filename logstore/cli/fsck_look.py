@@ -61,7 +61,7 @@ TopicPartition = tuple[bytes, int]
 
 @dataclass(slots=True)
 class Verdict:
-    """What `logstore fsck` found, the worst first. `counts` are of the first look."""
+    """Findings of `logstore fsck`, the worst first. `counts` are of the first check."""
 
     counts: FsckCounts
     problems: Sequence[Problem]

@@ -1,4 +1,4 @@
-"""What `logstore inspect` found, for people."""
+"""Output of `logstore inspect` for people."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What commands print: JSON for machines; for people tables, on a terminal by rich."""
+"""Output of commands: JSON for machines; for people tables, on a terminal by rich."""
 
 import json
 import re

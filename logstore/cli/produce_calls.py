@@ -1,4 +1,4 @@
-"""What `logstore produce` sends: an idempotent producer's batches, so a retry is no repeat."""
+"""Requests of `logstore produce`: those of an idempotent producer, so retries add no duplicates."""
 
 from collections.abc import Sequence
 

@@ -114,7 +114,7 @@ def _view(
             findings.append(Finding(key, error.at, str(error)))
         lines.append(_line(number, entry, at, compression, topics))
     if not findings and crc32c(view[index.header.body_at :]) != index.header.body_crc:
-        # What a batch's own checksum leaves out: its first 21 bytes.
+        # A batch's own checksum leaves out its first 21 bytes.
         findings.append(Finding(key, BODY_CRC_AT, "body fails its checksum"))
     return SegmentView(key, len(data), index.header, lines, findings)
 

@@ -34,7 +34,7 @@ NOT_YET = (
     ErrorCode.LEADER_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
 )
-"""What a broker says of a partition that it learns of, or takes over, just now."""
+"""Errors of a broker about a partition that is being created or taken over."""
 
 CONNECT_TIMEOUT_S = 5.0
 CALL_TIMEOUT_MS = 30_000

@@ -1,4 +1,4 @@
-"""What `logstore topics` asks of brokers to change a topic that is there."""
+"""Requests of `logstore topics` that change an existing topic."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

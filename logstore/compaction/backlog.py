@@ -1,4 +1,4 @@
-"""What waits to be moved: asks the registry, the tables and the chains, in the order that is safe.
+"""Offsets that wait to be moved, by registry, tables and chains, read in the order that is safe.
 
 Snapshots are read before committed ends, so a table that ends above them is ahead of the log, and
 never only younger.

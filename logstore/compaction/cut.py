@@ -106,7 +106,7 @@ class PartitionBacklog(NamedTuple):
 def waiting_of(
     topic: TableTopic, snapshot: Snapshot | None, views: Mapping[TopicPartition, LogBounds]
 ) -> list[Waiting]:
-    """What waits of a topic, by partition. `views` were read after `snapshot` was.
+    """Waiting offsets of a topic, by partition. `views` were read after `snapshot` was.
 
     Raises `Refused` for a registry that knows less than the table does.
     """

@@ -1,4 +1,4 @@
-"""What a task of compaction does about a segment that has gone: asks the registry again.
+"""Resolves a segment deleted before a task of compaction read it: reads the registry again.
 
 Safety rule 6: an absent segment is neither a tail nor an end. What is below log start by now, or of
 a topic that was deleted, is left out; the commit says so by where it ends. Anything else that was
@@ -19,7 +19,7 @@ from logstore.wiring.open import open_readable
 
 
 class RunRows(Protocol):
-    """What is asked of a `LogReader`."""
+    """The calls needed of a `LogReader`."""
 
     def partition_row(self, key: TopicPartition) -> PartitionRow | None: ...
 
@@ -46,7 +46,7 @@ def resolver(url: str, storage: Mapping[str, str]) -> Resolve[Never]:
 def rest_of(
     run: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int], rows: RunRows
 ) -> SeqRange | None:
-    """What is left of `run` above the gone segment. Raises `Corrupt` where one is missing."""
+    """The rest of `run` above the deleted segment. Raises `Corrupt` if a segment is missing."""
     left = []
     for piece in run.pieces:
         start = reached.get(piece, piece.start)

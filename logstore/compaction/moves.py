@@ -42,7 +42,7 @@ class Moves:
             rounds = max(1, rounds - 1)
 
     def _left(self, wanted: Mapping[TopicPartition, Waiting]) -> dict[TopicPartition, Waiting]:
-        """What of a cut is not in the tables yet, of topics that have not failed."""
+        """The part of a cut that is not in the tables yet, of topics that have not failed."""
         left = {}
         for topic_id in {key.topic_id for key in wanted}:
             state = self._states[topic_id]
@@ -146,7 +146,7 @@ class Moves:
 def _failures(
     tasks: Sequence[MoveTask], results: Mapping[int, TaskResult]
 ) -> dict[bytes, LogstoreError]:
-    """What ended tasks, by the topics that they would have written."""
+    """Errors of tasks, by the topics that they would have written."""
     failures: dict[bytes, LogstoreError] = {}
     for task in tasks:
         if results[task.number].error:

@@ -1,4 +1,4 @@
-"""What leaves tables: files below log start, files that nothing names.
+"""Files to drop from tables: those below log start, those that no version names.
 
 Whole files only: a file that also holds younger records stays until all of it is below log start,
 and readers are not shown the records below. Pure.

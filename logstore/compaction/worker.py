@@ -30,7 +30,7 @@ def carry_out(url: str, storage: Mapping[str, str], text: str) -> str:
 
 
 def error_of(result: TaskResult) -> LogstoreError:
-    """What ended a task, as it was raised there, or near enough."""
+    """Error of a task, of the class raised there, or the nearest one."""
     kind = getattr(errors, result.error_kind, Retryable)
     try:
         error = kind(result.error)

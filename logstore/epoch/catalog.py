@@ -54,7 +54,7 @@ class Move(NamedTuple):
 
 @dataclass(slots=True)
 class LeadershipChanges:
-    """What news mean for this broker."""
+    """Effects of changed rows on this broker."""
 
     changed: list[Topic] = field(default_factory=list)
     claims: list[LeadershipClaim] = field(default_factory=list)

@@ -430,7 +430,7 @@ class Log:
         return await self._tiers.record_at_time(partition, timestamp, up_to)
 
     async def batches_from(self, leader: Leader, offset: int, up_to: int) -> Sequence[Part]:
-        """What the index says of batches from the one that holds `offset` on, below `up_to`.
+        """Index rows of batches from the one that holds `offset` on, below `up_to`.
 
         At least one, rarely all. Raises `Retryable` where the log no longer has it.
         """

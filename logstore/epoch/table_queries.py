@@ -1,4 +1,4 @@
-"""What retention and trimming ask of topics' tables, beside the event loop.
+"""Queries of topics' tables for retention and trimming, outside the event loop.
 
 Delta's library is loaded with the first question, so a log without tables never loads it.
 """
@@ -35,7 +35,7 @@ class TableQueries(Protocol):
         """The newest version; None: the topic has no table."""
 
     async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> VerifiedEnds:
-        """What tables held a grace ago and hold now; `marks`: as `verified`, of the last time."""
+        """Ends held by tables a grace ago and now; `marks`: `verified` of the last call."""
 
 
 class ThreadedTableQueries:

@@ -191,7 +191,7 @@ class ChainWriter:
         return self._builder
 
     def appended(self, appender: Appender, end: int) -> None:
-        """What `appender` put in the open segment reaches up to offset `end`."""
+        """The batches of `appender` in the open segment end at offset `end`."""
         self._ends[appender] = end
 
     def when_committed(self, seq: int, waiter: Waiter) -> None:

@@ -409,7 +409,7 @@ class LeaseRow:
 
 
 class FeedChange(NamedTuple):
-    """What changed: a topic's row, or one of its partitions' (`partition` not -1)."""
+    """A changed row: a topic's, or one of its partitions' (`partition` not -1)."""
 
     topic: str
     topic_id: bytes

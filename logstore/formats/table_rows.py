@@ -47,7 +47,7 @@ class TableRow:
     topic: str = ""
     """Name of the topic, for readers of this row after the topic was deleted."""
     on_delete: str = "drop"
-    """What becomes of the table once the topic is deleted: `logstore.table.on.delete`."""
+    """Fate of the table once the topic is deleted: `logstore.table.on.delete`."""
     gone_ms: int = 0
     """When a run first found that the topic is deleted; 0: it is not, as far as is known."""
     swept_ms: int = 0

@@ -1,4 +1,4 @@
-"""What time deletion by age may believe it is: never the wall clock of one host alone. Pure.
+"""Time for deletion by age: never the wall clock of one host alone. Pure.
 
     believed = min(wall clock, time of the store, pace)
 
@@ -139,7 +139,7 @@ class BelievedTime:
         self._pace = _Anchor(believed_ms, field_of(row, "monotonic_ms", int) / 1000)
 
     def now_ms(self, now: ClockReading) -> int:
-        """What time it is believed to be. The store, and the row where there is one, were asked."""
+        """The accepted time, after the store and the row, if there is one, were read."""
         believed_ms = self._by_witnesses(now)
         if self._pace is not None:
             before_ms, passed_ms = self._pace.time_ms, self._pace.passed_ms(now.monotonic_s)

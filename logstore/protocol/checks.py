@@ -83,7 +83,7 @@ CURES = {
         "move it away; readers take the entries, the next one has another name"
     ),
 }
-"""What to do about each."""
+"""Repair of each."""
 
 
 class Problem(NamedTuple):

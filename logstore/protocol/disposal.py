@@ -34,7 +34,7 @@ DROP_GRACE_MS = 3_600_000
 
 
 class Fate(Enum):
-    """What is known of a topic id that chains or tables hold data of."""
+    """State of a topic id of which chains or tables hold data."""
 
     LIVE = "the registry has the topic"
     UNRECORDED = "the topic is being deleted, and no record of the deletion is stored yet"

@@ -66,7 +66,7 @@ def decode_identity(data: bytes) -> Identity:
 
 
 def read_identity() -> Steps[Identity | None]:
-    """What cluster.json says; None where there is none. A few attempts: a person waits for it."""
+    """Content of cluster.json, or None. Only a few attempts, since a person waits for it."""
     repeats = (Retryable, OutcomeUnknown)
     try:
         data = yield from retried(Get(CLUSTER_KEY), attempts_max=ATTEMPTS_MAX, repeats=repeats)

@@ -25,7 +25,7 @@ from logstore.protocol.steps import BelievedMs, Steps
 OFFSET_MAX = 2**63 - 1
 FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 INTERNAL = "__"
-"""What names of topics begin with that brokers keep for themselves."""
+"""Prefix of the names of internal topics."""
 
 
 class TableSnapshot(Protocol):

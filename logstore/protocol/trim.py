@@ -70,7 +70,7 @@ class Hold:
 
 
 def hold_of(checkpoint: Checkpoint, needs: Needs) -> Hold | None:
-    """What forbids to trim the chain at `checkpoint`; None: nothing does.
+    """The reason not to trim the chain at `checkpoint`; None: it may be trimmed.
 
     `DELETING` only if nothing else holds it. It does not contradict a trim point published before:
     rows of such a topic are being deleted, and it is no longer read.

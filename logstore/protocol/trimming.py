@@ -76,7 +76,7 @@ class TrimPass:
 
 
 class _Kept(NamedTuple):
-    """What kept a chain from being trimmed at `checkpoint` when last looked at."""
+    """The reason not to trim a chain at `checkpoint`, found by the last pass."""
 
     checkpoint: int
     key: EpochKey

@@ -37,7 +37,7 @@ def read_everything() -> Steps[RegistryUpdate]:
 
 
 def read_update(version: int) -> Steps[RegistryUpdate | None]:
-    """What changed since feed `version`; None: nothing."""
+    """Changes since feed `version`; None: no change."""
     feed = yield from read_feed()
     if feed.version == version:
         return None

@@ -103,7 +103,7 @@ class LogMetadata:
         return self.extents()
 
     def fates(self, topic_ids: Collection[bytes]) -> dict[bytes, TopicFate]:
-        """What is known of topics that the registry does not show. Rows first, then records."""
+        """Fates of topics that the registry does not show. Rows first, then records."""
         return self._retry(self._log().fates, topic_ids)
 
     def newest_table(self, topic_id: bytes) -> Snapshot | None:
@@ -204,7 +204,7 @@ class LogMetadata:
         self._read_at_s = self._clock.monotonic_s()
 
     def _held(self, key: TopicPartition, start: int, end: int) -> TableRange | None:
-        """What a table has of [start, end). It is looked at when its copy row says so.
+        """The part of [start, end) in a table, which is read if its copy row says so.
 
         That row is a hint: what a table holds beyond it is in segments too, or was looked for.
         """

@@ -120,7 +120,7 @@ class LogReader:
         return {name: row for name, row in rows.items() if row.status is TopicStatus.LIVE}
 
     def fates(self, topic_ids: Collection[bytes]) -> dict[bytes, TopicFate]:
-        """What is known of topics that may be gone: by their rows, then by their records."""
+        """Fates of topics that may be deleted: by their rows, then by their records."""
         return self._log.runner.run(read_fates(topic_ids))
 
     def brokers(self) -> list[tuple[str, int]]:

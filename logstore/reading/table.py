@@ -88,7 +88,7 @@ class TableReader:
     # Batches
 
     def run(self, stream: Stream, offset: int, version: int, bytes_max: int) -> TableBatches:
-        """What the table holds from `offset` on; an empty run if it does not reach there.
+        """Batches of the table from `offset` on; an empty run if it does not reach there.
 
         It ends with the batch that reaches `bytes_max`, or with a file.
         """

@@ -22,7 +22,7 @@ OVERLAPS_MAX = 4
 
 
 class Stream(NamedTuple):
-    """What is read: one partition, its batches compressed alike."""
+    """One partition's batches, compressed alike."""
 
     topic_id: bytes
     partition: int

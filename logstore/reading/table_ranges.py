@@ -13,7 +13,7 @@ from logstore.history.snapshot import DataFile, Snapshot
 
 WORK_UNIT_BYTES = 8 * 1024 * 1024
 FILE_BYTES = 64 * 1024
-"""What one more file weighs beside its bytes: its footer is a request, and each row group one."""
+"""Cost of one more file beside its bytes: its footer is a request, and so is each row group."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ TASK_BYTES_MIN = 8 * MiB
 """Below this a task's fixed cost is not worth another core."""
 
 REQUEST_BYTES = 64 * 1024
-"""What one more segment weighs beside its bytes: opening a file, or a GET's time to first byte."""
+"""Cost of one more segment beside its bytes: opening a file, or a GET's time to first byte."""
 
 SegmentSizes = Callable[[int, int, int], Sequence[int]]
 """(chain, first seq, last seq) → object size of each of these segments, in bytes."""

@@ -60,7 +60,7 @@ def read_rows(
 
 
 def rows_schema(columns: Sequence[str]) -> pa.Schema:
-    """What `read_rows` yields. Raises `Invalid` for a column that is unknown, or comes twice."""
+    """Schema of `read_rows`. Raises `Invalid` for a column that is unknown, or comes twice."""
     import pyarrow as pa
 
     places = {"topic": pa.string(), "partition": pa.int32()}

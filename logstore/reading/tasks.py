@@ -1,4 +1,4 @@
-"""What is to be read: segments of chains and offsets of tables, in order. Pure."""
+"""Data to read: segments of chains and offsets of tables, in order. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """What one task reads, in order: first what tables hold."""
+    """The reads of one task, in order: tables first."""
 
     runs: tuple[SeqRange, ...]
     history: tuple[TableRange, ...] = ()

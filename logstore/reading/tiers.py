@@ -145,7 +145,7 @@ class Tiers:
     async def _if_not_deleted(
         self, partition: Readable, end: int, asked: Awaitable[FoundRecord | None]
     ) -> FoundRecord | None:
-        """What the table has below `end`; None if log start has gone up to there since.
+        """The table's record below `end`; None if log start has been raised to there since.
 
         Segments are given up as soon as the row says so, a moment before its leader knows.
         """
