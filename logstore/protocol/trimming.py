@@ -36,6 +36,7 @@ from logstore.protocol.disposal import Fate, fate_of
 from logstore.protocol.lookup import IndexCache, checkpoints_of
 from logstore.protocol.metadata import read_partition_rows, read_topics_by_id
 from logstore.protocol.opening import OLD_REGISTRY, read_cluster
+from logstore.protocol.seal import read_chain_row
 from logstore.protocol.steps import BelievedMs, GetRow, NowMs, QueryRows, Steps, StoreMs
 from logstore.protocol.trim import (
     Hold,
@@ -49,7 +50,7 @@ from logstore.protocol.trim import (
     is_trim_point,
     next_of,
 )
-from logstore.protocol.walk import get_retrying
+from logstore.protocol.walk import MissingCheckpoint, get_retrying
 from logstore.protocol.witnesses import read_deletions
 
 GRACE_MS = 3_600_000
@@ -139,9 +140,14 @@ class Trimmer:
         cache = IndexCache()
         needs = Needs(topics.live, partitions, {}, ends, self._deleted, topics.deleting)
         for epoch, row in chains:
-            yield from self._trim_chain(
-                cache, epoch, row, needs, topics, done, may_delete, asked_ms
-            )
+            try:
+                yield from self._trim_chain(
+                    cache, epoch, row, needs, topics, done, may_delete, asked_ms
+                )
+            except MissingCheckpoint:
+                if (yield from read_chain_row(epoch)).trim <= row.trim:
+                    raise
+                done.waiting += 1  # another process trims this chain, further than our row says
         return done
 
     def _trim_chain(

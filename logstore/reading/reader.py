@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from logstore.errors import Corrupt, NotFound, Refused, Retryable
 from logstore.formats.chain_state import EpochKey, EpochRange, SegmentSpan
+from logstore.formats.checkpoint import Checkpoint
 from logstore.formats.index_rows import (
     find_offset,
     find_time,
@@ -53,7 +54,7 @@ from logstore.protocol.metadata import (
 from logstore.protocol.partition import ChainCheckpoints
 from logstore.protocol.seal import read_chain_row
 from logstore.protocol.steps import Steps
-from logstore.protocol.walk import get_retrying
+from logstore.protocol.walk import MissingCheckpoint, get_retrying
 from logstore.protocol.witnesses import TopicFate, read_fates
 from logstore.reading.segment_gone import SegmentGone
 from logstore.records.lookup import first_record_at_or_after
@@ -345,15 +346,22 @@ class LogReader:
             if from_seq <= last_seq and first_seq < seq
         ]
         for at in range(0, len(wanted), FRONTS_TOGETHER):
-            fronts = yield from self._checkpoints.cache.fronts(
-                chain, wanted[at : at + FRONTS_TOGETHER]
-            )
-            for front in fronts:
+            for front in (yield from self._fronts(chain, wanted[at : at + FRONTS_TOGETHER])):
                 spans.update(enumerate(front.spans, front.from_seq))
         missing = [seq for seq in range(first_seq, last_seq + 1) if seq not in spans]
         if missing:
             raise Corrupt(f"no checkpoint covers a segment: chain={chain} seq={missing[0]}")
         return [spans[seq] for seq in range(first_seq, last_seq + 1)]
+
+    def _fronts(self, chain: int, seqs: Sequence[int]) -> Steps[Sequence[Checkpoint]]:
+        """Raises `BelowTrimPoint` if one was deleted after our list of checkpoints was read."""
+        try:
+            return (yield from self._checkpoints.cache.fronts(chain, seqs))
+        except MissingCheckpoint as missing:
+            if (yield from read_chain_row(chain)).trim <= seqs[0]:
+                raise
+            text = f"checkpoints are trimmed: chain={chain} seq={seqs[0]}; look again"
+            raise BelowTrimPoint(text) from missing
 
     def _offsets_at(self, cuts: Sequence[SplitPoint]) -> Steps[list[int]]:
         by_chain: dict[int, set[ChainCut]] = {}

@@ -441,6 +441,8 @@ def test_a_reader_that_slept_past_a_grace_is_told_to_read_the_row_again() -> Non
             for offset in (0, 5, 10):
                 with pytest.raises(BelowTrimPoint):
                     reader.pieces(key, view.row, offset, offset + 1)
+            with pytest.raises(BelowTrimPoint):
+                reader.spans(1, 1, 4)
 
             reader = await written.reader()  # rows are young for as long as no time has passed
             ((_, view),) = reader.partitions(reader.topics()).items()
