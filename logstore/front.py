@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from logstore.errors import Corrupt, Invalid, NotFound
+from logstore.protocol.lookup import BelowTrimPoint
 from logstore.reading.bounds import Bounds, ranges_of
 from logstore.reading.extents import Extents, TopicExtent
 from logstore.reading.log_metadata import LogMetadata, TopicFilter
 from logstore.reading.missing import Resolver
-from logstore.reading.reader import BelowTrimPoint
 from logstore.reading.sequence import in_order
 from logstore.reading.task_rows import DEFAULT_COLUMNS, read_rows, rows_schema
 from logstore.reading.tasks import ReadTask, Storage

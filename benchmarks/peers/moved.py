@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.directory import DirectoryStore
 from logstore.ports.clock import SystemClock
 from logstore.protocol.metadata import read_table_rows

@@ -14,8 +14,8 @@ from broker.answers.partitions import check_epoch
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
-from broker.network.referrals import TopicPartition
 from logstore.epoch.log import Topic
+from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.read import Chunk, Readable
 from logstore.reading.table_batches import Compression
 from logstore.records.batch import read_header
@@ -179,7 +179,7 @@ class FetchAttempt:
             near = preferred_replica(self._broker, self._call, led, wanted.partition, self._rack)
             if near >= 0:
                 answer.preferred_read_replica = near
-                self.sent_away.append((led.topic_id, wanted.partition))
+                self.sent_away.append(TopicPartition(led.topic_id, wanted.partition))
                 self.is_final = True
                 return answer
         up_to = stable if self._is_committed_only else partition.high_watermark

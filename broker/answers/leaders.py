@@ -12,6 +12,7 @@ from broker.answers.leader_hint import Hint
 from broker.answers.services import Services
 from broker.network.call import Call
 from logstore.epoch.log import Topic
+from logstore.formats.topic_partition import TopicPartition
 
 
 def own_hint(broker: Services, call: Call, leader_epoch: int) -> Hint:
@@ -46,5 +47,7 @@ def preferred_replica(broker: Services, call: Call, topic: Topic, partition: int
     ]
     if not near:
         return -1
-    may_send = call.connection.referrals.may_send((topic.topic_id, partition), broker.loop.time())
+    may_send = call.connection.referrals.may_send(
+        TopicPartition(topic.topic_id, partition), broker.loop.time()
+    )
     return near[partition % len(near)] if may_send else -1

@@ -10,6 +10,7 @@ from broker.handlers.broker import Broker
 from broker.http.health import Patience, ServingStatus, State
 from broker.upkeep.trimming import Trimming
 from logstore.epoch.log import Log, Topic
+from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.metered import StoreCounts
 
 
@@ -59,10 +60,10 @@ def led_in(topic: Topic) -> int:
     return sum(1 for one in topic.leaders.values() if one.is_taken and not one.is_released)
 
 
-def unled_in(log: Log, topic: Topic) -> Iterator[tuple[bytes, int]]:
+def unled_in(log: Log, topic: Topic) -> Iterator[TopicPartition]:
     """Partitions whose rows name this epoch, and that it does not serve, by topic id."""
     for number, row in enumerate(topic.rows):
         leader = topic.leaders.get(number)
         is_served = leader is not None and leader.is_taken and not leader.is_released
         if row.chain == log.epoch and not is_served:
-            yield topic.topic_id, number
+            yield TopicPartition(topic.topic_id, number)

@@ -6,13 +6,13 @@ metadata (five minutes by default, KIP-392). One that is back sooner was not, so
 it: sent away again at once, it would go to and fro for ever and read nothing.
 """
 
+from logstore.formats.topic_partition import TopicPartition
+
 BACK_SOON_S = 30.0
 """A consumer that comes back sooner was not served. Content ones stay for their metadata's age."""
 KEPT_S = 300.0
 """metadata.max.age.ms: how long a consumer keeps to the replica that it was sent to."""
 REFERRALS_MAX = 10_000
-
-TopicPartition = tuple[bytes, int]
 
 
 class Referrals:

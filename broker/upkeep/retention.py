@@ -17,6 +17,7 @@ from logstore.epoch.log import Log, Topic
 from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Denied, LogstoreError, NotFound, Retryable
 from logstore.formats.rows import StartReason, TableRow
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
 from logstore.protocol.metadata import read_table_rows
 from logstore.protocol.retention import Ledger, Policy, parts_of_files
@@ -40,7 +41,7 @@ class Retention:
         self._defaults = settings.topic_defaults
         self._period_s = settings.number("log.retention.check.interval.ms") / 1000
         self._tables = tables
-        self._ledgers: dict[tuple[bytes, int], Ledger] = {}
+        self._ledgers: dict[TopicPartition, Ledger] = {}
         self._policies: dict[bytes, tuple[Mapping[str, str], Policy | None]] = {}
         self._troubles = ReportedTroubles(logger)
         self.raised_count = 0
@@ -69,7 +70,7 @@ class Retention:
         for number, (topic, leader, policy) in enumerate(held):
             if number % PARTITIONS_PER_TURN == 0:
                 await log.runner.clock.sleep_s(0)
-            key = (topic.topic_id, leader.partition)
+            key = TopicPartition(topic.topic_id, leader.partition)
             ledger = self._ledgers.get(key)
             if ledger is None or ledger.at < leader.log_start:
                 ledger = Ledger(leader.log_start)

@@ -37,6 +37,7 @@ from logstore.formats.rows import (
     partition_pks,
     topic_partition_of,
 )
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.names import table_key
 from logstore.ports.objects import ObjectInfo
 from logstore.protocol.checks import (
@@ -56,7 +57,6 @@ from logstore.wiring.open import ReadableLog
 
 LOOKS = 3
 _RANKS = {what: rank for rank, what in enumerate(ProblemKind)}
-TopicPartition = tuple[bytes, int]
 
 
 @dataclass(slots=True)
@@ -242,9 +242,9 @@ class _LogCheck:
         held = self._tables.ends(rows.keys())
         for epoch, chain in chains.items():
             for key, extent in chain.epoch_ranges.items():
-                taken = rows.get((key.topic_id, key.partition))
+                taken = rows.get(TopicPartition(key.topic_id, key.partition))
                 if taken is not None and key.topic_id not in gone:
-                    held_end = held.get((key.topic_id, key.partition), 0)
+                    held_end = held.get(TopicPartition(key.topic_id, key.partition), 0)
                     self._note(take_problem(key, extent, epoch, taken, held_end))
         self._check_topics(topics, rows, led)
         self._found.problems += end_problems(self._tables, rows, chains)
@@ -280,7 +280,9 @@ class _LogCheck:
         for name, topic in topics.items():
             if topic.status is not TopicStatus.LIVE:
                 continue
-            lacking = [n for n in range(topic.partitions) if (topic.topic_id, n) not in rows]
+            lacking = [
+                n for n in range(topic.partitions) if TopicPartition(topic.topic_id, n) not in rows
+            ]
             if len(lacking) == topic.partitions and topic.topic_id not in led:
                 self._found.counts.half_done += 1
             elif lacking:

@@ -13,6 +13,7 @@ from logstore.cli.registry_view import query_all
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
 from logstore.formats.chain_state import EpochKey
 from logstore.formats.rows import TABLE, PartitionRow, TableRow
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history import names
 from logstore.history.entries import CHECKPOINT_INTERVAL
 from logstore.history.snapshot import CommitFacts, DataFile, Snapshot
@@ -27,8 +28,6 @@ INTERVALS_MAX = 2
 
 COMMITS_CHECKED = 100
 """The newest ones, unless every byte is looked at."""
-
-TopicPartition = tuple[bytes, int]
 
 
 @dataclass(slots=True)
@@ -46,9 +45,9 @@ class SeenTables:
             snapshot = self.snapshots.get(topic_id)
             end = None if snapshot is None else snapshot.end(number)
             if topic_id in self.unreadable:
-                found[topic_id, number] = _FAR
+                found[TopicPartition(topic_id, number)] = _FAR
             elif end is not None:
-                found[topic_id, number] = end
+                found[TopicPartition(topic_id, number)] = end
         return found
 
 
@@ -235,7 +234,7 @@ def end_problems(
     ends = tables.ends(rows.keys())
     for (topic_id, number), row in rows.items():
         where = f"row partition/{topic_id.hex()}/{number}"
-        end = ends.get((topic_id, number), 0)
+        end = ends.get(TopicPartition(topic_id, number), 0)
         chain = chains.get(row.chain)
         if chain is not None and chain.is_whole and topic_id in tables.snapshots:
             epoch_range = chain.epoch_ranges.get(EpochKey(topic_id, number, row.leader_epoch))

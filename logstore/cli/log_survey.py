@@ -17,6 +17,7 @@ from logstore.errors import LogstoreError
 from logstore.formats.chain_state import EpochKey
 from logstore.formats.keys import CHAINS, CHECKPOINTS, CLUSTER_KEY, checkpoint_key, segment_key
 from logstore.formats.rows import BROKER, CHAIN, BrokerRow, ChainRow, PartitionRow, TopicRow
+from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import TOPICS
 from logstore.history.names import TABLES
 from logstore.history.table_log import TableLog
@@ -235,7 +236,7 @@ def _topic_line(name: str, row: TopicRow) -> TopicLine:
 
 def _partition_lines(
     topics: Mapping[str, TopicRow],
-    rows: Sequence[tuple[tuple[bytes, int], PartitionRow]],
+    rows: Sequence[tuple[TopicPartition, PartitionRow]],
     surveys: Mapping[int, ChainSurvey],
 ) -> list[SurveyedPartition]:
     names = {row.topic_id: name for name, row in topics.items()}

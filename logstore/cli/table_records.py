@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.batches import BATCH_COLUMNS, batches_of
 from logstore.history.read import read_rows
 from logstore.history.snapshot import Snapshot

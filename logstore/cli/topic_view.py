@@ -7,15 +7,11 @@ from logstore.cli.log_survey import TopicLine
 from logstore.cli.table_records import table_batches, table_of
 from logstore.errors import Invalid
 from logstore.formats.rows import EpochEntry
+from logstore.formats.segment_ranges import SegmentRange
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
-from logstore.reading.reader import (
-    FoundBatch,
-    LogReader,
-    PartitionView,
-    SegmentRange,
-    TopicPartition,
-    read_batches,
-)
+from logstore.reading.reader import LogReader, PartitionView
+from logstore.reading.segment_fetch import FoundBatch, read_batches
 from logstore.records.batch import read_header
 from logstore.records.decode import decode_records
 from logstore.wiring.open import ReadableLog

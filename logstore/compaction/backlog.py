@@ -21,11 +21,13 @@ from logstore.compaction.cut import (
 )
 from logstore.errors import Corrupt, LogstoreError, Refused, Retryable
 from logstore.formats.rows import TopicRow
-from logstore.formats.segment_ranges import SegmentRange, SplitPoint, TopicPartition
+from logstore.formats.segment_ranges import SegmentRange, SplitPoint
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
 from logstore.ports.clock import Clock
 from logstore.protocol.disposal import confirmed_start
-from logstore.reading.reader import LogReader, PartitionView, SegmentGone
+from logstore.reading.reader import LogReader, PartitionView
+from logstore.reading.segment_gone import SegmentGone
 
 LOOKS = 16
 """Tables that are looked at together."""

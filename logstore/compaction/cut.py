@@ -17,7 +17,8 @@ from typing import NamedTuple, Protocol
 
 from logstore.config.topics import topic_value
 from logstore.errors import Refused
-from logstore.formats.segment_ranges import SegmentRange, TopicPartition
+from logstore.formats.segment_ranges import SegmentRange
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
 
 MiB = 1024 * 1024

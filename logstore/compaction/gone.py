@@ -11,9 +11,11 @@ from typing import Never, Protocol
 
 from logstore.errors import Corrupt
 from logstore.formats.rows import PartitionRow
-from logstore.formats.segment_ranges import SegmentRange, TopicPartition
-from logstore.reading.reader import LogReader, SegmentGone
+from logstore.formats.segment_ranges import SegmentRange
+from logstore.formats.topic_partition import TopicPartition
+from logstore.reading.reader import LogReader
 from logstore.reading.run_batches import Resolve
+from logstore.reading.segment_gone import SegmentGone
 from logstore.reading.tasks import SeqRange
 from logstore.wiring.open import open_readable
 

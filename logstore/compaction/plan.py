@@ -19,6 +19,7 @@ from dataclasses import astuple, dataclass, field
 
 from logstore.errors import Corrupt
 from logstore.formats.segment_ranges import SegmentRange
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import DataFile
 from logstore.objects.prices import Requests
 from logstore.reading.task_plan import OffsetsAt, SegmentSizes, plan_tasks
@@ -97,7 +98,7 @@ class TaskResult:
     rows: int = 0
     bytes_in: Mapping[bytes, int] = field(default_factory=dict)
     """By topic id: batches as they were stored, or the files that were merged."""
-    undecodable: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
+    undecodable: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Batches kept as they came, by topic id and partition."""
     requests: Requests = field(default_factory=Requests)
     cpu_s: float = 0.0
@@ -186,8 +187,7 @@ def result_of(text: str) -> TaskResult:
             rows=data["rows"],
             bytes_in={bytes.fromhex(one): size for one, size in data["bytes_in"].items()},
             undecodable={
-                (bytes.fromhex(place.split("/")[0]), int(place.split("/")[1])): number
-                for place, number in data["undecodable"].items()
+                _partition_of(text): number for text, number in data["undecodable"].items()
             },
             requests=Requests(*data["requests"]),
             cpu_s=data["cpu_s"],
@@ -210,3 +210,8 @@ def _piece_of(item: Sequence[object]) -> SegmentRange:
 
 def _json(data: object) -> str:
     return json.dumps(data, separators=(",", ":"))
+
+
+def _partition_of(text: str) -> TopicPartition:
+    topic_id, _, partition = text.partition("/")
+    return TopicPartition(bytes.fromhex(topic_id), int(partition))

@@ -16,24 +16,22 @@ from typing import NamedTuple, Never
 from logstore.compaction.decoding import BYTES_MAX, ROWS_MAX, decoded
 from logstore.compaction.plan import MergeTask, MoveTask, Task, TaskResult
 from logstore.errors import Corrupt
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.columns import TABLE_COLUMNS
 from logstore.history.read import read_rows
 from logstore.history.snapshot import DataFile
 from logstore.history.write import TableWriter
 from logstore.ports.objects import BlockingObjectStore
-from logstore.reading.reader import FoundBatch, read_batches
 from logstore.reading.run_batches import Resolve, run_batches
+from logstore.reading.segment_fetch import FoundBatch, read_batches
 from logstore.reading.tasks import SeqRange
 
 WRITERS = 8
 """Partitions at a time: a put takes 10 to 50 ms of waiting, a small file 3 ms of work."""
 
-_Key = tuple[bytes, int]
-"""Topic id, partition."""
-
 
 class _Written(NamedTuple):
-    key: _Key
+    key: TopicPartition
     files: Sequence[DataFile]
     rows: int
     undecodable: int
@@ -57,7 +55,7 @@ def _move(
     store: BlockingObjectStore, task: MoveTask, run: str, resolve: Resolve[Never] | None
 ) -> TaskResult:
     began_s = thread_time()
-    gathered: dict[_Key, list[FoundBatch]] = {}
+    gathered: dict[TopicPartition, list[FoundBatch]] = {}
     bytes_in: dict[bytes, int] = {}
 
     def read(run: SeqRange) -> Iterator[FoundBatch]:
@@ -65,11 +63,11 @@ def _move(
 
     for each in task.runs:
         for found in run_batches(each, read, resolve):
-            key = (found.piece.topic_id, found.piece.partition)
+            key = TopicPartition(found.piece.topic_id, found.piece.partition)
             gathered.setdefault(key, []).append(found)
             bytes_in[key[0]] = bytes_in.get(key[0], 0) + len(found.data)
 
-    def write(key: _Key) -> _Written:
+    def write(key: TopicPartition) -> _Written:
         batches = gathered.pop(key)  # so that its segments can go when it is written
         writer = TableWriter(store, *key, run, task.number)
         return _write(key, batches, task.names[key[0]], writer)
@@ -86,7 +84,9 @@ def _move(
     )
 
 
-def _write(key: _Key, batches: Sequence[FoundBatch], topic: str, writer: TableWriter) -> _Written:
+def _write(
+    key: TopicPartition, batches: Sequence[FoundBatch], topic: str, writer: TableWriter
+) -> _Written:
     began_s = thread_time()
     row_count = undecodable = 0
     for rows in decoded(batches, topic):

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from logstore.epoch.followed import Followed
 from logstore.epoch.leader import Leader
 from logstore.formats.rows import NOBODY, PartitionRow, TopicRow
-from logstore.protocol.view import PartitionKey, RegistryUpdate
+from logstore.formats.topic_partition import TopicPartition
+from logstore.protocol.view import RegistryUpdate
 
 
 @dataclass(slots=True, eq=False)
@@ -74,7 +75,7 @@ class Catalog:
         self._broker = broker
         self._chain = chain
         self._topic_rows: dict[str, TopicRow] = {}
-        self._rows: dict[PartitionKey, PartitionRow] = {}
+        self._rows: dict[TopicPartition, PartitionRow] = {}
         self._names: dict[bytes, str] = {}
 
     def leaders(self) -> Iterator[Leader]:
@@ -111,7 +112,7 @@ class Catalog:
             self._names[row.topic_id] = name
         return True
 
-    def _put_row(self, key: PartitionKey, row: PartitionRow | None) -> bool:
+    def _put_row(self, key: TopicPartition, row: PartitionRow | None) -> bool:
         """Whether `row` is new, and not older than what is known."""
         known = self._rows.get(key)
         if row == known or (row and known and _is_earlier(row, known)):
@@ -143,7 +144,7 @@ class Catalog:
     def _rows_of(self, topic: TopicRow) -> list[PartitionRow] | None:
         rows = []
         for number in range(topic.partitions):
-            row = self._rows.get((topic.topic_id, number))
+            row = self._rows.get(TopicPartition(topic.topic_id, number))
             if row is None:
                 return None
             rows.append(row)

@@ -30,7 +30,7 @@ from logstore.epoch.writer import ChainWriter
 from logstore.errors import LogstoreError
 from logstore.formats.chain_state import EpochKey, EpochRange
 from logstore.formats.rows import PartitionRow
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.disposal import confirmed_start
 from logstore.protocol.leadership import shorten_row, shortened
 from logstore.protocol.metadata import read_partition_row
@@ -100,7 +100,9 @@ async def shorten_rows(
     rows = await runner.run(
         _together(
             [
-                shorten_row((one.topic_id, one.partition), one.row, _held_end(one, held))
+                shorten_row(
+                    TopicPartition(one.topic_id, one.partition), one.row, _held_end(one, held)
+                )
                 for one in long
             ]
         )
@@ -133,12 +135,13 @@ def find_forgettable(
     gone = sorted({*noted, *(key.topic_id for key in ended)} - set(live))[:AT_ONCE_MAX]
     deleted = yield from read_deletions(gone)
     moved = [key for key, one in ended.items() if key.topic_id in live and one.released]
-    partitions = list(islice(dict.fromkeys((key[0], key[1]) for key in moved), AT_ONCE_MAX))
+    partitions = list(islice(dict.fromkeys(TopicPartition(*key[:2]) for key in moved), AT_ONCE_MAX))
     rows = dict(zip(partitions, (yield from _read_rows(partitions)), strict=True))
     epoch_ranges = [
         key
         for key in ended
-        if key.topic_id in deleted or is_dropped(key, ended[key], rows.get((key[0], key[1])))
+        if key.topic_id in deleted
+        or is_dropped(key, ended[key], rows.get(TopicPartition(*key[:2])))
     ]
     return Forgettable(epoch_ranges, frozenset(deleted))
 
@@ -177,6 +180,6 @@ def is_dropped(key: EpochKey, epoch_range: EpochRange, row: PartitionRow | None)
     return all(key.leader_epoch != ref.leader_epoch for ref in row.epoch_ranges)
 
 
-def _read_rows(partitions: Sequence[tuple[bytes, int]]) -> Steps[list[PartitionRow | None]]:
+def _read_rows(partitions: Sequence[TopicPartition]) -> Steps[list[PartitionRow | None]]:
     found = yield from _together([read_partition_row(*one) for one in partitions])
     return [None if isinstance(one, LogstoreError) else one for one in found]

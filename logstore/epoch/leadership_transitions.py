@@ -22,11 +22,11 @@ from logstore.errors import ConditionFailed, Fenced, LogstoreError
 from logstore.formats.chain_state import ChainState
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.rows import NOBODY, FeedChange, PartitionRow
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.leadership import change_leader
 from logstore.protocol.recovery import recover
 from logstore.protocol.steps import Gather, Steps
 from logstore.protocol.takeover import RecoveredPartition
-from logstore.protocol.view import PartitionKey
 from logstore.runners.step_runner import StepRunner
 
 AGAIN_FIRST_S, AGAIN_MAX_S = 0.25, 5.0
@@ -64,8 +64,8 @@ class LeadershipTransitions:
         self._chain_of = chain_of
         self._publish = publish
         self._on_led = on_led
-        self._claims: dict[PartitionKey, LeadershipClaim] = {}
-        self._moves: dict[PartitionKey, Move] = {}
+        self._claims: dict[TopicPartition, LeadershipClaim] = {}
+        self._moves: dict[TopicPartition, Move] = {}
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -74,9 +74,9 @@ class LeadershipTransitions:
 
     def begin(self, found: LeadershipChanges) -> None:
         for claim in found.claims:
-            self._claims[claim.topic.topic_id, claim.partition] = claim
+            self._claims[TopicPartition(claim.topic.topic_id, claim.partition)] = claim
         for move in found.moves:
-            self._moves[move.leader.topic_id, move.leader.partition] = move
+            self._moves[TopicPartition(move.leader.topic_id, move.leader.partition)] = move
         if found.claims or found.moves:
             self._idle.clear()
             self._wake.set()
@@ -126,7 +126,7 @@ class LeadershipTransitions:
                 self._idle.set()
 
     def _keep(
-        self, claims: Mapping[PartitionKey, LeadershipClaim], moves: Mapping[PartitionKey, Move]
+        self, claims: Mapping[TopicPartition, LeadershipClaim], moves: Mapping[TopicPartition, Move]
     ) -> bool:
         """Queue again what is not done, unless newer rows say something else; whether any was."""
         again = {
@@ -154,8 +154,8 @@ class LeadershipTransitions:
 
     # Claims
 
-    async def _assume_leadership(self, claims: Mapping[PartitionKey, LeadershipClaim]) -> None:
-        wanted: dict[PartitionKey, PartitionRow] = {
+    async def _assume_leadership(self, claims: Mapping[TopicPartition, LeadershipClaim]) -> None:
+        wanted: dict[TopicPartition, PartitionRow] = {
             key: claim.topic.rows[claim.partition]
             for key, claim in claims.items()
             if self._is_wanted(claim)
@@ -192,7 +192,7 @@ class LeadershipTransitions:
 
     # Releases
 
-    async def _move(self, moves: dict[PartitionKey, Move]) -> None:
+    async def _move(self, moves: dict[TopicPartition, Move]) -> None:
         """Removes partitions that were handed over from `moves`."""
         led = {
             key: move
@@ -233,7 +233,7 @@ class LeadershipTransitions:
         broker = move.target if chain is not None else self._broker
         try:
             row = yield from change_leader(
-                (leader.topic_id, leader.partition),
+                TopicPartition(leader.topic_id, leader.partition),
                 leader.row,
                 broker=broker,
                 chain=self._writer.chain.epoch if chain is None else chain,

@@ -25,7 +25,7 @@ from logstore.epoch.writer import ChainLimits, ChainWriter, Waiter
 from logstore.errors import Invalid
 from logstore.formats.chain_state import ChainState, SegmentSpan
 from logstore.formats.rows import BrokerRow, BrokerStatus, FeedChange, PartitionRow
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.changes import publish
 from logstore.protocol.flush import FlushSettings, MiB
 from logstore.protocol.liveness import Liveness
@@ -239,7 +239,7 @@ class Log:
 
     def lead_recovered(self, taken: Sequence[RecoveredPartition]) -> None:
         """Lead the partitions of a takeover, without reading their state again."""
-        partitions = {(one.topic_id, one.partition): one.row for one in taken}
+        partitions = {TopicPartition(one.topic_id, one.partition): one.row for one in taken}
         found = self._catalog.apply(RegistryUpdate(0, {}, partitions))
         self._leading.lead_recovered(taken)
         self._follow_up(found)
@@ -326,11 +326,10 @@ class Log:
         """
         rows = self._new_rows(assignments or [(self.me.broker,)] * partitions)
         new = await self.runner.run(create_topic(name, rows, configs, replicas=replicas))
-        topic_id = new.row.topic_id
-        partitions_of = {(topic_id, number): row for number, row in enumerate(new.partitions)}
-        return await self._begin_to_lead(
-            name, RegistryUpdate(0, {name: new.row}, partitions_of), range(len(rows))
-        )
+        numbered = enumerate(new.partitions)
+        led = {TopicPartition(new.row.topic_id, number): row for number, row in numbered}
+        update = RegistryUpdate(0, {name: new.row}, led)
+        return await self._begin_to_lead(name, update, range(len(rows)))
 
     async def create_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
@@ -344,7 +343,9 @@ class Log:
         rows = dict(enumerate(new, before))
         grown = await self.runner.run(create_partitions(name, topic.topic_id, rows))
         await self.publish([FeedChange(name, topic.topic_id)])
-        partitions = {(topic.topic_id, number): row for number, row in grown.partitions.items()}
+        partitions = {
+            TopicPartition(topic.topic_id, number): row for number, row in grown.partitions.items()
+        }
         self._on_update(RegistryUpdate(0, {name: grown.topic}, partitions))
         return topic
 
@@ -380,7 +381,9 @@ class Log:
             raise UnknownTopic(f"no such topic: name={name}")
         await self.runner.run(delete_topic(name, topic.topic_id))
         if self.topics.get(name) is topic:
-            partitions = {(topic.topic_id, n): None for n in range(topic.partition_count)}
+            partitions = {
+                TopicPartition(topic.topic_id, n): None for n in range(topic.partition_count)
+            }
             self._on_update(RegistryUpdate(0, {name: None}, partitions))
         await self.publish([FeedChange(name, topic.topic_id)])
 

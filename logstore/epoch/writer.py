@@ -22,7 +22,6 @@ from logstore.formats.partition_state import PartitionState, encode_state
 from logstore.formats.rows import CHAIN, ChainStatus, chain_sk
 from logstore.formats.segment import EntryKind
 from logstore.formats.segment_builder import ArenaPool, FrozenSegment, SegmentBuilder
-from logstore.formats.segment_ranges import TopicPartition
 from logstore.formats.take import (
     INLINE_BYTES_MAX,
     PIECE_BYTES_MAX,
@@ -30,6 +29,7 @@ from logstore.formats.take import (
     encode_inline,
     encode_pieces,
 )
+from logstore.formats.topic_partition import TopicPartition
 from logstore.ports.registry import Comparison
 from logstore.protocol.chain_time import ChainTime
 from logstore.protocol.flush import FlushSettings, MiB, flush_delay_s

@@ -24,7 +24,7 @@ from logstore.errors import Corrupt
 from logstore.formats.index_rows import ROW
 from logstore.formats.partition_state import PartitionState, decode_state
 from logstore.formats.segment import Entry, EntryKind, Header, Index, SegmentKind, StagedObject
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 
 
 class EpochKey(NamedTuple):

@@ -65,7 +65,7 @@ from logstore.formats.index_rows import ROW_BYTES, first_row_for_seq, row_at, ro
 from logstore.formats.packed_lines import PackedLines, PackedMapping
 from logstore.formats.partition_state import Expired, decode_state_in_slices, encode_state_in_slices
 from logstore.formats.segment import PLACE, StagedObject
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.ports.objects import Buffer
 from logstore.records.crc32c import crc32c
 from logstore.slices import Slices, finish

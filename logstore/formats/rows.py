@@ -31,6 +31,7 @@ from logstore.formats.table_rows import COMPACTOR as COMPACTOR
 from logstore.formats.table_rows import TABLE as TABLE
 from logstore.formats.table_rows import CompactionRow as CompactionRow
 from logstore.formats.table_rows import TableRow as TableRow
+from logstore.formats.topic_partition import TopicPartition
 from logstore.ports.registry import Row
 
 CLUSTER = "cluster"
@@ -38,8 +39,7 @@ BROKER = "broker"
 CHAIN = "chain"
 TOPIC = "topic"
 LEASE = "lease"
-CHANGE = "change"
-FEED = "feed"
+CHANGE, FEED = "change", "feed"
 PARTITION_SPREAD = 16
 FORMAT_LEVEL = 1
 """Formats this version can write; a cluster whose row says more is refused."""
@@ -487,11 +487,11 @@ def partition_sk(topic_id: bytes, partition: int) -> str:
     return f"{topic_id.hex()}/{partition:06d}"
 
 
-def topic_partition_of(sk: str) -> tuple[bytes, int]:
+def topic_partition_of(sk: str) -> TopicPartition:
     """Topic id and partition of a partition row's sk."""
     topic_id, _, partition = sk.partition("/")
     try:
-        return bytes.fromhex(topic_id), int(partition)
+        return TopicPartition(bytes.fromhex(topic_id), int(partition))
     except ValueError as error:
         raise Corrupt(f"partition row with a strange key: sk={sk}") from error
 

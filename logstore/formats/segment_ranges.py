@@ -4,11 +4,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class TopicPartition(NamedTuple):
-    topic_id: bytes
-    partition: int
-
-
 @dataclass(frozen=True, slots=True)
 class SegmentRange:
     """Offsets [start, end) of one epoch range, in segments [first seq, last seq] of one chain."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from logstore.errors import Corrupt, NotFound, Refused
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.delta import Tables
 from logstore.history.names import table_key
 from logstore.history.snapshot import CommitFacts, Snapshot

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import Checkpoint, encode_checkpoint
 from logstore.formats.rows import NO_SEAL, ChainRow, ChainStatus, PartitionRow
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.trim import HoldReason, Needs, hold_of
 
 
@@ -156,12 +157,12 @@ def chain_row_problems(row: ChainRow, chain: SeenChain) -> Iterator[Problem]:
         yield problem(ProblemKind.MISSING, f"checkpoint above the end of its chain: {detail}")
 
 
-def newest_taken(chains: Mapping[int, SeenChain]) -> dict[tuple[bytes, int], int]:
+def newest_taken(chains: Mapping[int, SeenChain]) -> dict[TopicPartition, int]:
     """By partition, the newest leader epoch with a committed leadership-begin entry."""
-    taken: dict[tuple[bytes, int], int] = {}
+    taken: dict[TopicPartition, int] = {}
     for chain in chains.values():
         for key in chain.epoch_ranges:
-            partition = (key.topic_id, key.partition)
+            partition = TopicPartition(key.topic_id, key.partition)
             taken[partition] = max(key.leader_epoch, taken.get(partition, -1))
     return taken
 

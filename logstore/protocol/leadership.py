@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from logstore.errors import ConditionFailed, Retryable
 from logstore.formats.rows import PartitionRow, partition_pk, partition_sk
+from logstore.formats.topic_partition import TopicPartition
 from logstore.ports.registry import Comparison
 from logstore.protocol.steps import Steps, UpdateRow
 
@@ -19,7 +20,7 @@ DECIDED_FROM = ("replicas", "reassigning", "target", "log_start", "stretches")
 
 
 def change_leader(
-    key: tuple[bytes, int],
+    key: TopicPartition,
     row: PartitionRow,
     *,
     broker: int,
@@ -54,7 +55,7 @@ def change_leader(
 
 
 def shorten_row(
-    key: tuple[bytes, int], row: PartitionRow, held_end: int = 0
+    key: TopicPartition, row: PartitionRow, held_end: int = 0
 ) -> Steps[PartitionRow | None]:
     """Apply `shortened` to the row of a leadership whose leadership-begin entry is committed.
 

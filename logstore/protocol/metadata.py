@@ -17,6 +17,7 @@ from logstore.formats.rows import (
     partition_sk,
     topic_partition_of,
 )
+from logstore.formats.topic_partition import TopicPartition
 from logstore.ports.registry import Row
 from logstore.protocol.steps import Gather, GetRow, QueryRows, Steps
 
@@ -41,7 +42,7 @@ def read_topics_by_id() -> Steps[dict[bytes, tuple[str, TopicRow]]]:
     return {topic.topic_id: (name, topic) for name, topic in topics}
 
 
-def read_partition_rows() -> Steps[list[tuple[tuple[bytes, int], PartitionRow]]]:
+def read_partition_rows() -> Steps[list[tuple[TopicPartition, PartitionRow]]]:
     """Every partition row there is, by (topic id, partition)."""
     found: Sequence[Sequence[tuple[str, Row]] | LogstoreError] = yield Gather(
         [_query(pk) for pk in partition_pks()]

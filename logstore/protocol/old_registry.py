@@ -23,6 +23,7 @@ from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
 from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.rows import CHAIN, ChainRow, ChainStatus, PartitionRow, TopicRow
 from logstore.formats.segment import SegmentKind
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.disposal import Fate, fate_of
 from logstore.protocol.metadata import read_partition_rows, read_topics_by_id
 from logstore.protocol.opening import OLD_REGISTRY, read_cluster
@@ -33,7 +34,7 @@ from logstore.protocol.witnesses import read_deletions
 
 CHAINS_AT_ONCE = 8
 
-PartitionRows = Mapping[tuple[bytes, int], PartitionRow]
+PartitionRows = Mapping[TopicPartition, PartitionRow]
 """By topic id and partition."""
 TopicRows = Mapping[bytes, tuple[str, TopicRow]]
 """Name and row, by topic id."""
@@ -105,7 +106,7 @@ def leaderships_above(
     above: dict[bytes, tuple[int, EpochKey]] = {}
     for epoch, keys in led.items():
         for key in keys:
-            row = rows.get((key.topic_id, key.partition))
+            row = rows.get(TopicPartition(key.topic_id, key.partition))
             if row is None or _is_above(key, epoch, row) or key.topic_id not in topics:
                 above[key.topic_id] = (epoch, key)
     return above

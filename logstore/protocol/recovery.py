@@ -12,11 +12,10 @@ from logstore.errors import Corrupt, LogstoreError
 from logstore.formats.chain_state import ChainState, EpochKey, EpochRange
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.rows import ChainStatus, PartitionRow
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.seal import read_chain_row, seal_chain
 from logstore.protocol.steps import BackOff, Steps
 from logstore.protocol.walk import reach_chain, read_on
-
-PartitionKey = tuple[bytes, int]
 
 LOOKS_MAX = 10
 
@@ -79,15 +78,15 @@ class Chains:
 def recover(
     cluster_id: bytes,
     sealer: int,
-    wanted: Mapping[PartitionKey, PartitionRow],
+    wanted: Mapping[TopicPartition, PartitionRow],
     known: Known = lambda epoch: None,
-) -> Steps[Mapping[PartitionKey, PartitionState | LogstoreError]]:
+) -> Steps[Mapping[TopicPartition, PartitionState | LogstoreError]]:
     """The state that the new leader of each partition, named by its row, begins with.
 
     A partition whose state cannot be found has the error that says why.
     """
     chains = Chains(cluster_id, sealer, known)
-    found: dict[PartitionKey, PartitionState | LogstoreError] = {}
+    found: dict[TopicPartition, PartitionState | LogstoreError] = {}
     for key, row in wanted.items():
         try:
             found[key] = yield from _recover_one(chains, key, row)
@@ -96,7 +95,7 @@ def recover(
     return found
 
 
-def _recover_one(chains: Chains, key: PartitionKey, row: PartitionRow) -> Steps[PartitionState]:
+def _recover_one(chains: Chains, key: TopicPartition, row: PartitionRow) -> Steps[PartitionState]:
     start = row.epoch_ranges[-1].start
     before = yield from newest_epoch_range(chains, key, row)
     if before is None:
@@ -111,7 +110,7 @@ def _recover_one(chains: Chains, key: PartitionKey, row: PartitionRow) -> Steps[
 
 
 def newest_epoch_range(
-    chains: Chains, key: PartitionKey, row: PartitionRow
+    chains: Chains, key: TopicPartition, row: PartitionRow
 ) -> Steps[tuple[EpochRange, int] | None]:
     """The newest epoch range before the row's current one that was begun, and its leader epoch.
 

@@ -29,6 +29,7 @@ from logstore.formats.rows import (
     partition_pk,
     partition_sk,
 )
+from logstore.formats.topic_partition import TopicPartition
 from logstore.ports.registry import Comparison, Condition, RowAbsent
 from logstore.protocol.metadata import read_partition_row, read_partition_rows, read_topics
 from logstore.protocol.old_registry import compare_with_log
@@ -48,7 +49,7 @@ LEASE_S = 3.0
 WATCHES_PER_LEASE = 6
 ROUNDS_MAX = 10
 
-Recovered = dict[tuple[bytes, int], RecoveredPartition]
+Recovered = dict[TopicPartition, RecoveredPartition]
 """By topic id and partition."""
 
 
@@ -192,7 +193,7 @@ def _take_over_all(
         except PartlyTaken as partly:
             raise partly.first from partly
         for one in taken:
-            recovered[one.topic_id, one.partition] = one
+            recovered[TopicPartition(one.topic_id, one.partition)] = one
 
 
 def _chains_to_take(successor: Successor, *, is_alone: bool) -> Steps[list[int]]:
@@ -223,7 +224,7 @@ def _clear_away(cluster_id: bytes, recovered: Recovered) -> Steps[dict[str, Topi
     for topic_id in sorted({key[0] for key in recovered} - live):
         yield from _require_half_done(cluster_id, topic_id, f"the row of topic {topic_id.hex()}")
     for topic_id, partition in [key for key in recovered if key[0] not in live]:
-        del recovered[topic_id, partition]
+        del recovered[TopicPartition(topic_id, partition)]
         try:
             pk, sk = (
                 partition_pk(topic_id, partition),
@@ -250,7 +251,7 @@ def _settle(cluster_id: bytes, topics: dict[str, TopicRow], recovered: Recovered
     """
     is_settled = True
     for name, topic in list(topics.items()):
-        mine = [(topic.topic_id, number) for number in range(topic.partitions)]
+        mine = [TopicPartition(topic.topic_id, number) for number in range(topic.partitions)]
         lacking = [key for key in mine if key not in recovered]
         for key in lacking:
             if (yield from read_partition_row(*key)) is None:

@@ -19,6 +19,7 @@ from logstore.formats.checkpoint import encode_in_slices, forget_expired
 from logstore.formats.keys import checkpoint_key
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.rows import ChainStatus, PartitionRow, partition_pk, partition_sk
+from logstore.formats.topic_partition import TopicPartition
 from logstore.ports.registry import Comparison
 from logstore.protocol.disposal import Fate
 from logstore.protocol.leadership import change_leader
@@ -30,7 +31,7 @@ from logstore.protocol.old_registry import (
     leaderships_above,
 )
 from logstore.protocol.put import create_parts_settled
-from logstore.protocol.recovery import Chains, Known, PartitionKey, newest_epoch_range
+from logstore.protocol.recovery import Chains, Known, newest_epoch_range
 from logstore.protocol.seal import SealedChain, mark_sealed, read_chain_row, seal_chain
 from logstore.protocol.steps import DeleteRow, Gather, Steps, sliced
 from logstore.protocol.walk import read_chain_at
@@ -111,7 +112,7 @@ def take_over(
     chains = Chains(cluster_id, sealer, known)
     chains.give(epoch, sealed.state)
     takes: list[Steps[RecoveredPartition | None]] = []
-    failed: dict[PartitionKey, LogstoreError] = {}
+    failed: dict[TopicPartition, LogstoreError] = {}
     for key, row in rows.items():
         if row.chain == epoch:
             try:
@@ -155,7 +156,7 @@ class _RangeEnd:
 
 
 def _ended(
-    chains: Chains, key: tuple[bytes, int], row: PartitionRow, sealed: SealedChain
+    chains: Chains, key: TopicPartition, row: PartitionRow, sealed: SealedChain
 ) -> Steps[_RangeEnd]:
     epoch_range = sealed.state.epoch_ranges.get(EpochKey(*key, row.leader_epoch))
     if epoch_range is not None:
@@ -168,7 +169,7 @@ def _ended(
 
 
 def _take_partition(
-    key: tuple[bytes, int], row: PartitionRow, ended: _RangeEnd, successor: Successor
+    key: TopicPartition, row: PartitionRow, ended: _RangeEnd, successor: Successor
 ) -> Steps[RecoveredPartition | None]:
     try:
         taken = yield from change_leader(
@@ -185,7 +186,7 @@ def _take_partition(
 
 
 def _drop_rows_of_deleted(
-    failed: Mapping[PartitionKey, LogstoreError], rows: PartitionRows
+    failed: Mapping[TopicPartition, LogstoreError], rows: PartitionRows
 ) -> Steps[list[LogstoreError]]:
     """Delete the rows that cannot be taken over and whose topic is deleted; the errors of the rest.
 

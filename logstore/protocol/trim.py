@@ -20,12 +20,11 @@ from enum import Enum
 from logstore.formats.chain_state import EpochKey
 from logstore.formats.checkpoint import Checkpoint, EpochRangeSummary
 from logstore.formats.rows import NO_SEAL, ChainRow, PartitionRow
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.disposal import confirmed_start
 
 FIRST_SEGMENT = 1
 """Seq 0 is the opening, which stays."""
-
-TopicPartition = tuple[bytes, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ def _why(key: EpochKey, summary: EpochRangeSummary, needs: Needs) -> HoldReason 
         if key.topic_id in needs.deleted:
             return None
         return HoldReason.DELETING if key.topic_id in needs.deleting else HoldReason.NO_TOPIC
-    partition = (key.topic_id, key.partition)
+    partition = TopicPartition(key.topic_id, key.partition)
     row = needs.rows.get(partition)
     if row is None:
         return HoldReason.NO_ROW
@@ -108,7 +107,7 @@ def above_its_row(checkpoint: Checkpoint, needs: Needs) -> EpochKey | None:
     topic has been deleted.
     """
     for key in checkpoint.epoch_ranges:
-        row = needs.rows.get((key.topic_id, key.partition))
+        row = needs.rows.get(TopicPartition(key.topic_id, key.partition))
         is_known = row is None or key.leader_epoch <= row.leader_epoch
         if not is_known and key.topic_id in needs.live:
             return key

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from logstore.errors import Corrupt, NotFound, Refused
-from logstore.formats import segment_ranges
 from logstore.formats.chain_state import EpochKey
 from logstore.formats.checkpoint import Checkpoint
 from logstore.formats.keys import segment_key
@@ -31,6 +30,7 @@ from logstore.formats.rows import (
     chain_sk,
 )
 from logstore.formats.segment import HEADER_BYTES, SegmentKind, decode_header
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.deletion import delete_below_trim, publish_trim
 from logstore.protocol.disposal import Fate, fate_of
 from logstore.protocol.lookup import IndexCache, checkpoints_of
@@ -42,7 +42,6 @@ from logstore.protocol.trim import (
     Hold,
     HoldReason,
     Needs,
-    TopicPartition,
     TrimStep,
     above_its_row,
     has_more,
@@ -56,7 +55,7 @@ from logstore.protocol.witnesses import read_deletions
 GRACE_MS = 3_600_000
 HOLDS_KEPT_MAX = 10_000
 DELETED_KEPT_MAX = 10_000
-NOTHING: Mapping[segment_ranges.TopicPartition, int] = {}
+NOTHING: Mapping[TopicPartition, int] = {}
 """Ends of tables if there are none."""
 
 Wanted = Callable[[int, ChainRow], bool]
@@ -112,7 +111,7 @@ class Trimmer:
     def steps(
         self,
         wanted: Wanted = every,
-        held: Mapping[segment_ranges.TopicPartition, int] = NOTHING,
+        held: Mapping[TopicPartition, int] = NOTHING,
         *,
         may_delete: bool = True,
         asked_ms: int | None = None,
@@ -136,7 +135,7 @@ class Trimmer:
         if len(self._deleted) >= DELETED_KEPT_MAX:
             self._deleted.clear()
         topics = _Topics(rows_of_topics, self._deleted)
-        ends = {(key.topic_id, key.partition): end for key, end in held.items()}
+        ends = {TopicPartition(key.topic_id, key.partition): end for key, end in held.items()}
         cache = IndexCache()
         needs = Needs(topics.live, partitions, {}, ends, self._deleted, topics.deleting)
         for epoch, row in chains:
@@ -215,7 +214,7 @@ class Trimmer:
     def _remember(self, epoch: int, checkpoint: int, hold: Hold | None, needs: Needs) -> None:
         self._kept.pop(epoch, None)
         if hold is not None and hold.why is HoldReason.DATA and len(self._kept) < HOLDS_KEPT_MAX:
-            floor = needs.floor((hold.key.topic_id, hold.key.partition))
+            floor = needs.floor(TopicPartition(hold.key.topic_id, hold.key.partition))
             self._kept[epoch] = _Kept(checkpoint, hold.key, floor)
 
     def _is_still_held(self, epoch: int, needs: Needs) -> bool:
@@ -223,7 +222,7 @@ class Trimmer:
         kept = self._kept.get(epoch)
         if kept is None or kept.key.topic_id not in needs.live:
             return False
-        partition = (kept.key.topic_id, kept.key.partition)
+        partition = TopicPartition(kept.key.topic_id, kept.key.partition)
         return partition in needs.rows and needs.floor(partition) == kept.floor
 
 
@@ -306,7 +305,7 @@ def _hold(
             continue
         if hold is None or hold.why is not HoldReason.RELEASE:
             return hold
-        partition = (hold.key.topic_id, hold.key.partition)
+        partition = TopicPartition(hold.key.topic_id, hold.key.partition)
         if partition in taken:
             return hold
         taken[partition] = yield from _newest_taken(cache, hold.key, needs.rows[partition])

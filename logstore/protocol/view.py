@@ -9,12 +9,10 @@ from dataclasses import dataclass
 
 from logstore.errors import LogstoreError
 from logstore.formats.rows import TOPIC, FeedChange, PartitionRow, TopicRow, TopicStatus
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.changes import read_feed
 from logstore.protocol.metadata import read_partition_row, read_partition_rows
 from logstore.protocol.steps import Gather, GetRow, QueryRows, Steps
-
-PartitionKey = tuple[bytes, int]
-"""Topic id and partition."""
 
 ROWS_READ_ONE_BY_ONE_MAX = 600
 
@@ -25,7 +23,7 @@ class RegistryUpdate:
 
     version: int
     topics: Mapping[str, TopicRow | None]
-    partitions: Mapping[PartitionKey, PartitionRow | None]
+    partitions: Mapping[TopicPartition, PartitionRow | None]
     is_everything: bool = False
 
 
@@ -49,22 +47,26 @@ def read_update(version: int) -> Steps[RegistryUpdate | None]:
 
 def _read_changed(version: int, changes: Sequence[FeedChange]) -> Steps[RegistryUpdate]:
     topics: dict[str, TopicRow | None] = {}
-    wanted: dict[PartitionKey, None] = {}
+    wanted: dict[TopicPartition, None] = {}
     for change in changes:
         if change.partition >= 0:
-            wanted[change.topic_id, change.partition] = None
+            wanted[TopicPartition(change.topic_id, change.partition)] = None
         elif change.topic not in topics:
             row = yield GetRow(TOPIC, change.topic)
             topic = topics[change.topic] = None if row is None else _live(TopicRow.of(row))
             if topic is not None:
-                wanted.update(dict.fromkeys((topic.topic_id, n) for n in range(topic.partitions)))
+                wanted.update(
+                    dict.fromkeys(
+                        TopicPartition(topic.topic_id, n) for n in range(topic.partitions)
+                    )
+                )
     if len(wanted) > ROWS_READ_ONE_BY_ONE_MAX:
         return (yield from read_everything())
     keys = list(wanted)
     rows: Sequence[PartitionRow | LogstoreError | None] = yield Gather(
         [read_partition_row(*key) for key in keys]
     )
-    partitions: dict[PartitionKey, PartitionRow | None] = {}
+    partitions: dict[TopicPartition, PartitionRow | None] = {}
     for key, found in zip(keys, rows, strict=True):
         if isinstance(found, LogstoreError):
             raise found

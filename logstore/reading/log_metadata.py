@@ -12,18 +12,14 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from logstore.formats.rows import TableRow, TopicRow
-from logstore.formats.segment_ranges import SplitPoint
+from logstore.formats.segment_ranges import SegmentRange, SplitPoint
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
 from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
+from logstore.protocol.lookup import BelowTrimPoint
 from logstore.protocol.witnesses import TopicFate
 from logstore.reading.extents import Extent, Extents, OffsetRange, TopicExtent
-from logstore.reading.reader import (
-    BelowTrimPoint,
-    LogReader,
-    PartitionView,
-    SegmentRange,
-    TopicPartition,
-)
+from logstore.reading.reader import LogReader, PartitionView
 from logstore.reading.snapshots import OpenTables, SnapshotCache, open_tables
 from logstore.reading.table_ranges import TableRange, table_range
 from logstore.reading.table_times import first_offset_at_or_after

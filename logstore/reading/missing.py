@@ -13,9 +13,11 @@ from typing import NamedTuple, Protocol
 
 from logstore.errors import Corrupt, Refused
 from logstore.formats.rows import PartitionRow
-from logstore.formats.segment_ranges import SegmentRange, TopicPartition
+from logstore.formats.segment_ranges import SegmentRange
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
-from logstore.reading.reader import LogReader, SegmentGone
+from logstore.reading.reader import LogReader
+from logstore.reading.segment_gone import SegmentGone
 from logstore.reading.snapshots import OpenTables, SnapshotCache, open_tables
 from logstore.reading.table_ranges import TableRange, table_range
 from logstore.reading.tasks import SeqRange, Storage

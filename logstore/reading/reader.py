@@ -1,19 +1,15 @@
-"""Read the log without a broker: Spark and tools. Committed records only.
+"""Plan reads of the log without a broker: Spark and tools. Committed records only.
 
 The driver asks the registry which chains hold a partition, follows those still open, and turns
 offsets into pieces: (chain, seqs, offsets). An executor needs nothing but the pieces and the store:
-it GETs the segments, whose front says where each batch lies.
+`logstore.reading.segment_fetch`.
 """
 
-import random
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
 
-from logstore.errors import Corrupt, NotFound, Refused, Retryable
+from logstore.errors import Corrupt, NotFound, Retryable
 from logstore.formats.chain_state import EpochKey, EpochRange, SegmentSpan
 from logstore.formats.checkpoint import Checkpoint
 from logstore.formats.index_rows import (
@@ -31,9 +27,12 @@ from logstore.formats.rows import (
     TopicRow,
     TopicStatus,
 )
-from logstore.formats.segment import HEADER_BYTES, Entry, EntryKind, decode_front, decode_header
-from logstore.formats.segment_ranges import SegmentRange, SplitPoint, TopicPartition
-from logstore.ports.clock import blocking_sleep_s
+from logstore.formats.segment import (
+    HEADER_BYTES,
+    decode_header,
+)
+from logstore.formats.segment_ranges import SegmentRange, SplitPoint
+from logstore.formats.topic_partition import TopicPartition
 from logstore.ports.objects import BlockingObjectStore
 from logstore.protocol.cuts import ChainCut, chain_cut, end_in_memory, ends_in_checkpoints
 from logstore.protocol.follow import ROW_AGE_S_MAX, Follower
@@ -58,24 +57,11 @@ from logstore.protocol.walk import MissingCheckpoint, get_retrying
 from logstore.protocol.witnesses import TopicFate, read_fates
 from logstore.reading.segment_gone import SegmentGone
 from logstore.records.lookup import first_record_at_or_after
-from logstore.retry import RetryDelays, retry
 from logstore.wiring.open import ReadableLog
 
-__all__ = [
-    "BelowTrimPoint",
-    "FoundBatch",
-    "LogReader",
-    "PartitionView",
-    "SegmentGone",
-    "SegmentRange",
-    "TopicPartition",
-    "read_batches",
-]
+__all__ = ["BelowTrimPoint", "LogReader", "PartitionView"]
 
-PREFETCH_SEGMENTS = 2
 FRONTS_TOGETHER = 32
-GET_ATTEMPTS_MAX = 8
-_GETS = RetryDelays(attempts_max=GET_ATTEMPTS_MAX)  # some six seconds
 ROW_READS_MAX = 8
 
 
@@ -89,15 +75,6 @@ class PartitionView:
     @property
     def log_start(self) -> int:
         return self.row.log_start
-
-
-class FoundBatch(NamedTuple):
-    """One stored batch that holds wanted offsets [start, end); the batch may hold more."""
-
-    piece: SegmentRange
-    seq: int
-    entry: Entry
-    data: memoryview
 
 
 class LogReader:
@@ -417,71 +394,6 @@ class LogReader:
                     return (yield from self._offset_for_time(key, view, timestamp, after))
                 return None if record is None or record[0] >= view.end else record[0]
         return None
-
-
-def read_batches(
-    store: BlockingObjectStore,
-    chain: int,
-    first_seq: int,
-    last_seq: int,
-    pieces: Sequence[SegmentRange],
-    *,
-    sleep_s: Callable[[float], None] = blocking_sleep_s,
-) -> Iterator[FoundBatch]:
-    """The batches of `pieces` in segments [first seq, last seq] of `chain`, in chain order.
-
-    Each segment is fetched once, the next while one is being read. Raises `SegmentGone` when one is
-    not there: it was moved or deleted concurrently, and the offsets must be resolved again.
-    """
-    wanted = {(p.topic_id, p.partition, p.leader_epoch): p for p in pieces}
-    with ThreadPoolExecutor(PREFETCH_SEGMENTS, thread_name_prefix="logstore-fetch") as threads:
-        ahead: list[tuple[int, Future[bytes]]] = []
-        for seq in range(first_seq, last_seq + 1):
-            key = segment_key(chain, seq)
-            ahead.append((seq, threads.submit(_get, store, key, sleep_s)))
-            if len(ahead) > PREFETCH_SEGMENTS:
-                yield from _batches_of(*ahead.pop(0), chain, wanted)
-        for item in ahead:
-            yield from _batches_of(*item, chain, wanted)
-
-
-def _get(store: BlockingObjectStore, key: str, sleep_s: Callable[[float], None]) -> bytes:
-    """The whole object."""
-    return retry(partial(store.get, key), _GETS, random.Random(), sleep_s=sleep_s)
-
-
-def _batches_of(
-    seq: int,
-    fetched: Future[bytes],
-    chain: int,
-    wanted: Mapping[tuple[bytes, int, int], SegmentRange],
-) -> Iterator[FoundBatch]:
-    try:
-        data = fetched.result()
-    except NotFound as error:
-        raise SegmentGone(chain, seq) from error
-    index = decode_front(data)
-    if (index.header.epoch, index.header.seq) != (chain, seq):
-        raise Corrupt(f"segment does not match its key: chain={chain} seq={seq}")
-    body = memoryview(data)[index.header.body_at :]
-    if len(body) != index.header.body_bytes:
-        raise Corrupt(f"segment cut short: chain={chain} seq={seq} bytes={len(data)}")
-    for entry in index.entries:
-        if entry.kind == EntryKind.ADOPTED:
-            raise Refused("adopted batches are of a newer version of logstore; upgrade")
-        piece = wanted.get((entry.topic_id, entry.partition, entry.leader_epoch))
-        if entry.kind != EntryKind.BATCH or piece is None:
-            continue
-        if entry.base_offset < piece.end and entry.last_offset >= piece.start:
-            batch = body[entry.position : entry.position + entry.length]
-            stamped = (int.from_bytes(batch[:8]), int.from_bytes(batch[12:16], signed=True))
-            if stamped != (entry.base_offset, entry.leader_epoch):
-                # Outside the batch's own checksum, inside the index's.
-                raise Corrupt(
-                    f"batch does not match its index entry: chain={chain} seq={seq} "
-                    f"partition={entry.partition} offset={entry.base_offset}"
-                )
-            yield FoundBatch(piece, seq, entry, batch)
 
 
 def _read_body_range(chain: int, seq: int, position: int, length: int) -> Steps[bytes]:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from logstore.formats.segment_ranges import SegmentRange
-from logstore.reading.reader import FoundBatch, SegmentGone
+from logstore.reading.segment_fetch import FoundBatch
+from logstore.reading.segment_gone import SegmentGone
 from logstore.reading.tasks import SeqRange
 
 _Moved = TypeVar("_Moved")

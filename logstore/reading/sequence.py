@@ -16,14 +16,15 @@ from itertools import takewhile
 from operator import attrgetter
 
 from logstore.formats.segment_ranges import SegmentRange
+from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.tasks import SeqRange
 
 
 def in_order(pieces: Iterable[SegmentRange]) -> list[SeqRange]:
     """Runs that hold every piece once, those of each partition by offset."""
-    waiting: dict[tuple[bytes, int], deque[SegmentRange]] = {}
+    waiting: dict[TopicPartition, deque[SegmentRange]] = {}
     for piece in sorted(pieces, key=attrgetter("start")):
-        waiting.setdefault((piece.topic_id, piece.partition), deque()).append(piece)
+        waiting.setdefault(TopicPartition(piece.topic_id, piece.partition), deque()).append(piece)
     runs: list[SeqRange] = []
     while waiting:
         ready = {key: _leading(queue) for key, queue in waiting.items()}

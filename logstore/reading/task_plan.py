@@ -25,6 +25,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from logstore.formats.segment_ranges import SegmentRange, SplitPoint
+from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.sequence import seq_ranges
 from logstore.reading.table_ranges import TableRange, WorkUnit, joined, table_bytes, work_units
 from logstore.reading.tasks import Located, ReadTask, SeqRange
@@ -197,14 +198,17 @@ def _part(
 def _tasks_of(history: Sequence[TableRange], runs: Sequence[SeqRange]) -> Iterator[ReadTask]:
     """One task, or more where a partition went from a younger chain to an older one."""
     mine: list[SeqRange] = []
-    reached: dict[tuple[bytes, int], int] = {}
+    reached: dict[TopicPartition, int] = {}
     before = tuple(history)
     for run in runs:
-        if any(reached.get((p.topic_id, p.partition), -1) > p.leader_epoch for p in run.pieces):
+        if any(
+            reached.get(TopicPartition(p.topic_id, p.partition), -1) > p.leader_epoch
+            for p in run.pieces
+        ):
             yield ReadTask(tuple(mine), before)
             mine, reached, before = [], {}, ()
         mine.append(run)
         for piece in run.pieces:
-            reached[piece.topic_id, piece.partition] = piece.leader_epoch
+            reached[TopicPartition(piece.topic_id, piece.partition)] = piece.leader_epoch
     if mine or before:
         yield ReadTask(tuple(mine), before)

@@ -13,12 +13,13 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from logstore.errors import Corrupt, Invalid, Refused
+from logstore.formats.segment_ranges import SegmentRange
 from logstore.history.columns import TABLE_COLUMNS as RECORD_COLUMNS
 from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.missing import Missing
 from logstore.reading.range_rows import table_rows
-from logstore.reading.reader import FoundBatch, SegmentRange, read_batches
 from logstore.reading.run_batches import run_batches
+from logstore.reading.segment_fetch import FoundBatch, read_batches
 from logstore.reading.table_ranges import TableRange
 from logstore.reading.tasks import ReadTask, SeqRange, Storage
 from logstore.records.arrow import INFLATED_BYTES_MAX, arrow_schema, decode_to_arrow

@@ -19,6 +19,7 @@ with a higher offset. What neither tier reaches is an error that names it.
 from collections.abc import Awaitable
 
 from logstore.errors import LogstoreError, NotFound, Retryable
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.lookup import BelowTrimPoint
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.records_deletion import OffsetOutOfRange
@@ -37,7 +38,7 @@ class Tiers:
         self._runner = runner
         self._segments = segments
         self._history = history
-        self._begins: dict[tuple[bytes, int], int] = {}
+        self._begins: dict[TopicPartition, int] = {}
         """Per partition, the first offset in segments, as far as looked up. Only goes up."""
 
     async def read(
@@ -54,7 +55,7 @@ class Tiers:
         log start has gone up, `NotFound` where neither tier has what it should, or as the store.
         """
         gone: LogstoreError | None = None
-        begin = self._begins.get((partition.topic_id, partition.partition), 0)
+        begin = self._begins.get(TopicPartition(partition.topic_id, partition.partition), 0)
         if offset >= max(begin, partition.edited_end):
             try:
                 return await self._segments.read(partition, offset, up_to, bytes_max)
@@ -77,7 +78,7 @@ class Tiers:
         if len(self._begins) >= BEGINS_KEPT_MAX:
             self._begins.clear()
         if begin > 0:
-            key = (partition.topic_id, partition.partition)
+            key = TopicPartition(partition.topic_id, partition.partition)
             self._begins[key] = max(begin, self._begins.get(key, 0))
         return max(begin, partition.edited_end, partition.log_start)
 
@@ -161,7 +162,7 @@ class Tiers:
 
     async def _look_again(self, partition: Readable, offset: int) -> None:
         """Read the rows: where the log starts, and where segments begin."""
-        key = (partition.topic_id, partition.partition)
+        key = TopicPartition(partition.topic_id, partition.partition)
         row = await self._runner.run(read_partition_row(*key))
         if row is None:
             raise Retryable(f"the partition is gone: {_name(partition)}")
@@ -175,7 +176,7 @@ class Tiers:
         )
 
     def _in_neither(self, partition: Readable, offset: int, gone: LogstoreError | None) -> NotFound:
-        begin = self._begins.get((partition.topic_id, partition.partition), 0)
+        begin = self._begins.get(TopicPartition(partition.topic_id, partition.partition), 0)
         cause = f" cause={gone}" if gone is not None else ""
         return NotFound(
             f"neither segments nor the topic's table hold an offset: {_name(partition)} "

@@ -18,7 +18,7 @@ from logstore.formats.keys import (
 )
 from logstore.formats.rows import ChainRow, TableRow
 from logstore.formats.segment import HEADER_BYTES, Header, SegmentKind, decode_header
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import (
     RECORD_BYTES_MAX,
     TOPICS,

@@ -25,6 +25,7 @@ from logstore.formats.rows import (
     TopicRow,
     TopicStatus,
 )
+from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import TopicRecord, deletion_in
 from logstore.history.snapshot import Snapshot
 from logstore.protocol.disposal import (
@@ -38,8 +39,6 @@ from logstore.restore.evidence import Evidence, torn_chain
 from logstore.restore.leaderships import Lead, Settled, settle
 from logstore.restore.missing import MissingChains, prefixes_of_chain
 from logstore.restore.topics import ChainTopic, Records, plan_topics
-
-TopicPartition = tuple[bytes, int]
 
 
 class LeftOut(NamedTuple):
@@ -197,7 +196,7 @@ def _check_torn(
     for key, gone in chain.gone.items():
         if key not in chain.epoch_ranges:
             continue  # forgotten after the trim point
-        partition = (key.topic_id, key.partition)
+        partition = TopicPartition(key.topic_id, key.partition)
         deleted_below = noted.get(partition, {}).values()
         log_start = max(_confirmed_start(partition, old), *deleted_below, 0)
         table_end = _table_end(partition, snapshots)
@@ -242,7 +241,7 @@ def _leads(chains: Sequence[Evidence]) -> dict[TopicPartition, list[Lead]]:
         for key, extent in chain.epoch_ranges.items():
             gone = chain.gone.get(key, extent.start)
             lead = Lead(key.leader_epoch, chain.epoch, extent, gone)
-            found[key.topic_id, key.partition].append(lead)
+            found[TopicPartition(key.topic_id, key.partition)].append(lead)
     return {partition: sorted(leads) for partition, leads in found.items()}
 
 
@@ -251,7 +250,7 @@ def _noted(chains: Sequence[Evidence]) -> dict[TopicPartition, dict[int, int]]:
     found: dict[TopicPartition, dict[int, int]] = defaultdict(dict)
     for chain in chains:
         for partition, offset in chain.deleted_below.items():
-            found[partition[:2]][chain.epoch] = offset
+            found[TopicPartition(*partition[:2])][chain.epoch] = offset
     return found
 
 
@@ -362,9 +361,10 @@ def _led(
 ) -> dict[bytes, ChainTopic]:
     """By topic id."""
     found: dict[bytes, ChainTopic] = {}
-    for (topic_id, number), leads in all_leads.items():
+    for partition, leads in all_leads.items():
+        topic_id, number = partition
         known = found.get(topic_id, ChainTopic(0, is_empty=True))
-        is_empty = known.is_empty and leads[-1].extent.end <= starts[topic_id, number]
+        is_empty = known.is_empty and leads[-1].extent.end <= starts[partition]
         found[topic_id] = ChainTopic(max(known.partitions, number + 1), is_empty)
     return found
 
@@ -404,7 +404,7 @@ def _of_topics(
     """Without those of topics that have no row and whose deletion is recorded."""
     known = {topic.topic_id for topic in topics.values()}
     return {
-        (topic_id, number): row
+        TopicPartition(topic_id, number): row
         for (topic_id, number), row in rows.items()
         if topic_id in known or deletion_in(records.get(topic_id, ())) is None
     }
@@ -417,9 +417,9 @@ def _fill_up(planned: RegistryRows, brokers: Mapping[int, int]) -> None:
     newest = max(brokers)
     for topic in planned.topics.values():
         for number in range(topic.partitions if topic.status is TopicStatus.LIVE else 0):
-            if (topic.topic_id, number) not in planned.partitions:
+            if TopicPartition(topic.topic_id, number) not in planned.partitions:
                 row = PartitionRow.new(brokers[newest], newest)
-                planned.partitions[topic.topic_id, number] = row
+                planned.partitions[TopicPartition(topic.topic_id, number)] = row
 
 
 def _name(partition: TopicPartition) -> str:

@@ -28,6 +28,7 @@ from logstore.formats.rows import (
     chain_sk,
 )
 from logstore.formats.segment import EntryKind, SegmentKind
+from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.memory import MemoryObjects
 from logstore.ports.registry import Row
 from logstore.protocol.checks import (
@@ -104,7 +105,7 @@ class _ReadableRows:
 
 
 def audit(
-    objects: MemoryObjects, rows: MemoryRows, held: Mapping[tuple[bytes, int], int] | None = None
+    objects: MemoryObjects, rows: MemoryRows, held: Mapping[Partition, int] | None = None
 ) -> Audit:
     """`held`: by partition, up to where a table holds it."""
     return _Auditor(objects, rows, held or {}).run()
@@ -112,7 +113,7 @@ def audit(
 
 class _Auditor:
     def __init__(
-        self, objects: MemoryObjects, rows: MemoryRows, held: Mapping[tuple[bytes, int], int]
+        self, objects: MemoryObjects, rows: MemoryRows, held: Mapping[Partition, int]
     ) -> None:
         self._held = held
         self._objects = objects
@@ -141,7 +142,8 @@ class _Auditor:
         deleted, deleting = deleted_topics(self._objects), rows - wanted
         self._check_topics(rows | deleted, partitions.keys())
         taken = newest_taken(chains)
-        self._check_trims(Needs(wanted, partitions, taken, self._held, deleted, deleting))
+        held = {TopicPartition(*partition): end for partition, end in self._held.items()}
+        self._check_trims(Needs(wanted, partitions, taken, held, deleted, deleting))
         # A late creation may put back rows of a topic that is being deleted; they are never read.
         for (topic_id, number), partition in partitions.items():
             if topic_id in wanted:
@@ -149,7 +151,7 @@ class _Auditor:
         return self._found
 
     def _check_topics(
-        self, known: Collection[bytes], partitions: Collection[tuple[bytes, int]]
+        self, known: Collection[bytes], partitions: Collection[TopicPartition]
     ) -> None:
         """Every live topic has all of its rows, and no chain leads an unknown topic.
 
@@ -162,7 +164,9 @@ class _Auditor:
         for name, topic in self._found.topics.items():
             if topic.status is TopicStatus.LIVE:
                 numbers = range(topic.partitions)
-                lacking = [n for n in numbers if (topic.topic_id, n) not in partitions]
+                lacking = [
+                    n for n in numbers if TopicPartition(topic.topic_id, n) not in partitions
+                ]
                 is_late = len(lacking) == topic.partitions and topic.topic_id not in led
                 if lacking and not is_late:
                     self._wrong(f"a topic lacks rows of partitions: name={name} {lacking}")
@@ -317,14 +321,14 @@ class _Auditor:
         begun: dict[int, int] = {}
         for epoch, seen in chains.items():
             for key, extent in seen.epoch_ranges.items():
-                if (key.topic_id, key.partition) == partition:
+                if Partition(key.topic_id, key.partition) == partition:
                     begun[key.leader_epoch] = extent.start
                     unknown = take_problem(
                         key,
                         extent,
                         epoch,
                         row,
-                        self._held.get((partition.topic_id, partition.number), 0),
+                        self._held.get(partition, 0),
                     )
                     if unknown is not None:
                         self._wrong(f"{partition}: {unknown.detail}")
@@ -338,7 +342,7 @@ class _Auditor:
         seen, led = self._found.seen, {}
         for epoch, chain in self._found.chains.items():
             for key, epoch_range in chain.state.epoch_ranges.items():
-                if (key.topic_id, key.partition) == partition:
+                if Partition(key.topic_id, key.partition) == partition:
                     led[key.leader_epoch] = (epoch, chain.state.broker, epoch_range.released)
                     seen["releases"] += epoch_range.released
         for earlier, later in pairwise(sorted(led)):

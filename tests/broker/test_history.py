@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from logstore.formats.rows import TABLE, TableRow
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.delta import Tables
 from logstore.history.names import entry_key, table_key
 from logstore.history.snapshot import TableCommit

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from logstore.epoch.log import Log
 from logstore.formats.rows import CLUSTER, TABLE, TableRow
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.columns import TABLE_COLUMNS
 from logstore.history.delta import Tables
 from logstore.history.names import TABLES, table_key

@@ -12,6 +12,8 @@ from logstore.epoch.log import Log, LogSettings
 from logstore.epoch.table_queries import VerifiedEnds
 from logstore.epoch.writer import ChainLimits
 from logstore.errors import LogstoreError
+from logstore.formats.segment_ranges import SegmentRange
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
@@ -19,7 +21,8 @@ from logstore.ports.registry import Row
 from logstore.protocol.flush import FlushSettings
 from logstore.protocol.identity import Identity, ensure_identity
 from logstore.protocol.start import BrokerInfo
-from logstore.reading.reader import LogReader, SegmentRange, TopicPartition, read_batches
+from logstore.reading.reader import LogReader
+from logstore.reading.segment_fetch import read_batches
 from logstore.records.batch import check_batch
 from logstore.records.decode import decode_records
 from logstore.records.encode import encode_batch

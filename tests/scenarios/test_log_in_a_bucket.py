@@ -11,9 +11,11 @@ import pytest
 
 from logstore.cli.main import main
 from logstore.formats.rows import TopicRow
+from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.s3_options import S3Location
 from logstore.ports.clock import blocking_sleep_s
-from logstore.reading.reader import LogReader, TopicPartition, read_batches
+from logstore.reading.reader import LogReader
+from logstore.reading.segment_fetch import read_batches
 from logstore.records.batch import check_batch
 from logstore.records.decode import decode_records
 from logstore.registry.dynamodb_client import DynamoClient

@@ -10,8 +10,11 @@ from typing import Any, cast
 
 from logstore.errors import Corrupt, LogstoreError, NotFound
 from logstore.formats.rows import PartitionRow
-from logstore.formats.segment_ranges import SegmentRange, TopicPartition
-from logstore.reading.reader import LogReader, PartitionView, SegmentGone, read_batches
+from logstore.formats.segment_ranges import SegmentRange
+from logstore.formats.topic_partition import TopicPartition
+from logstore.reading.reader import LogReader, PartitionView
+from logstore.reading.segment_fetch import read_batches
+from logstore.reading.segment_gone import SegmentGone
 from logstore.runners.step_runner import StepRunner
 from logstore.testing.audit import records_of_batches
 from logstore.testing.history import Partition

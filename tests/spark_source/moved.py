@@ -23,6 +23,7 @@ from logstore.formats.rows import (
     partition_pk,
     partition_sk,
 )
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.columns import TABLE_COLUMNS
 from logstore.history.delta import Tables
 from logstore.history.names import table_key
@@ -30,7 +31,8 @@ from logstore.history.read import read_rows
 from logstore.history.snapshot import DataFile, Snapshot, TableCommit
 from logstore.history.write import TableWriter
 from logstore.ports.registry import BlockingRowStore
-from logstore.reading.reader import LogReader, PartitionView, TopicPartition, read_batches
+from logstore.reading.reader import LogReader, PartitionView
+from logstore.reading.segment_fetch import read_batches
 from logstore.records.arrow import decode_to_arrow
 from logstore.stores.backends import Backends
 from logstore.stores.location import parse_location

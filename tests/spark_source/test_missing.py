@@ -7,7 +7,7 @@ import pytest
 from logstore.errors import Corrupt, Refused
 from logstore.reading.log_metadata import LogMetadata
 from logstore.reading.missing import Resolver
-from logstore.reading.reader import SegmentGone
+from logstore.reading.segment_gone import SegmentGone
 from logstore.reading.task_rows import read_rows
 from logstore.reading.tasks import ReadTask
 from logstore.records.encode import encode_batch, records_of

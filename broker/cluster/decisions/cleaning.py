@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from broker.cluster.decisions.controller_state import FirstSeen
 from broker.cluster.decisions.view import Action, DeleteTopic, RemoveOrphan
 from logstore.formats.rows import PartitionRow, TopicRow, TopicStatus
+from logstore.formats.topic_partition import TopicPartition
 
 DELETION_GRACE_S = 30.0
 LACKING_GRACE_S = 120.0
@@ -24,7 +25,7 @@ class Inventory:
     """All topics but the deleted, and all partition rows, read one after the other."""
 
     topics: Mapping[str, TopicRow]
-    rows: Mapping[tuple[bytes, int], PartitionRow]
+    rows: Mapping[TopicPartition, PartitionRow]
 
 
 def clean(inventory: Inventory, first_seen: FirstSeen, now_s: float) -> list[Action]:

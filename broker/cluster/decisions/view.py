@@ -12,6 +12,7 @@ from logstore.formats.rows import (
     ChainStatus,
     PartitionRow,
 )
+from logstore.formats.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,8 @@ class PlacedPartition:
     row: PartitionRow
 
     @property
-    def key(self) -> tuple[bytes, int]:
-        return self.topic_id, self.partition
+    def key(self) -> TopicPartition:
+        return TopicPartition(self.topic_id, self.partition)
 
     @property
     def is_moving(self) -> bool:

@@ -1,8 +1,9 @@
 """Consumers that come back from a follower: served for a while, then sent again."""
 
 from broker.network.referrals import BACK_SOON_S, KEPT_S, REFERRALS_MAX, Referrals
+from logstore.formats.topic_partition import TopicPartition
 
-ONE, OTHER = (b"t" * 16, 0), (b"t" * 16, 1)
+ONE, OTHER = TopicPartition(b"t" * 16, 0), TopicPartition(b"t" * 16, 1)
 
 
 def test_who_comes_back_soon_is_kept_for_a_while_and_then_sent_again() -> None:
@@ -32,6 +33,6 @@ def test_a_request_that_is_looked_at_again_before_its_answer_was_not_sent_anywhe
 def test_the_oldest_are_forgotten() -> None:
     referrals = Referrals()
     for number in range(2 * REFERRALS_MAX):
-        referrals.note_sent((b"t" * 16, number), 0.0)
+        referrals.note_sent(TopicPartition(b"t" * 16, number), 0.0)
     assert len(referrals._sent_s) == REFERRALS_MAX
     assert referrals.may_send(ONE, 1.0)

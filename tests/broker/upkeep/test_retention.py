@@ -12,10 +12,10 @@ from logstore.epoch.log import Log
 from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Retryable
 from logstore.formats.rows import TABLE, TableRow
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import DataFile, Snapshot
 from logstore.ports.registry import Condition, Row
 from logstore.protocol.topic_configs import change_topic_configs
-from logstore.reading.reader import TopicPartition
 from logstore.runners.step_runner import StepRunner
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.written import NoTables, WrittenLog

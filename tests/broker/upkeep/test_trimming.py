@@ -17,7 +17,7 @@ from logstore.formats.rows import (
     partition_pk,
     partition_sk,
 )
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
 from logstore.protocol.metadata import read_partition_row
 from logstore.testing.simulated_rows import at_once

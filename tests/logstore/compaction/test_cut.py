@@ -21,7 +21,8 @@ from logstore.compaction.cut import (
     waiting_of,
 )
 from logstore.errors import Refused
-from logstore.formats.segment_ranges import SegmentRange, TopicPartition
+from logstore.formats.segment_ranges import SegmentRange
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
 
 ID = bytes(range(16))

@@ -8,7 +8,7 @@ from deltalake import DeltaTable
 from logstore.compaction.edits import edited_ends
 from logstore.compaction.session import RunOptions
 from logstore.errors import NotFound, Retryable
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.names import table_key
 from logstore.history.snapshot import CommitFacts, Snapshot
 from logstore.reading.log_metadata import LogMetadata

@@ -7,8 +7,9 @@ import pytest
 from logstore.compaction.gone import rest_of
 from logstore.errors import Corrupt
 from logstore.formats.rows import EpochEntry, PartitionRow
-from logstore.formats.segment_ranges import SegmentRange, TopicPartition
-from logstore.reading.reader import SegmentGone
+from logstore.formats.segment_ranges import SegmentRange
+from logstore.formats.topic_partition import TopicPartition
+from logstore.reading.segment_gone import SegmentGone
 from logstore.reading.tasks import SeqRange
 
 ID = bytes(16)

@@ -17,6 +17,7 @@ from logstore.compaction.plan import (
 )
 from logstore.errors import Corrupt
 from logstore.formats.segment_ranges import SegmentRange, SplitPoint
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import DataFile
 from logstore.objects.prices import Requests
 
@@ -86,7 +87,7 @@ def test_a_result_comes_back(rows: int, error: str, cpu_s: float) -> None:
         files=((ORDERS, FILE),),
         rows=rows,
         bytes_in={ORDERS: 7},
-        undecodable={(ORDERS, 2): 1},
+        undecodable={TopicPartition(ORDERS, 2): 1},
         requests=Requests(1, 2, 3, 4),
         cpu_s=cpu_s,
         error=error,

@@ -14,9 +14,11 @@ from logstore.compaction.gone import resolver
 from logstore.compaction.plan import MoveTask, plan_moves
 from logstore.compaction.task import run_task
 from logstore.errors import Refused
-from logstore.formats.segment_ranges import SegmentRange, TopicPartition
+from logstore.formats.segment_ranges import SegmentRange
+from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.directory import DirectoryStore
-from logstore.reading.reader import LogReader, SegmentGone
+from logstore.reading.reader import LogReader
+from logstore.reading.segment_gone import SegmentGone
 from logstore.reading.tasks import SeqRange
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record

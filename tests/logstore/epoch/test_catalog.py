@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from logstore.epoch.catalog import Catalog
 from logstore.formats.rows import PartitionRow, TopicRow, TopicStatus
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.view import RegistryUpdate
 
 ID, OTHER_ID = b"i" * 16, b"o" * 16
@@ -17,7 +18,10 @@ def catalog_with(topic: TopicRow) -> Catalog:
 
 
 def update(topic: TopicRow) -> RegistryUpdate:
-    rows = {(topic.topic_id, number): PartitionRow.new(2, 5) for number in range(topic.partitions)}
+    rows = {
+        TopicPartition(topic.topic_id, number): PartitionRow.new(2, 5)
+        for number in range(topic.partitions)
+    }
     return RegistryUpdate(1, {"orders": topic}, rows)
 
 
@@ -37,7 +41,7 @@ def test_a_topic_is_what_the_newest_version_of_its_row_says() -> None:
 def test_a_row_that_was_read_before_log_start_was_raised_takes_nothing_back() -> None:
     catalog = catalog_with(TOPIC)
     raised = replace(PartitionRow.new(2, 5), log_start=9)
-    catalog.apply(RegistryUpdate(2, {}, {(ID, 0): raised}))
+    catalog.apply(RegistryUpdate(2, {}, {TopicPartition(ID, 0): raised}))
     catalog.apply(update(TOPIC))
 
     assert catalog.topics["orders"].rows == [raised]
@@ -51,7 +55,7 @@ def test_another_life_of_a_topic_counts_its_versions_anew() -> None:
 
 def test_a_topic_that_is_gone_comes_back_with_a_row_that_is_read_later() -> None:
     catalog = catalog_with(TOPIC)
-    catalog.apply(RegistryUpdate(2, {"orders": None}, {(ID, 0): None}))
+    catalog.apply(RegistryUpdate(2, {"orders": None}, {TopicPartition(ID, 0): None}))
     assert "orders" not in catalog.topics
     catalog.apply(update(replace(TOPIC, topic_id=OTHER_ID, version=1)))
     assert catalog.topics["orders"].topic_id == OTHER_ID

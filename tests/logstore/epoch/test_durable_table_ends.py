@@ -15,7 +15,7 @@ from logstore.epoch.log import Log
 from logstore.epoch.table_queries import VerifiedEnds, held_in
 from logstore.formats.keys import CHAINS
 from logstore.formats.rows import TABLE, TableRow
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history import names
 from logstore.history.delta import Tables
 from logstore.history.entries import encode_commit

@@ -17,6 +17,7 @@ from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.keys import checkpoint_key, segment_key
 from logstore.formats.partition_state import Expired
 from logstore.formats.rows import CHAIN, FeedChange, partition_pk, partition_sk
+from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.memory import MemoryStore
 from logstore.objects.metered import MeteredStore, StoreCounts
 from logstore.ports.registry import Row
@@ -26,7 +27,6 @@ from logstore.protocol.partition import ChainCheckpoints
 from logstore.protocol.takeover import Successor, take_over
 from logstore.protocol.trimming import Trimmer
 from logstore.reading.read import Readable
-from logstore.reading.reader import TopicPartition
 from logstore.registry.memory import MemoryRows
 from logstore.testing.audit import audit, records_of_batches
 from logstore.testing.process_loop import simulate

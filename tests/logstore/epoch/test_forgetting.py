@@ -17,7 +17,7 @@ from logstore.formats.checkpoint import Checkpoint, decode_checkpoint, encode_ch
 from logstore.formats.keys import CHECKPOINTS
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.rows import CHAIN, EpochEntry, PartitionRow, chain_sk
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.follow import Follower, copy_of
 from logstore.protocol.leadership import change_leader
 from logstore.protocol.metadata import read_partition_row
@@ -97,7 +97,7 @@ async def hand_over_to_itself(log: Log) -> None:
     leader.release()
     log.writer.flush()
     await committed(log, log.writer.appended_seq)
-    key = (leader.topic_id, 0)
+    key = TopicPartition(leader.topic_id, 0)
     await log.runner.run(
         change_leader(
             key,

@@ -20,11 +20,11 @@ from logstore.formats.partition_state import SLICE_PRODUCERS
 from logstore.formats.rows import BROKER, CHAIN, TOPIC, ChainRow, ChainStatus, chain_sk
 from logstore.formats.segment import EntryKind, SegmentKind, decode_front, decode_header
 from logstore.formats.take import INLINE_BYTES_MAX
+from logstore.formats.topic_partition import TopicPartition
 from logstore.ports.clock import Clock
 from logstore.ports.registry import Comparison, Condition, Registry, Row
 from logstore.protocol.producers import Refusal
 from logstore.protocol.walk import read_chain_at
-from logstore.reading.reader import TopicPartition
 from logstore.records.batch import check_batch
 from logstore.records.decode import decode_records
 from logstore.records.encode import encode_batch, records_of

@@ -13,7 +13,7 @@ from logstore.formats.checkpoint import (
     front_bytes_of,
 )
 from logstore.formats.index_rows import row_at
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.lookup import IndexCache
 from logstore.testing.scripted import drive
 from tests.golden import samples

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history import names
 from logstore.history.delta import Tables
 from logstore.history.durable_ends import held_ends

@@ -20,7 +20,7 @@ from logstore.formats.rows import (
     partition_pk,
     partition_sk,
 )
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.protocol.metadata import read_partition_rows
 from logstore.protocol.start import BrokerInfo, Started, start
@@ -70,7 +70,7 @@ async def started(written: WrittenLog, number: int) -> Started:
     return await written.runner.run(start(identity.cluster_id, broker(number)))
 
 
-async def partitions(written: WrittenLog) -> Mapping[tuple[bytes, int], PartitionRow]:
+async def partitions(written: WrittenLog) -> Mapping[TopicPartition, PartitionRow]:
     return dict(await written.runner.run(read_partition_rows()))
 
 

@@ -4,13 +4,14 @@ import pytest
 
 from logstore.errors import ConditionFailed
 from logstore.formats.rows import PartitionRow, partition_pk, partition_sk
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.leadership import change_leader
 from logstore.protocol.steps import PutRow, Steps
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import run
 from tests.logstore.written import WrittenLog
 
-KEY = (bytes(16), 0)
+KEY = TopicPartition(bytes(16), 0)
 PLACE = (partition_pk(*KEY), partition_sk(*KEY))
 
 

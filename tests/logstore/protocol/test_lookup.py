@@ -12,6 +12,7 @@ from logstore.formats.index_rows import ROW, row_at
 from logstore.formats.keys import CHECKPOINTS
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.rows import EpochEntry
+from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.memory import MemoryObjects
 from logstore.protocol.lookup import READ_BYTES, IndexCache
 from logstore.protocol.metadata import read_partition_row
@@ -21,7 +22,6 @@ from logstore.protocol.partition import (
     locate_offset,
 )
 from logstore.protocol.steps import GetRange
-from logstore.reading.reader import TopicPartition
 from logstore.testing.scripted import drive
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.protocol.times import locate_max_timestamp, locate_time

@@ -10,6 +10,7 @@ from logstore.errors import Corrupt, LogstoreError
 from logstore.formats.chain_state import ChainState
 from logstore.formats.partition_state import PartitionState, unpack_producer
 from logstore.formats.rows import ChainStatus, PartitionRow
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.follow import Follower, copy_of
 from logstore.protocol.metadata import read_partition_rows
 from logstore.protocol.recovery import Chains, newest_epoch_range, recover
@@ -23,7 +24,7 @@ from tests.logstore.written import WrittenLog
 
 T = TypeVar("T")
 SEALER, SUCCESSOR_CHAIN, LOST_CHAIN = 2, 90, 91
-KEY = (TOPIC_ID, 0)
+KEY = TopicPartition(TOPIC_ID, 0)
 
 
 def counted(steps: Steps[T], made: list[Request]) -> Steps[T]:
@@ -52,7 +53,7 @@ class DeadBroker:
     cluster_id: bytes
     epoch: int
     followed: ChainState
-    ends: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
 
     def run(self, steps: Steps[T]) -> T:
         return run(self.written.runner.run(steps))
@@ -60,7 +61,7 @@ class DeadBroker:
     def known(self, epoch: int) -> ChainState | None:
         return copy_of(self.followed) if epoch == self.epoch else None
 
-    def named(self, chain: int = SUCCESSOR_CHAIN) -> dict[tuple[bytes, int], PartitionRow]:
+    def named(self, chain: int = SUCCESSOR_CHAIN) -> dict[TopicPartition, PartitionRow]:
         """Rows as a takeover would write them, for an heir whose chain this is."""
         rows = dict(self.run(read_partition_rows()))
         return {
@@ -87,7 +88,7 @@ def died(partitions: int, *, is_sealed: bool = False) -> DeadBroker:
                         producer_epoch=0,
                         base_sequence=3 * sequence,
                     )
-        ends = {(topic.topic_id, number): 6 for number in range(partitions)}
+        ends = {TopicPartition(topic.topic_id, number): 6 for number in range(partitions)}
         return DeadBroker(written, log.cluster_id, log.epoch, follower.state, ends)
 
     dead = run(life())
@@ -100,7 +101,7 @@ def died(partitions: int, *, is_sealed: bool = False) -> DeadBroker:
 
 
 def producers_of(
-    found: Mapping[tuple[bytes, int], PartitionState | LogstoreError],
+    found: Mapping[TopicPartition, PartitionState | LogstoreError],
 ) -> list[list[tuple[int, int]]]:
     """By partition: each producer's id and last sequence."""
     states = [state for state in found.values() if isinstance(state, PartitionState)]

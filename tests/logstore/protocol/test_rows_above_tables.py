@@ -7,13 +7,14 @@ import pytest
 from logstore.epoch.log import Log
 from logstore.errors import Corrupt
 from logstore.formats.rows import PartitionRow
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.names import TABLES
 from logstore.protocol.leadership import shortened
 from logstore.protocol.lookup import BelowTrimPoint
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.trimming import Trimmer
 from logstore.testing.audit import audit
+from logstore.testing.history import Partition
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.epoch.test_forgetting import hand_over_to_itself
 from tests.logstore.moved import MovedLog
@@ -54,7 +55,7 @@ def test_a_row_lists_no_stretch_that_the_table_holds_and_all_is_read_as_before()
                 found = await log.offset_for_time(leader, row.timestamp, leader.high_watermark)
                 assert found is not None and found.offset == first.offset
             assert problems(written) == []
-            assert audit(written.objects, written.rows, {key: moved}).violations == []
+            assert audit(written.objects, written.rows, {Partition(*key): moved}).violations == []
         async with written.life() as log:
             assert await read(log, log.topics["orders"].leaders[0]) == rows
         assert problems(written) == []
@@ -87,7 +88,7 @@ def test_a_chain_keeps_a_stretch_that_its_row_drops_because_a_table_holds_it() -
             assert done.published
             with pytest.raises(Corrupt, match="trim point is too high"):
                 await log.runner.run(trimmer.steps(held={key: 3}))
-        assert audit(written.objects, written.rows, {key: 20}).violations == []
+        assert audit(written.objects, written.rows, {Partition(*key): 20}).violations == []
 
     run(scenario())
 

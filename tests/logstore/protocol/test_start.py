@@ -21,7 +21,7 @@ from logstore.formats.rows import (
     partition_pks,
     partition_sk,
 )
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import TOPICS
 from logstore.protocol.believed_time import BelievedTime
 from logstore.protocol.start import LEASE_S, BrokerInfo, start

@@ -14,6 +14,7 @@ from logstore.formats.partition_state import PartitionState, encode_state
 from logstore.formats.rows import ChainRow, ChainStatus, EpochEntry, PartitionRow, StartReason
 from logstore.formats.segment import EntryKind
 from logstore.formats.take import encode_inline
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.deletion import delete_below_trim, publish_trim
 from logstore.protocol.steps import Delete, Gather, UpdateRow
 from logstore.protocol.trim import (
@@ -32,7 +33,7 @@ from tests.golden.samples import EPOCH, TOPIC_ID
 from tests.logstore.protocol.built import BuiltChain
 
 KEY = EpochKey(TOPIC_ID, 0, 0)
-PARTITION = (TOPIC_ID, 0)
+PARTITION = TopicPartition(TOPIC_ID, 0)
 GRACE_MS = 3_600_000
 
 

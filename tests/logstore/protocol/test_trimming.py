@@ -26,6 +26,7 @@ from logstore.formats.rows import (
     partition_sk,
 )
 from logstore.formats.segment import EntryKind
+from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import TOPICS, TopicRecord
 from logstore.ports.objects import ObjectInfo
 from logstore.ports.registry import Row
@@ -37,7 +38,6 @@ from logstore.protocol.partition import ChainCheckpoints, locate_offset
 from logstore.protocol.topics import put_record
 from logstore.protocol.trimming import Trimmer, TrimPass, every, only, sealed
 from logstore.protocol.walk import Front
-from logstore.reading.reader import TopicPartition
 from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run

@@ -17,21 +17,16 @@ from logstore.errors import (
 )
 from logstore.formats.keys import segment_key
 from logstore.formats.rows import ChainRow, ChainStatus, chain_sk, partition_pks
-from logstore.formats.segment_ranges import SplitPoint
+from logstore.formats.segment_ranges import SegmentRange, SplitPoint
+from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.memory import MemoryObjects
 from logstore.ports.registry import Row
+from logstore.protocol.lookup import BelowTrimPoint
 from logstore.protocol.start import BrokerInfo, start
 from logstore.protocol.steps import Create, Gather, Steps
 from logstore.protocol.trimming import Trimmer
-from logstore.reading.reader import (
-    GET_ATTEMPTS_MAX,
-    BelowTrimPoint,
-    LogReader,
-    PartitionView,
-    SegmentRange,
-    TopicPartition,
-    read_batches,
-)
+from logstore.reading.reader import LogReader, PartitionView
+from logstore.reading.segment_fetch import GET_ATTEMPTS_MAX, read_batches
 from logstore.registry.memory import MemoryRows
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.written import CountedReads, WrittenLog, read_pieces

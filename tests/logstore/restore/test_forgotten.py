@@ -5,7 +5,7 @@ import pytest
 from logstore.epoch.log import Log
 from logstore.errors import Corrupt
 from logstore.formats.keys import checkpoint_key, segment_key
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.records_deletion import Raise, raise_log_start
 from logstore.registry.memory import MemoryRows
 from logstore.testing.virtual_loop import EPOCH_MS, run

@@ -9,7 +9,7 @@ import pytest
 
 from logstore.errors import Corrupt
 from logstore.formats.rows import CHAIN, chain_sk
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.takeover import Successor, take_over
 from logstore.restore.run import Restored, restore
 from logstore.testing.audit import audit

@@ -17,7 +17,7 @@ from logstore.formats.rows import (
     TopicRow,
     TopicStatus,
 )
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import TopicRecord
 from logstore.protocol.checks import WrittenRange
 from logstore.restore.evidence import Evidence

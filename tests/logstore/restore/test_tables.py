@@ -21,7 +21,7 @@ from logstore.formats.rows import (
     partition_pk,
     partition_sk,
 )
-from logstore.formats.segment_ranges import TopicPartition
+from logstore.formats.topic_partition import TopicPartition
 from logstore.history.names import table_key
 from logstore.history.snapshot import Snapshot
 from logstore.protocol.checks import WrittenRange

@@ -11,7 +11,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from logstore.reading.reader import LogReader, SegmentRange, TopicPartition, read_batches
+from logstore.formats.segment_ranges import SegmentRange
+from logstore.formats.topic_partition import TopicPartition
+from logstore.reading.reader import LogReader
+from logstore.reading.segment_fetch import read_batches
 from logstore.records.batch import SEQUENCE_MAX, check_batch
 from logstore.records.decode import decode_records
 from logstore.wiring.open import open_readable

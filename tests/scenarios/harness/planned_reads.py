@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.reading.log_metadata import LogMetadata
 from logstore.reading.missing import Resolver, Rest
-from logstore.reading.reader import SegmentGone
+from logstore.reading.segment_gone import SegmentGone
 from logstore.reading.table_ranges import TableRange
 from logstore.reading.task_rows import read_rows
 from logstore.reading.tasks import SeqRange

@@ -27,7 +27,7 @@ class TableContents:
     """By partition: every row below log start too, and where the table ends."""
 
     records: dict[Partition, list[StoredRecord]] = field(default_factory=dict)
-    ends: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    ends: dict[Partition, int] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
 
 

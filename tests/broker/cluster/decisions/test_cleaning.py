@@ -10,9 +10,12 @@ from broker.cluster.decisions.cleaning import (
 from broker.cluster.decisions.controller_state import FirstSeen
 from broker.cluster.decisions.view import DeleteTopic, RemoveOrphan
 from logstore.formats.rows import PartitionRow, TopicRow, TopicStatus
+from logstore.formats.topic_partition import TopicPartition
 
 ID, OTHER = b"1" * 16, b"2" * 16
 ROW = PartitionRow.new(1, 10)
+FIRST, SECOND = TopicPartition(ID, 0), TopicPartition(ID, 1)
+STRAY = TopicPartition(OTHER, 0)
 
 
 def topic(topic_id: bytes = ID, status: TopicStatus = TopicStatus.LIVE) -> TopicRow:
@@ -20,14 +23,14 @@ def topic(topic_id: bytes = ID, status: TopicStatus = TopicStatus.LIVE) -> Topic
 
 
 def test_a_whole_topic_is_left_alone() -> None:
-    inventory = Inventory({"orders": topic()}, {(ID, 0): ROW, (ID, 1): ROW})
+    inventory = Inventory({"orders": topic()}, {FIRST: ROW, SECOND: ROW})
     first_seen = FirstSeen()
 
     assert [clean(inventory, first_seen, 60.0 * look) for look in range(60)] == [[]] * 60
 
 
 def test_a_deletion_that_died_is_finished() -> None:
-    inventory = Inventory({"orders": topic(status=TopicStatus.DELETING)}, {(ID, 1): ROW})
+    inventory = Inventory({"orders": topic(status=TopicStatus.DELETING)}, {SECOND: ROW})
     first_seen = FirstSeen()
 
     assert clean(inventory, first_seen, 0.0) == []
@@ -46,13 +49,16 @@ def test_a_topic_without_any_partition_is_dropped() -> None:
 
 
 def test_a_topic_that_lacks_only_some_partitions_is_left_to_a_person() -> None:
-    inventory, first_seen = Inventory({"orders": topic()}, {(ID, 1): ROW}), FirstSeen()
+    inventory, first_seen = Inventory({"orders": topic()}, {SECOND: ROW}), FirstSeen()
 
     assert [clean(inventory, first_seen, 60.0 * look) for look in range(60)] == [[]] * 60
 
 
 def test_partitions_whose_topic_never_came_are_removed() -> None:
-    inventory = Inventory({"orders": topic()}, {(ID, 0): ROW, (ID, 1): ROW, (OTHER, 0): ROW})
+    inventory = Inventory(
+        {"orders": topic()},
+        {FIRST: ROW, SECOND: ROW, STRAY: ROW},
+    )
     first_seen = FirstSeen()
 
     assert clean(inventory, first_seen, 0.0) == []
@@ -61,7 +67,10 @@ def test_partitions_whose_topic_never_came_are_removed() -> None:
 
 
 def test_a_topic_that_came_after_all_keeps_its_partitions() -> None:
-    orphan, first_seen = Inventory({}, {(ID, 0): ROW, (ID, 1): ROW}), FirstSeen()
+    orphan, first_seen = (
+        Inventory({}, {FIRST: ROW, SECOND: ROW}),
+        FirstSeen(),
+    )
     clean(orphan, first_seen, 0.0)
     whole = Inventory({"orders": topic()}, orphan.rows)
 
