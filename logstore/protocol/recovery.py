@@ -8,11 +8,12 @@ sealed, or where it was released (safety rules 4 and 5), and there the state is.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from logstore.errors import Corrupt, LogstoreError
+from logstore.errors import Corrupt, LogstoreError, Retryable
 from logstore.formats.chain_state import ChainState, EpochKey, EpochRange
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.rows import ChainStatus, PartitionRow
 from logstore.formats.topic_partition import TopicPartition
+from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.seal import read_chain_row, seal_chain
 from logstore.protocol.steps import BackOff, Steps
 from logstore.protocol.walk import reach_chain, read_on
@@ -134,7 +135,8 @@ def _ended_epoch_range(chains: Chains, key: EpochKey, epoch: int) -> Steps[Epoch
     """An epoch range that is over, None if it was never begun.
 
     On an open chain it is over by a committed release, so that must be there to be read; where it
-    is not, the chain is being sealed just now.
+    is not, the chain is being sealed just now. Or the partition has been led elsewhere since, its
+    row lists the range no more, and the chain forgot it: raises `Retryable`.
     """
     for attempt in range(1, LOOKS_MAX + 1):
         chain = chains.so_far(epoch)
@@ -148,6 +150,12 @@ def _ended_epoch_range(chains: Chains, key: EpochKey, epoch: int) -> Steps[Epoch
         if (yield from read_chain_row(epoch)).status is not ChainStatus.OPEN:
             return (yield from chains.at_end(epoch)).epoch_ranges.get(key)
         yield BackOff(attempt)
+    row = yield from read_partition_row(key.topic_id, key.partition)
+    if row is not None and key.leader_epoch not in {ref.leader_epoch for ref in row.epoch_ranges}:
+        raise Retryable(
+            "the partition's row has dropped an epoch range that was looked for; look again: "
+            f"topic={key.topic_id.hex()} partition={key.partition} leader_epoch={key.leader_epoch}"
+        )
     raise Corrupt(
         "an epoch range has ended by its partition's row and continues in its chain: "
         f"epoch={epoch} "

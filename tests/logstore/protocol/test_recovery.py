@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from logstore.errors import Corrupt, LogstoreError
+from logstore.errors import Corrupt, LogstoreError, Retryable
 from logstore.formats.chain_state import ChainState
 from logstore.formats.partition_state import PartitionState, unpack_producer
-from logstore.formats.rows import ChainStatus, PartitionRow
+from logstore.formats.rows import ChainStatus, PartitionRow, partition_pk, partition_sk
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.follow import Follower, copy_of
 from logstore.protocol.metadata import read_partition_rows
@@ -187,6 +187,21 @@ def test_a_release_that_was_read_is_not_asked_for_again() -> None:
         run(chain.runner.run(counted(newest_epoch_range(chains, KEY, released), made)))
 
     assert sum(isinstance(request, GetRow) for request in made) == 1
+
+
+def test_an_epoch_range_that_its_row_dropped_in_the_midst_is_looked_for_again() -> None:
+    """The partition was led elsewhere since, and the open chain forgot what no row lists."""
+    chain, _, later = released_and_taken_again()
+    find = newest_epoch_range(Chains(CLUSTER_ID, SEALER, lambda epoch: None), KEY, later)
+    newest = replace(later, epoch_ranges=later.epoch_ranges[-1:])
+    chain.set_row(partition_pk(*KEY), partition_sk(*KEY), newest.row())
+    with pytest.raises(Retryable, match="look again"):
+        run(chain.runner.run(find))
+
+    find = newest_epoch_range(Chains(CLUSTER_ID, SEALER, lambda epoch: None), KEY, later)
+    chain.set_row(partition_pk(*KEY), partition_sk(*KEY), later.row())
+    with pytest.raises(Corrupt, match="continues in its chain"):
+        run(chain.runner.run(find))
 
 
 def test_a_chain_that_failed_half_way_is_not_inherited_from() -> None:
