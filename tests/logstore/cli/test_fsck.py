@@ -169,12 +169,12 @@ def lose_partition(log: Path) -> None:
 
 def move_epoch_range(log: Path) -> None:
     place = partition_of(log, "orders", 0)
-    change_row(log, *place, epoch_ranges="[[0,1,0],[1,2,1]]")
+    change_row(log, *place, stretches="[[0,1,0],[1,2,1]]")
 
 
 def old_row(log: Path) -> None:
     place = partition_of(log, "orders", 0)
-    change_row(log, *place, chain=1, leader_epoch=0, epoch_ranges="[[0,1,0]]")
+    change_row(log, *place, chain=1, leader_epoch=0, stretches="[[0,1,0]]")
 
 
 def trim_needed(log: Path) -> None:
@@ -349,7 +349,7 @@ def test_a_row_that_a_late_creation_put_back_makes_no_registry_old(
     place = partition_of(written, "notes", 0)
     drop_row(written, "topic", "notes")
     other = 1 if row_of(written, *place)["chain"] == 2 else 2
-    change_row(written, *place, chain=other, leader_epoch=0, epoch_ranges=f"[[0,{other},0]]")
+    change_row(written, *place, chain=other, leader_epoch=0, stretches=f"[[0,{other},0]]")
 
     answer = fsck(logstore, written)
 

@@ -197,7 +197,7 @@ def lose_the_table(moved: MovedTopic) -> None:
 def hide_a_epoch_range(moved: MovedTopic) -> None:
     """The row lists only the newest epoch range, and the table ends below it."""
     place = partition_of(moved.log, "orders", 0)
-    change_row(moved.log, *place, epoch_ranges="[[1,2,2]]")
+    change_row(moved.log, *place, stretches="[[1,2,2]]")
     (moved.log / entry_key(moved.topic_id, 2)).unlink()
 
 
