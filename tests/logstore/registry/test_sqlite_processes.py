@@ -18,13 +18,13 @@ COUNTER = """
 import sys
 from logstore.errors import ConditionFailed
 from logstore.registry.sqlite import SqliteRows
-from logstore.ports.registry import Condition
+from logstore.ports.registry import Comparison
 rows = SqliteRows(sys.argv[1]).blocking()
 done = 0
 sys.stdin.readline()
 while done < 50:
     value = rows.get("pk", "counter")["value"]
-    term = Condition("value", "=", value)
+    term = Comparison("value", "=", value)
     try:
         rows.update_if("pk", "counter", {"value": value + 1}, [term], f"{sys.argv[2]}/{done}")
     except ConditionFailed:
@@ -84,7 +84,7 @@ FORK = """
 import os, sys
 from logstore.errors import Refused
 from logstore.registry.sqlite import SqliteRows
-from logstore.ports.registry import Condition
+from logstore.ports.registry import Comparison
 rows = SqliteRows(sys.argv[1]).blocking()
 rows.put_if("pk", "sk", {"n": 1}, [], "w")
 child = os.fork()
@@ -96,11 +96,11 @@ if child == 0:
         except Refused:
             pass
     own = SqliteRows(sys.argv[1]).blocking()
-    own.update_if("pk", "sk", {"n": 2}, [Condition("n", "=", 1)], "w")
+    own.update_if("pk", "sk", {"n": 2}, [Comparison("n", "=", 1)], "w")
     own.close()
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-rows.update_if("pk", "sk", {"n": 3}, [Condition("n", "=", 2)], "w")
+rows.update_if("pk", "sk", {"n": 3}, [Comparison("n", "=", 2)], "w")
 rows.close()
 print("refused, opened anew, and the parent went on")
 """
