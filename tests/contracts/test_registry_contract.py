@@ -130,7 +130,7 @@ def test_an_update_keeps_the_other_attributes(registry: CalledLikeRegistry) -> N
     assert content(registry.get("pk", "sk")) == {**A_ROW, "number": 6, "new": b"n"}
 
 
-@pytest.mark.parametrize("terms", [(), (RowAbsent(),), (RowExists(),)])
+@pytest.mark.parametrize("conditions", [(), (RowAbsent(),), (RowExists(),)])
 def test_an_update_or_delete_of_no_row_fails_its_condition(
     registry: CalledLikeRegistry, conditions: tuple[Condition, ...]
 ) -> None:
