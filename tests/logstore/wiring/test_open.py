@@ -92,6 +92,8 @@ def test_a_broker_clears_away_what_dead_ones_left_unfinished(tmp_path: Path) -> 
 
 
 def test_when_the_registry_is_anothers_nothing_stays_open(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+
     async def scenario() -> None:
         await (await opened(str(tmp_path))).close()
 
@@ -100,7 +102,8 @@ def test_when_the_registry_is_anothers_nothing_stays_open(tmp_path: Path) -> Non
     other = Identity(b"\x01" * 16, "sqlite:registry.db")
     DirectoryStore(tmp_path).create(CLUSTER_KEY, [encode_identity(other)])
     assert "another cluster" in str(failure(str(tmp_path)))
-    assert not [thread for thread in threading.enumerate() if "registry" in thread.name]
+    after = set(threading.enumerate()) - before
+    assert not [thread for thread in after if "registry" in thread.name]
 
 
 def test_a_bucket_without_cluster_json_is_refused_and_stays_empty(
