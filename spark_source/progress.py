@@ -87,7 +87,10 @@ class Progress:
         end = self._place(self._options.ending, extents, "endingOffsets")
         settled = self._settled(end, extents, "endingOffsets")
         check_order(start, settled)
-        return self._plan(start, settled)
+        plan = self._plan(start, settled)
+        if self._may_hide_deletions(plan) and isinstance(self._options.starting, OffsetChoice):
+            self._start(self._survey.look())
+        return plan
 
     def initial(self) -> Json:
         """Where a query without a checkpoint starts; the same however often it is asked."""
@@ -148,9 +151,18 @@ class Progress:
         extents = self._survey.extents()
         if not covers(extents, until):
             extents = self._look(known=until)
-        return self._looking_again(
+        plan = self._looking_again(
             lambda now: self._plan(self._settled(since, now), self._settled(until, now)), extents
         )
+        if self._may_hide_deletions(plan):
+            self._settled(since, self._survey.look())
+        return plan
+
+    def _may_hide_deletions(self, plan: Plan) -> bool:
+        """Whether log start must be looked at again: tables were read after it, and a gap that a
+        deletion left in a table looks like one of control batches.
+        """
+        return self._options.fail_on_data_loss and any(task.history for task in plan[0])
 
     def _looking_again(self, work: Callable[[Extents], T], extents: Extents) -> T:
         """`work`, repeated once if records moved to a table, or were deleted, since the last look.

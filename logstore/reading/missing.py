@@ -148,7 +148,7 @@ class Search:
             start = self._readable(key, row, start, piece.end)
             if row is None or start >= piece.end:
                 continue
-            part = table_range(self._snapshot(key), key.partition, start, piece.end)
+            part = self._in_table(key, start, piece.end)
             if part is not None:
                 history.append(part)
                 start = part.end
@@ -165,12 +165,21 @@ class Search:
         start = self._readable(key, row, start, wanted.end)
         if row is None or start >= wanted.end:
             return None
-        found = table_range(self._snapshot(key), key.partition, start, wanted.end)
+        found = self._in_table(key, start, wanted.end)
         if found is None or found.end < wanted.end:
             raise Corrupt(
                 f"a table has lost its end: topic={self._topics[key.topic_id]} "
                 f"partition={key.partition} offset={start} to {wanted.end - 1}; was it overwritten?"
             )
+        return found
+
+    def _in_table(self, key: TopicPartition, start: int, end: int) -> TableRange | None:
+        """As `table_range`. Raises `Refused` if records from `start` on were deleted before the
+        table was read: the gap they leave there looks like one of control batches.
+        """
+        found = table_range(self._snapshot(key), key.partition, start, end)
+        if found is not None and self._fail_on_data_loss:
+            self._readable(key, self._rows.partition_row(key), start, end)
         return found
 
     def _readable(self, key: TopicPartition, row: PartitionRow | None, start: int, end: int) -> int:

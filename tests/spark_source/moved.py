@@ -81,7 +81,8 @@ class Mover:
                 start = view.log_start if start is None else start
                 if start < end:
                     starts[key.partition], reached[key.partition] = start, end
-                    adds += self._write(log, reader, key, view, start, end)
+                    kept = max(start, view.log_start)
+                    adds += self._write(log, reader, key, view, kept, end)
         finally:
             log.close()
         if not starts:

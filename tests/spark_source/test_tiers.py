@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from logstore.errors import Corrupt, NotFound, Refused
 from logstore.history.names import table_key
 from logstore.reading.log_metadata import LogMetadata
 from logstore.reading.missing import Resolver
+from logstore.reading.snapshots import OpenTables, SnapshotSource, open_tables
 from logstore.reading.task_rows import read_rows
 from logstore.reading.tasks import ReadTask
 from logstore.records.crc32c import crc32c
@@ -50,11 +51,15 @@ class Topic:
     def plan(self, **options: str) -> Plan:
         return self.progress(Mode.BATCH, **options).batch()
 
-    def progress(self, mode: Mode = Mode.STREAM, **options: str) -> Progress:
+    def progress(
+        self, mode: Mode = Mode.STREAM, open_tables: OpenTables = open_tables, /, **options: str
+    ) -> Progress:
         given = {"path": str(self.directory), "subscribe": "orders", **options}
         parsed = parse_options(given, mode)
         time = SteppedTime()
-        survey = LogMetadata(parsed.url, parsed.topics, clock=time, sleep_s=time.pass_s)
+        survey = LogMetadata(
+            parsed.url, parsed.topics, clock=time, sleep_s=time.pass_s, open_tables=open_tables
+        )
         return Progress(parsed, survey, 2)
 
     def rows(
@@ -272,6 +277,65 @@ def test_what_retention_took_from_the_table_ends_a_query_or_is_passed_over(topic
         topic.rows(plan)
     left = topic.rows(plan, ["value"], may_lose=True)
     assert {row["partition"] for row in left} == {0, 2}
+
+
+class DeletedFirst:
+    """A topic's tables; records are deleted, and others moved, just before one is read."""
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic = topic
+
+    def __call__(self, url: str, storage: Mapping[str, str]) -> SnapshotSource:
+        raise_log_start(self._topic.directory, self._topic.topic_id, 1, 15)
+        self._topic.mover.move()
+        return open_tables(url, storage)
+
+
+def test_records_deleted_while_a_batch_of_a_stream_is_planned_end_the_query(topic: Topic) -> None:
+    topic.append(5)
+    topic.mover.move({1: 5})
+    progress = topic.progress(Mode.STREAM, DeletedFirst(topic), startingOffsets="earliest")
+    start = progress.initial()
+    end = progress.latest(start, is_limited=False)
+
+    with pytest.raises(Refused, match="partition=1"):
+        progress.between(start, end)
+
+
+def test_records_deleted_while_a_dataframe_is_planned_end_it_if_its_options_name_them(
+    topic: Topic,
+) -> None:
+    topic.append(5)
+    topic.mover.move({1: 10})
+    named = {"startingOffsets": '{"orders":{"0":0,"1":5,"2":0}}'}
+    with pytest.raises(Refused, match="partition=1"):
+        topic.progress(Mode.BATCH, DeletedFirst(topic), **named).batch()
+
+
+def test_records_deleted_while_a_dataframe_is_planned_from_earliest_are_passed_over(
+    topic: Topic,
+) -> None:
+    topic.append(5)
+    topic.mover.move({1: 5})
+
+    plan = topic.progress(Mode.BATCH, DeletedFirst(topic)).batch()
+
+    rows = [row["offset"] for row in topic.rows(plan, ["value"]) if row["partition"] == 1]
+    assert rows == [*range(5), *range(15, 25)]
+
+
+def test_records_deleted_while_a_task_looks_for_its_file_end_it(topic: Topic) -> None:
+    topic.append(5)
+    topic.mover.move({1: 25})
+    plan = topic.plan()
+    topic.mover.merge(1)
+    missing = Resolver(
+        str(topic.directory), (), plan[1], fail_on_data_loss=True, open_tables=DeletedFirst(topic)
+    )
+    history = [part for task in plan[0] for part in task.history if part.partition == 1]
+
+    with pytest.raises(Refused, match="log start is 15 now"):
+        missing.file(history[0], 0)
 
 
 def test_a_table_that_went_back_is_told(topic: Topic) -> None:

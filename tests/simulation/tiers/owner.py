@@ -8,6 +8,7 @@ not to vacuum what a writer may be about to commit (docs/formats/table.md).
 
 import io
 import json
+import math
 import random
 from collections.abc import Sequence
 from functools import partial
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from logstore.errors import LogstoreError, NotFound
+from logstore.formats.rows import TABLE
 from logstore.history import names
 from logstore.history.columns import PARTITION_COLUMN
 from logstore.history.entries import statistics_of
@@ -26,6 +28,7 @@ from logstore.runners.retrying import RetryingStore
 from logstore.testing.blocking_ports import BlockingObjects
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import Process, run_blocking
+from logstore.testing.simulated_rows import at_once
 from tests.simulation.kafka import MAIN
 from tests.simulation.tiers.tables import open_tables
 from tests.simulation.tiers.world import OUTSIDE, Edit, TierWorld
@@ -109,7 +112,9 @@ class Owner:
         world.seen[f"owner's {work}"] += 1
         world.seen["rows deleted by an owner"] += len(gone)
         if gone:
-            at_s = world.clock.monotonic_s()
+            # Without a copy row no reader knows of the table: the next run of compaction tells.
+            is_known = at_once(world.rows.get(TABLE, snapshot.topic_id.hex())) is not None
+            at_s = world.clock.monotonic_s() if is_known else math.inf
             world.edits.append(Edit(partition, frozenset(gone), at_s))
 
     def _choose(self, offsets: Sequence[int]) -> set[int]:

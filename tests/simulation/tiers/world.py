@@ -47,6 +47,7 @@ class Edit(NamedTuple):
     partition: Partition
     offsets: frozenset[int]
     at_s: float
+    """From when on readers that begin know of it; infinite: once compaction has told them."""
 
 
 class TierStore(SimulatedStore):
@@ -128,11 +129,10 @@ class TierWorld(World):
         """Retention has raised a log start: by virtual time, was everything below it old?"""
         if any(clock.ahead_ms >= HOUR_MS for clock in self.clocks):
             self.seen["retention while a clock is ahead"] += 1
-        configs = next(
-            topic.configs
-            for _, row in at_once(self.rows.query(TOPIC))
-            if (topic := TopicRow.of(row)).topic_id == topic_id
-        )
+        rows = (TopicRow.of(row) for _, row in at_once(self.rows.query(TOPIC)))
+        configs = next((row.configs for row in rows if row.topic_id == topic_id), None)
+        if configs is None:
+            return  # a late write: the topic is deleted
         self.seen["log start raised by retention"] += 1
         partition, keep_ms = Partition(topic_id, number), int(configs.get("retention.ms", WEEK_MS))
         slack_ms = AGREE_MS + int(self.clock.monotonic_s() * 1000 * RATE_OFF_MAX)
