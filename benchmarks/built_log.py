@@ -13,24 +13,14 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from logstore.epoch.writer import ChainLimits
+from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.formats.chain_state import ChainState
 from logstore.formats.checkpoint import decode_checkpoint, encode_checkpoint, rebase
 from logstore.formats.keys import checkpoint_key
+from logstore.formats.partition_row import EpochEntry, PartitionRow, partition_pk, partition_sk
 from logstore.formats.partition_state import PartitionState, encode_state
-from logstore.formats.rows import (
-    CHAIN,
-    TOPIC,
-    ChainRow,
-    ChainStatus,
-    EpochEntry,
-    PartitionRow,
-    TopicRow,
-    TopicStatus,
-    chain_sk,
-    partition_pk,
-    partition_sk,
-)
 from logstore.formats.segment import Entry, EntryKind, Header, Index, SegmentKind
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.ports.clock import SystemClock
 from logstore.protocol.steps import Create, PutRow, Steps
 from logstore.wiring.open import OpenLog, open_log

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Log, Topic
 from logstore.errors import LogstoreError
-from logstore.formats.rows import FeedChange, StartReason
+from logstore.formats.feed_row import FeedChange
+from logstore.formats.partition_row import StartReason
 from logstore.protocol.records_deletion import Raise, raise_log_starts
 
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from broker.answers.shown_cluster import INTERNAL_TOPICS, ShownReplicas, show_replicas
 from logstore.epoch.log import Topic
-from logstore.formats.rows import PartitionRow
+from logstore.formats.partition_row import PartitionRow
 from logstore.wire.framing.apis import APIS, encode_frame
 from logstore.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 from logstore.wire.primitives import Buffer, encode_varint

@@ -10,7 +10,8 @@ from broker.answers.creation import begin_and_wait
 from broker.answers.services import Services
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
-from logstore.formats.rows import FeedChange, PartitionRow
+from logstore.formats.feed_row import FeedChange
+from logstore.formats.partition_row import PartitionRow
 from logstore.protocol.replica_changes import Decide, change_placements
 from logstore.protocol.topics import UnknownTopic
 

@@ -10,7 +10,7 @@ from enum import IntEnum
 
 from broker.answers.creation import check_assignment
 from broker.answers.errors import Refuse
-from logstore.formats.rows import NOBODY, PartitionRow
+from logstore.formats.partition_row import NOBODY, PartitionRow
 from logstore.protocol.replica_changes import Placement
 from logstore.wire.errors import ErrorCode
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from broker.groups.decisions.placement import OFFSETS_TOPIC
-from logstore.formats.rows import BrokerRow
+from logstore.formats.broker_row import BrokerRow
 from logstore.wire.errors import ErrorCode
 
 NO_LEADER = -1

@@ -17,14 +17,10 @@ from broker.cluster.decisions.view import (
 )
 from broker.cluster.log_port import ClusterLog
 from logstore.errors import LogstoreError, Refused
-from logstore.formats.rows import (
-    NOBODY,
-    BrokerStatus,
-    ChainRow,
-    ChainStatus,
-    FeedChange,
-    PartitionRow,
-)
+from logstore.formats.broker_row import BrokerStatus
+from logstore.formats.chain_row import ChainRow, ChainStatus
+from logstore.formats.feed_row import FeedChange
+from logstore.formats.partition_row import NOBODY, PartitionRow
 from logstore.protocol.steps import Gather, Steps
 from logstore.protocol.takeover import PartlyTaken, RecoveredPartition, Successor, take_over
 from logstore.protocol.topics import UnknownTopic, delete_topic

@@ -13,7 +13,7 @@ from broker.cluster.decisions.row_steps import read_broker
 from broker.cluster.log_port import ClusterLog
 from broker.cluster.peers import Peer, Peers
 from logstore.errors import LogstoreError
-from logstore.formats.rows import BrokerStatus
+from logstore.formats.broker_row import BrokerStatus
 from logstore.runners.step_runner import outcome_of
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,8 @@ import logging
 from broker.cluster.log_port import ClusterLog
 from broker.cluster.waiting import wait_for
 from logstore.errors import LogstoreError
-from logstore.formats.rows import NOBODY, BrokerStatus
+from logstore.formats.broker_row import BrokerStatus
+from logstore.formats.partition_row import NOBODY
 from logstore.protocol.lease import Lease
 from logstore.runners.step_runner import outcome_of
 

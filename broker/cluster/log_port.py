@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from logstore.formats.rows import BrokerRow, FeedChange, PartitionRow
+from logstore.formats.broker_row import BrokerRow
+from logstore.formats.feed_row import FeedChange
+from logstore.formats.partition_row import PartitionRow
 from logstore.protocol.liveness import Liveness
 from logstore.protocol.takeover import Known, RecoveredPartition
 from logstore.runners.step_runner import StepRunner

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from broker.cluster.decisions.placement import BrokerLoad, place
 from logstore.epoch.log import Log
 from logstore.errors import Retryable
-from logstore.formats.rows import BrokerStatus
+from logstore.formats.broker_row import BrokerStatus
 
 Assignments = Sequence[Sequence[int]]
 """Broker ids of each partition, its first leader first."""

@@ -13,7 +13,8 @@ from broker.groups.decisions.placement import OFFSETS_TOPIC
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Log
 from logstore.errors import LogstoreError
-from logstore.formats.rows import FeedChange, StartReason
+from logstore.formats.feed_row import FeedChange
+from logstore.formats.partition_row import StartReason
 from logstore.protocol.records_deletion import Raise, raise_log_start
 from logstore.records.batch import read_header
 

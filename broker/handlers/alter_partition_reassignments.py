@@ -16,7 +16,9 @@ from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
 from logstore.errors import LogstoreError
-from logstore.formats.rows import FeedChange, PartitionRow, TopicRow
+from logstore.formats.feed_row import FeedChange
+from logstore.formats.partition_row import PartitionRow
+from logstore.formats.topic_row import TopicRow
 from logstore.protocol.replica_changes import Decide, Placement
 from logstore.protocol.topic_change import change_topic
 from logstore.wire.errors import ErrorCode

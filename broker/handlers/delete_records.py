@@ -22,7 +22,7 @@ from logstore.config.topics import topic_value
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
-from logstore.formats.rows import StartReason
+from logstore.formats.partition_row import StartReason
 from logstore.protocol.records_deletion import OffsetOutOfRange, new_log_start
 from logstore.protocol.topics import UnknownTopic
 from logstore.wire.errors import ErrorCode

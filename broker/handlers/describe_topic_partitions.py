@@ -12,7 +12,7 @@ from broker.answers.shown_cluster import INTERNAL_TOPICS, show_replicas
 from broker.network.authorizer import TOPIC_OPERATIONS, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
-from logstore.formats.rows import PartitionRow
+from logstore.formats.partition_row import PartitionRow
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_topic_partitions import (
     Cursor,

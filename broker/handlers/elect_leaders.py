@@ -16,7 +16,7 @@ from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
-from logstore.formats.rows import PartitionRow
+from logstore.formats.partition_row import PartitionRow
 from logstore.protocol.replica_changes import Placement
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.elect_leaders import (

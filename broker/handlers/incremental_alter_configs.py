@@ -16,7 +16,7 @@ from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
-from logstore.formats.rows import FeedChange
+from logstore.formats.feed_row import FeedChange
 from logstore.protocol.topic_configs import change_topic_configs
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.incremental_alter_configs import (

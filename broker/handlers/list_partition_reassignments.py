@@ -10,7 +10,7 @@ from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
 from logstore.epoch.log import Topic
-from logstore.formats.rows import PartitionRow
+from logstore.formats.partition_row import PartitionRow
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,

@@ -30,7 +30,7 @@ from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import BrokerInfo, Log, LogSettings
 from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Fenced, LogstoreError, Unavailable
-from logstore.formats.rows import Address, BrokerStatus
+from logstore.formats.broker_row import Address, BrokerStatus
 from logstore.ports.clock import Clock
 from logstore.wiring.open import OpenLog
 

@@ -16,7 +16,8 @@ from logstore.epoch.leader import Leader
 from logstore.epoch.log import Log, Topic
 from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Denied, LogstoreError, NotFound, Retryable
-from logstore.formats.rows import StartReason, TableRow
+from logstore.formats.partition_row import StartReason
+from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
 from logstore.protocol.metadata import read_table_rows

@@ -9,7 +9,7 @@ from logstore.config.broker import BrokerSettings
 from logstore.epoch.durable_table_ends import DurableTableEnds
 from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Corrupt, LogstoreError, Refused
-from logstore.formats.rows import ChainRow
+from logstore.formats.chain_row import ChainRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.trimming import Trimmer, TrimPass, Wanted, only, sealed
 from logstore.runners.step_runner import StepRunner

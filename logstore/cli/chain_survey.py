@@ -16,9 +16,9 @@ from logstore.cli.findings import (
 )
 from logstore.cli.output import Advance
 from logstore.errors import LogstoreError, NotFound
+from logstore.formats.chain_row import ChainRow, ChainStatus
 from logstore.formats.chain_state import ChainState
 from logstore.formats.keys import segment_key
-from logstore.formats.rows import ChainRow, ChainStatus
 from logstore.formats.segment import EntryKind, Header, SegmentKind
 from logstore.ports.objects import ObjectInfo
 from logstore.protocol.steps import Gather, Steps

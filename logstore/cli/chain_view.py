@@ -7,8 +7,8 @@ from logstore.cli.chain_survey import ChainSurvey, SegmentLine, survey_chain
 from logstore.cli.findings import Finding
 from logstore.cli.output import progress
 from logstore.errors import NotFound
+from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
 from logstore.formats.keys import chain_prefix
-from logstore.formats.rows import CHAIN, ChainRow, chain_sk
 from logstore.protocol.steps import GetRow, Steps
 from logstore.wiring.open import ReadableLog
 

@@ -11,9 +11,9 @@ from itertools import islice
 
 from logstore.cli.findings import identity_finding, size_finding, splice_finding
 from logstore.errors import LogstoreError, NotFound
+from logstore.formats.chain_row import ChainRow
 from logstore.formats.chain_state import ChainState
 from logstore.formats.keys import checkpoint_key, segment_key
-from logstore.formats.rows import ChainRow
 from logstore.formats.segment import Header, SegmentKind, body_of
 from logstore.ports.objects import ObjectInfo
 from logstore.protocol.checks import (

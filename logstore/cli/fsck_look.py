@@ -17,6 +17,8 @@ from logstore.cli.fsck_topics import DataLocation, look_at_topics
 from logstore.cli.output import Advance
 from logstore.cli.registry_view import query_all
 from logstore.errors import Corrupt, LogstoreError
+from logstore.formats.broker_row import BROKER, BrokerRow
+from logstore.formats.chain_row import CHAIN, ChainRow
 from logstore.formats.checkpoint import Checkpoint
 from logstore.formats.keys import (
     CHAINS,
@@ -25,19 +27,9 @@ from logstore.formats.keys import (
     checkpoint_key,
     segment_key,
 )
-from logstore.formats.rows import (
-    BROKER,
-    CHAIN,
-    TOPIC,
-    BrokerRow,
-    ChainRow,
-    PartitionRow,
-    TopicRow,
-    TopicStatus,
-    partition_pks,
-    topic_partition_of,
-)
+from logstore.formats.partition_row import PartitionRow, partition_pks, topic_partition_of
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.history.names import table_key
 from logstore.ports.objects import ObjectInfo
 from logstore.protocol.checks import (

@@ -12,7 +12,8 @@ from logstore.cli.fsck_chain import FsckCounts
 from logstore.cli.registry_view import query_all
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
 from logstore.formats.chain_state import EpochKey
-from logstore.formats.rows import TABLE, PartitionRow, TableRow
+from logstore.formats.partition_row import PartitionRow
+from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history import names
 from logstore.history.entries import CHECKPOINT_INTERVAL

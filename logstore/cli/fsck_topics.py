@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from logstore.cli.fsck_chain import FsckCounts
 from logstore.errors import LogstoreError
-from logstore.formats.rows import TopicRow, TopicStatus
 from logstore.formats.topic_record import (
     RECORD_BYTES_MAX,
     TOPICS,
@@ -23,6 +22,7 @@ from logstore.formats.topic_record import (
     record_problem,
     standing,
 )
+from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.protocol.checks import Problem, ProblemKind
 from logstore.protocol.disposal import Fate, fate_of
 from logstore.protocol.steps import Gather, Steps

@@ -14,11 +14,14 @@ from logstore.cli.findings import Finding
 from logstore.cli.output import progress
 from logstore.cli.registry_view import query_all
 from logstore.errors import LogstoreError
+from logstore.formats.broker_row import BROKER, BrokerRow
+from logstore.formats.chain_row import CHAIN, ChainRow
 from logstore.formats.chain_state import EpochKey
 from logstore.formats.keys import CHAINS, CHECKPOINTS, CLUSTER_KEY, checkpoint_key, segment_key
-from logstore.formats.rows import BROKER, CHAIN, BrokerRow, ChainRow, PartitionRow, TopicRow
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import TOPICS
+from logstore.formats.topic_row import TopicRow
 from logstore.history.names import TABLES
 from logstore.history.table_log import TableLog
 from logstore.objects.prices import Requests, cost_of, cost_of_storage

@@ -4,26 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from logstore.errors import Corrupt
-from logstore.formats.rows import (
-    BROKER,
-    CHAIN,
-    CHANGE,
-    CLUSTER,
-    COMPACTION,
-    LEASE,
-    TABLE,
-    TOPIC,
-    BrokerRow,
-    ChainRow,
-    ClusterRow,
-    CompactionRow,
-    FeedRow,
-    LeaseRow,
-    PartitionRow,
-    TableRow,
-    TopicRow,
-    partition_pks,
-)
+from logstore.formats.broker_row import BROKER, BrokerRow
+from logstore.formats.chain_row import CHAIN, ChainRow
+from logstore.formats.cluster_row import CLUSTER, ClusterRow
+from logstore.formats.compaction_row import COMPACTION, CompactionRow
+from logstore.formats.feed_row import CHANGE, FeedRow
+from logstore.formats.lease_row import LEASE, LeaseRow
+from logstore.formats.partition_row import PartitionRow, partition_pks
+from logstore.formats.table_row import TABLE, TableRow
+from logstore.formats.topic_row import TOPIC, TopicRow
 from logstore.ports.registry import WRITE_ID, Row
 from logstore.protocol.metadata import read_topics
 from logstore.protocol.steps import QueryRows, Steps
@@ -65,7 +54,7 @@ class RowLine:
 
 
 def view_registry(log: ReadableLog) -> list[RowLine]:
-    """Known kinds in the order of `logstore.formats.rows`, each by sk."""
+    """Known kinds in the order of `logstore.formats.row_fields`, each by sk."""
     return [_line(pk, sk, row) for pk in (*_KNOWN, *OTHERS) for sk, row in query_all(log, pk)]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from logstore.cli.log_survey import TopicLine
 from logstore.cli.table_records import table_batches, table_of
 from logstore.errors import Invalid
-from logstore.formats.rows import EpochEntry
+from logstore.formats.partition_row import EpochEntry
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot

@@ -20,9 +20,9 @@ from logstore.compaction.cut import (
     waiting_of,
 )
 from logstore.errors import Corrupt, LogstoreError, Refused, Retryable
-from logstore.formats.rows import TopicRow
 from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TopicRow
 from logstore.history.snapshot import Snapshot
 from logstore.ports.clock import Clock
 from logstore.protocol.disposal import confirmed_start

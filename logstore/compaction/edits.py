@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from logstore.errors import ConditionFailed, NotFound
-from logstore.formats.rows import FeedChange, PartitionRow, partition_pk, partition_sk
+from logstore.formats.feed_row import FeedChange
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.history.snapshot import CommitFacts, Snapshot
 from logstore.ports.registry import Comparison
 from logstore.protocol.changes import publish

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Never, Protocol
 
 from logstore.errors import Corrupt
-from logstore.formats.rows import PartitionRow
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.reader import LogReader

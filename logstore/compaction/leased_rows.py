@@ -11,7 +11,9 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
 from logstore.errors import LogstoreError, Refused, Retryable
-from logstore.formats.rows import COMPACTOR, NOBODY, LeaseRow
+from logstore.formats.compaction_row import COMPACTOR
+from logstore.formats.lease_row import LeaseRow
+from logstore.formats.partition_row import NOBODY
 from logstore.ports.clock import Clock, SystemClock
 from logstore.protocol.lease import Lease
 from logstore.protocol.steps import Steps

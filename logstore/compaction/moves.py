@@ -10,8 +10,8 @@ from logstore.compaction.run_rows import store_cut
 from logstore.compaction.session import Session
 from logstore.compaction.worker import error_of
 from logstore.errors import LogstoreError, Retryable
+from logstore.formats.compaction_row import NO_TABLE, CutRange, TopicCut
 from logstore.formats.segment_ranges import SegmentRange
-from logstore.formats.table_rows import NO_TABLE, CutRange, TopicCut
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import TableCommit
 

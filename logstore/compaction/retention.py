@@ -6,7 +6,7 @@ and readers are not shown the records below. Pure.
 
 from collections.abc import Mapping
 
-from logstore.formats.rows import TableRow
+from logstore.formats.table_row import TableRow
 from logstore.history.snapshot import DataFile, Snapshot
 
 HOUR_MS = 3_600_000

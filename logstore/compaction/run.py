@@ -13,7 +13,7 @@ from logstore.compaction.run_rows import begin_run, close_earlier, end_run
 from logstore.compaction.session import Session
 from logstore.compaction.upkeep import Upkeep
 from logstore.errors import Refused
-from logstore.formats.table_rows import RunStatus
+from logstore.formats.compaction_row import RunStatus
 from logstore.protocol.metadata import read_table_rows
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from logstore.errors import ConditionFailed
-from logstore.formats.rows import COMPACTION, TABLE, CompactionRow, TableRow
-from logstore.formats.table_rows import RunStatus, TopicCut, pack_cut, pack_ends
+from logstore.formats.compaction_row import COMPACTION, CompactionRow, RunStatus, TopicCut, pack_cut
+from logstore.formats.table_row import TABLE, TableRow, pack_ends
 from logstore.ports.registry import Comparison, Row, RowAbsent, RowExists
 from logstore.protocol.steps import DeleteRow, PutRow, QueryRows, Steps, UpdateRow
 

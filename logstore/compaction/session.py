@@ -20,7 +20,7 @@ from logstore.compaction.retention import HORIZON_HOURS, HOUR_MS
 from logstore.compaction.run_rows import RunId, raise_copy_row
 from logstore.compaction.summary import Summary
 from logstore.errors import Denied, LogstoreError, Retryable
-from logstore.formats.rows import TableRow
+from logstore.formats.table_row import TableRow
 from logstore.history.snapshot import Snapshot, TableCommit
 from logstore.ports.clock import Clock, blocking_sleep_s
 from logstore.reading.reader import LogReader

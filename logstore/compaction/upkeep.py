@@ -15,7 +15,8 @@ from logstore.compaction.run_rows import note_on_copy_row, raise_copy_row, remov
 from logstore.compaction.session import Session
 from logstore.compaction.worker import error_of
 from logstore.errors import LogstoreError
-from logstore.formats.rows import CompactionRow, TableRow
+from logstore.formats.compaction_row import CompactionRow
+from logstore.formats.table_row import TableRow
 from logstore.history.snapshot import DataFile, TableCommit
 from logstore.protocol.disposal import DROP, ON_DELETE, Fate, may_drop_table
 from logstore.protocol.steps import believed_ms

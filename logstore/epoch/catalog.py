@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from logstore.epoch.followed import Followed
 from logstore.epoch.leader import Leader
-from logstore.formats.rows import NOBODY, PartitionRow, TopicRow
+from logstore.formats.partition_row import NOBODY, PartitionRow
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TopicRow
 from logstore.protocol.view import RegistryUpdate
 
 

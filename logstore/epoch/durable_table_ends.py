@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from logstore.epoch.table_queries import NOTHING_VERIFIED, TableQueries
-from logstore.formats.rows import TableRow, TopicStatus
+from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TopicStatus
 from logstore.protocol.metadata import read_table_rows, read_topics
 from logstore.protocol.steps import Steps, believed_ms
 from logstore.protocol.verified_versions import change_marks, drop_mark, read_marks

@@ -17,7 +17,7 @@ from logstore.formats.index_rows import (
     max_timestamp_below,
     row_at,
 )
-from logstore.formats.rows import EpochEntry, PartitionRow
+from logstore.formats.partition_row import EpochEntry, PartitionRow
 
 
 class FollowedChain(Protocol):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from logstore.epoch.followed import Followed
 from logstore.errors import LogstoreError, Unavailable
 from logstore.formats.chain_state import ChainState, EpochKey, EpochRange
-from logstore.formats.rows import PartitionRow
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment import Index
 from logstore.protocol.follow import Follower, copy_of
 from logstore.protocol.pace import PollPace

@@ -29,7 +29,7 @@ from logstore.epoch.leader import Leader
 from logstore.epoch.writer import ChainWriter
 from logstore.errors import LogstoreError
 from logstore.formats.chain_state import EpochKey, EpochRange
-from logstore.formats.rows import PartitionRow
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.disposal import confirmed_start
 from logstore.protocol.leadership import shorten_row, shortened

@@ -20,8 +20,8 @@ from logstore.formats.index_rows import (
     max_timestamp_below,
     row_at,
 )
+from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.partition_state import PartitionState, ProducedBatch
-from logstore.formats.rows import EpochEntry, PartitionRow
 from logstore.protocol.producers import Refusal, is_ahead, judge
 from logstore.records.batch import (
     LOG_APPEND_TIME_BIT,

@@ -20,8 +20,9 @@ from logstore.epoch.leader import Leader
 from logstore.epoch.writer import ChainWriter, Waiter
 from logstore.errors import ConditionFailed, Fenced, LogstoreError
 from logstore.formats.chain_state import ChainState
+from logstore.formats.feed_row import FeedChange
+from logstore.formats.partition_row import NOBODY, PartitionRow
 from logstore.formats.partition_state import PartitionState
-from logstore.formats.rows import NOBODY, FeedChange, PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.leadership import change_leader
 from logstore.protocol.recovery import recover

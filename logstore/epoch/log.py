@@ -23,8 +23,10 @@ from logstore.epoch.membership import Heartbeats, Membership
 from logstore.epoch.watch import Watch
 from logstore.epoch.writer import ChainLimits, ChainWriter, Waiter
 from logstore.errors import Invalid
+from logstore.formats.broker_row import BrokerRow, BrokerStatus
 from logstore.formats.chain_state import ChainState, SegmentSpan
-from logstore.formats.rows import BrokerRow, BrokerStatus, FeedChange, PartitionRow
+from logstore.formats.feed_row import FeedChange
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.changes import publish
 from logstore.protocol.flush import FlushSettings, MiB

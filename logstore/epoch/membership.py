@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from logstore.epoch.writer import ChainWriter
 from logstore.errors import ConditionFailed, Fenced, LogstoreError, Unavailable
-from logstore.formats.rows import BROKER, BrokerRow, BrokerStatus
+from logstore.formats.broker_row import BROKER, BrokerRow, BrokerStatus
 from logstore.ports.registry import Comparison, Row
 from logstore.protocol.find_seal import find_seal
 from logstore.protocol.start import LEASE_S

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from logstore.errors import LogstoreError
-from logstore.formats.rows import BrokerRow
+from logstore.formats.broker_row import BrokerRow
 from logstore.protocol.metadata import read_brokers
 from logstore.protocol.steps import Steps
 from logstore.protocol.view import RegistryUpdate, read_everything, read_update

@@ -15,11 +15,11 @@ from itertools import count
 from typing import Protocol
 
 from logstore.errors import ConditionFailed, Fenced, LogstoreError, Unavailable
+from logstore.formats.chain_row import CHAIN, ChainStatus, chain_sk
 from logstore.formats.chain_state import ChainState, EpochKey, EpochRange, SegmentSpan
 from logstore.formats.checkpoint import encode_in_slices, forget_expired
 from logstore.formats.keys import checkpoint_key
 from logstore.formats.partition_state import PartitionState, encode_state
-from logstore.formats.rows import CHAIN, ChainStatus, chain_sk
 from logstore.formats.segment import EntryKind
 from logstore.formats.segment_builder import ArenaPool, FrozenSegment, SegmentBuilder
 from logstore.formats.take import (

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from logstore.errors import Corrupt, LogstoreError, Refused
-from logstore.formats.rows import TopicRow, TopicStatus
+from logstore.formats.topic_row import TopicRow, TopicStatus
 
 TOPICS = "topics/"
 FORMAT = 1

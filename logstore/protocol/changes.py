@@ -7,7 +7,7 @@ repeated. No decision depends on it.
 from collections.abc import Sequence
 
 from logstore.errors import ConditionFailed, Unavailable
-from logstore.formats.rows import CHANGE, FEED, FeedChange, FeedRow
+from logstore.formats.feed_row import CHANGE, FEED, FeedChange, FeedRow
 from logstore.ports.registry import Comparison, Condition, RowAbsent
 from logstore.protocol.steps import BackOff, GetRow, PutRow, Steps
 

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from logstore.formats.chain_row import NO_SEAL, ChainRow, ChainStatus
 from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import Checkpoint, encode_checkpoint
-from logstore.formats.rows import NO_SEAL, ChainRow, ChainStatus, PartitionRow
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.trim import HoldReason, Needs, hold_of
 

@@ -11,8 +11,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from logstore.errors import ConditionFailed, LogstoreError
+from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
 from logstore.formats.keys import checkpoint_key, segment_key
-from logstore.formats.rows import CHAIN, ChainRow, chain_sk
 from logstore.ports.registry import Comparison
 from logstore.protocol.steps import Delete, Gather, Steps, UpdateRow, retried
 from logstore.protocol.trim import segments_to_delete

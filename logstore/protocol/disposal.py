@@ -26,7 +26,9 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from logstore.formats.rows import PartitionRow, StartReason, TableRow, TopicRow, TopicStatus
+from logstore.formats.partition_row import PartitionRow, StartReason
+from logstore.formats.table_row import TableRow
+from logstore.formats.topic_row import TopicRow, TopicStatus
 
 ON_DELETE, DROP = "logstore.table.on.delete", "drop"
 DROP_GRACE_MS = 3_600_000

@@ -13,10 +13,10 @@ checkpoint. Entering ends with the same comparison, because it may take longer t
 from collections.abc import Sequence
 
 from logstore.errors import NotFound, Retryable, Unavailable
+from logstore.formats.chain_row import ChainRow
 from logstore.formats.chain_state import ChainState, EpochRange
 from logstore.formats.checkpoint import rebase
 from logstore.formats.keys import checkpoints_prefix, seq_of
-from logstore.formats.rows import ChainRow
 from logstore.protocol.seal import read_chain_row
 from logstore.protocol.steps import MonotonicS, Steps, sliced
 from logstore.protocol.walk import (

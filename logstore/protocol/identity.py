@@ -19,8 +19,8 @@ from logstore.errors import (
     Refused,
     Retryable,
 )
+from logstore.formats.cluster_row import CLUSTER, FORMAT_LEVEL, ClusterRow
 from logstore.formats.keys import CLUSTER_KEY, segment_key
-from logstore.formats.rows import CLUSTER, FORMAT_LEVEL, ClusterRow
 from logstore.formats.segment import HEADER_BYTES
 from logstore.ports.registry import RowAbsent
 from logstore.protocol.opening import OLD_REGISTRY, read_cluster

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from logstore.errors import ConditionFailed, Retryable
-from logstore.formats.rows import PartitionRow, partition_pk, partition_sk
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.formats.topic_partition import TopicPartition
 from logstore.ports.registry import Comparison
 from logstore.protocol.steps import Steps, UpdateRow

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from logstore.errors import ConditionFailed
-from logstore.formats.rows import LEASE, NOBODY, LeaseRow
+from logstore.formats.lease_row import LEASE, LeaseRow
+from logstore.formats.partition_row import NOBODY
 from logstore.ports.registry import Comparison, Condition, Row, RowAbsent
 from logstore.protocol.liveness import GAPS_PER_LEASE
 from logstore.protocol.steps import GetRow, PutRow, Steps, UpdateRow

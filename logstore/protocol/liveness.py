@@ -11,7 +11,7 @@ Pure.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from logstore.formats.rows import BrokerRow, BrokerStatus
+from logstore.formats.broker_row import BrokerRow, BrokerStatus
 
 GAPS_PER_LEASE = 3
 """However long ago we last looked, that gap counts as no more than a third of a lease."""

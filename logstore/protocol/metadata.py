@@ -3,21 +3,17 @@
 from collections.abc import Sequence
 
 from logstore.errors import Corrupt, LogstoreError
-from logstore.formats.rows import (
-    BROKER,
-    TABLE,
-    TOPIC,
-    BrokerRow,
+from logstore.formats.broker_row import BROKER, BrokerRow
+from logstore.formats.partition_row import (
     PartitionRow,
-    TableRow,
-    TopicRow,
-    TopicStatus,
     partition_pk,
     partition_pks,
     partition_sk,
     topic_partition_of,
 )
+from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.ports.registry import Row
 from logstore.protocol.steps import Gather, GetRow, QueryRows, Steps
 

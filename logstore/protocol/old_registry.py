@@ -20,10 +20,12 @@ and the controller, which runs only in started brokers, need not compare.
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
+from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus
 from logstore.formats.chain_state import ChainState, EpochKey
-from logstore.formats.rows import CHAIN, ChainRow, ChainStatus, PartitionRow, TopicRow
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment import SegmentKind
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TopicRow
 from logstore.protocol.disposal import Fate, fate_of
 from logstore.protocol.metadata import read_partition_rows, read_topics_by_id
 from logstore.protocol.opening import OLD_REGISTRY, read_cluster

@@ -25,8 +25,9 @@ of the next chain would. It is asked for while the cluster row is read.
 from dataclasses import dataclass
 
 from logstore.errors import ConditionFailed, Fenced, LogstoreError, Refused
+from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
+from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.keys import checkpoints_prefix, seq_of
-from logstore.formats.rows import CHAIN, CLUSTER, ChainRow, ChainStatus, ClusterRow, chain_sk
 from logstore.formats.segment import NO_NONCE, SegmentKind
 from logstore.formats.segment_builder import FrozenSegment, bare_header, freeze_bare
 from logstore.ports.registry import Comparison, RowAbsent

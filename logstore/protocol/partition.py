@@ -7,8 +7,9 @@ looked up in the memory of its leader, or of a reader that follows the chain.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from logstore.formats.chain_row import ChainStatus
 from logstore.formats.chain_state import EpochKey
-from logstore.formats.rows import ChainStatus, EpochEntry
+from logstore.formats.partition_row import EpochEntry
 from logstore.protocol.lookup import (
     FoundRows,
     IndexCache,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from logstore.errors import ConditionFailed, Invalid, LogstoreError
-from logstore.formats.rows import PartitionRow, StartReason, partition_pk, partition_sk
+from logstore.formats.partition_row import PartitionRow, StartReason, partition_pk, partition_sk
 from logstore.ports.registry import Comparison, Row
 from logstore.protocol.steps import Gather, Steps, UpdateRow
 

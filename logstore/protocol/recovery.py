@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from logstore.errors import Corrupt, LogstoreError, Retryable
+from logstore.formats.chain_row import ChainStatus
 from logstore.formats.chain_state import ChainState, EpochKey, EpochRange
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.partition_state import PartitionState
-from logstore.formats.rows import ChainStatus, PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.seal import read_chain_row, seal_chain

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from logstore.errors import ConditionFailed, LogstoreError, Retryable
-from logstore.formats.rows import PartitionRow, partition_pk, partition_sk
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.ports.registry import Comparison, Row
 from logstore.protocol.steps import BackOff, Gather, GetRow, Steps, UpdateRow
 from logstore.protocol.topics import UnknownTopic

@@ -13,7 +13,9 @@ from typing import NamedTuple, Protocol
 
 from logstore.config.topics import TOPIC_SETTINGS
 from logstore.errors import LogstoreError
-from logstore.formats.rows import FeedChange, PartitionRow, StartReason, TopicStatus
+from logstore.formats.feed_row import FeedChange
+from logstore.formats.partition_row import PartitionRow, StartReason
+from logstore.formats.topic_row import TopicStatus
 from logstore.protocol.changes import publish
 from logstore.protocol.lookup import IndexCache
 from logstore.protocol.metadata import read_partition_rows, read_topics

@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from logstore.errors import ConditionFailed, Corrupt, Refused
+from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.formats.chain_state import ChainState
 from logstore.formats.keys import checkpoints_prefix, seq_of
-from logstore.formats.rows import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.formats.segment import SegmentKind
 from logstore.formats.segment_builder import bare_header, freeze_bare
 from logstore.ports.registry import Comparison, Row

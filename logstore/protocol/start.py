@@ -16,20 +16,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from logstore.errors import ConditionFailed, Refused
-from logstore.formats.rows import (
-    BROKER,
-    CHAIN,
-    Address,
-    BrokerRow,
-    BrokerStatus,
-    ChainRow,
-    ChainStatus,
-    TopicRow,
-    TopicStatus,
-    partition_pk,
-    partition_sk,
-)
+from logstore.formats.broker_row import BROKER, Address, BrokerRow, BrokerStatus
+from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus
+from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.ports.registry import Comparison, Condition, RowAbsent
 from logstore.protocol.metadata import read_partition_row, read_partition_rows, read_topics
 from logstore.protocol.old_registry import compare_with_log

@@ -14,11 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from logstore.errors import ConditionFailed, LogstoreError
+from logstore.formats.chain_row import ChainStatus
 from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import encode_in_slices, forget_expired
 from logstore.formats.keys import checkpoint_key
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.formats.partition_state import PartitionState
-from logstore.formats.rows import ChainStatus, PartitionRow, partition_pk, partition_sk
 from logstore.formats.topic_partition import TopicPartition
 from logstore.ports.registry import Comparison
 from logstore.protocol.disposal import Fate

@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from logstore.errors import ConditionFailed, Invalid, Retryable
-from logstore.formats.rows import TOPIC, PartitionRow, TopicRow, TopicStatus
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_record import TopicRecord
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.ports.registry import Comparison, Condition, Row
 from logstore.protocol.steps import BackOff, GetRow, Steps, UpdateRow
 from logstore.protocol.topics import (

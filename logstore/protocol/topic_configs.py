@@ -6,7 +6,7 @@ Of two concurrent changes both are kept. The caller publishes the change.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from logstore.formats.rows import TopicRow
+from logstore.formats.topic_row import TopicRow
 from logstore.protocol.steps import Steps
 from logstore.protocol.topic_change import change_topic
 

@@ -22,14 +22,7 @@ from logstore.errors import (
     Retryable,
     Unavailable,
 )
-from logstore.formats.rows import (
-    TOPIC,
-    PartitionRow,
-    TopicRow,
-    TopicStatus,
-    partition_pk,
-    partition_sk,
-)
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.formats.topic_record import (
     FIRST_VERSION,
     RECORD_BYTES_MAX,
@@ -39,6 +32,7 @@ from logstore.formats.topic_record import (
     encode_record,
     record_key,
 )
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.ports.registry import Comparison, Condition, Row, RowAbsent, RowExists
 from logstore.protocol.put import create_equal
 from logstore.protocol.steps import (

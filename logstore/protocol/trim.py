@@ -17,9 +17,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from logstore.formats.chain_row import NO_SEAL, ChainRow
 from logstore.formats.chain_state import EpochKey
 from logstore.formats.checkpoint import Checkpoint, EpochRangeSummary
-from logstore.formats.rows import NO_SEAL, ChainRow, PartitionRow
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.disposal import confirmed_start
 

@@ -17,20 +17,14 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from logstore.errors import Corrupt, NotFound, Refused
+from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.formats.chain_state import EpochKey
 from logstore.formats.checkpoint import Checkpoint
 from logstore.formats.keys import segment_key
-from logstore.formats.rows import (
-    CHAIN,
-    ChainRow,
-    ChainStatus,
-    PartitionRow,
-    TopicRow,
-    TopicStatus,
-    chain_sk,
-)
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment import HEADER_BYTES, SegmentKind, decode_header
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.protocol.deletion import delete_below_trim, publish_trim
 from logstore.protocol.disposal import Fate, fate_of
 from logstore.protocol.lookup import IndexCache, checkpoints_of

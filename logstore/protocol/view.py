@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from logstore.errors import LogstoreError
-from logstore.formats.rows import TOPIC, FeedChange, PartitionRow, TopicRow, TopicStatus
+from logstore.formats.feed_row import FeedChange
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.protocol.changes import read_feed
 from logstore.protocol.metadata import read_partition_row, read_partition_rows
 from logstore.protocol.steps import Gather, GetRow, QueryRows, Steps

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from logstore.errors import LogstoreError, NotFound
-from logstore.formats.rows import CHAIN, ChainRow, ChainStatus
+from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus
 from logstore.formats.topic_record import (
     RECORD_BYTES_MAX,
     TopicRecord,

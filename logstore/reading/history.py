@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from logstore.errors import Corrupt, NotFound
-from logstore.formats.rows import TABLE, TableRow
+from logstore.formats.table_row import TABLE, TableRow
 from logstore.objects.from_threads import FromThreads
 from logstore.protocol.steps import GetRow, Steps
 from logstore.reading.read import Chunk, FoundRecord, Readable

@@ -11,9 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
-from logstore.formats.rows import TableRow, TopicRow
 from logstore.formats.segment_ranges import SegmentRange, SplitPoint
+from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TopicRow
 from logstore.history.snapshot import Snapshot
 from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.protocol.lookup import BelowTrimPoint

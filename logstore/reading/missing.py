@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from logstore.errors import Corrupt, Refused
-from logstore.formats.rows import PartitionRow
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot

@@ -27,7 +27,7 @@ from logstore.formats.index_rows import (
     row_at,
     row_count,
 )
-from logstore.formats.rows import EpochEntry
+from logstore.formats.partition_row import EpochEntry
 from logstore.protocol.lookup import (
     BelowTrimPoint,
     FoundRows,

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from logstore.errors import Corrupt, NotFound, Retryable
+from logstore.formats.broker_row import BrokerStatus
+from logstore.formats.chain_row import ChainStatus
 from logstore.formats.chain_state import EpochKey, EpochRange, SegmentSpan
 from logstore.formats.checkpoint import Checkpoint
 from logstore.formats.index_rows import (
@@ -18,21 +20,15 @@ from logstore.formats.index_rows import (
     row_at,
 )
 from logstore.formats.keys import segment_key
-from logstore.formats.rows import (
-    BrokerStatus,
-    ChainStatus,
-    EpochEntry,
-    PartitionRow,
-    TableRow,
-    TopicRow,
-    TopicStatus,
-)
+from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.segment import (
     HEADER_BYTES,
     decode_header,
 )
 from logstore.formats.segment_ranges import SegmentRange, SplitPoint
+from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.ports.objects import BlockingObjectStore
 from logstore.protocol.cuts import ChainCut, chain_cut, end_in_memory, ends_in_checkpoints
 from logstore.protocol.follow import ROW_AGE_S_MAX, Follower

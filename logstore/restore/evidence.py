@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from dataclasses import dataclass, field
 
 from logstore.errors import Corrupt, LogstoreError, NotFound
+from logstore.formats.chain_row import ChainRow
 from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import Checkpoint
 from logstore.formats.keys import (
@@ -16,8 +17,8 @@ from logstore.formats.keys import (
     checkpoint_key,
     segment_key,
 )
-from logstore.formats.rows import ChainRow, TableRow
 from logstore.formats.segment import HEADER_BYTES, Header, SegmentKind, decode_header
+from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import (
     RECORD_BYTES_MAX,

@@ -12,21 +12,13 @@ from typing import NamedTuple
 
 from logstore.config.topics import TOPIC_SETTINGS
 from logstore.errors import Corrupt
-from logstore.formats.rows import (
-    FORMAT_LEVEL,
-    NOBODY,
-    ChainRow,
-    ChainStatus,
-    ClusterRow,
-    EpochEntry,
-    PartitionRow,
-    StartReason,
-    TableRow,
-    TopicRow,
-    TopicStatus,
-)
+from logstore.formats.chain_row import ChainRow, ChainStatus
+from logstore.formats.cluster_row import FORMAT_LEVEL, ClusterRow
+from logstore.formats.partition_row import NOBODY, EpochEntry, PartitionRow, StartReason
+from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import TopicRecord, deletion_in
+from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.history.snapshot import Snapshot
 from logstore.protocol.disposal import (
     ON_DELETE,

@@ -16,30 +16,24 @@ from typing import NamedTuple
 
 from logstore.epoch.table_queries import TableQueries
 from logstore.errors import ConditionFailed, Corrupt, LogstoreError, NotFound, Refused
+from logstore.formats.broker_row import BROKER, BrokerRow
+from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
 from logstore.formats.chain_state import ChainState
 from logstore.formats.checkpoint import encode_checkpoint
+from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.keys import checkpoint_key
-from logstore.formats.rows import (
-    BROKER,
-    CHAIN,
-    CLUSTER,
+from logstore.formats.partition_row import (
     NOBODY,
-    TABLE,
-    TOPIC,
-    BrokerRow,
-    ChainRow,
-    ClusterRow,
     PartitionRow,
-    TableRow,
-    TopicRow,
-    chain_sk,
     partition_pk,
     partition_pks,
     partition_sk,
     topic_partition_of,
 )
 from logstore.formats.segment import SegmentKind
+from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_record import TopicRecord, deletion_in
+from logstore.formats.topic_row import TOPIC, TopicRow
 from logstore.history.names import log_prefix
 from logstore.history.snapshot import Snapshot
 from logstore.ports.registry import Comparison, Row, RowAbsent

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from logstore.errors import Refused
-from logstore.formats.rows import TopicRow, TopicStatus
 from logstore.formats.topic_record import TopicRecord, newest_version, record_problem, standing
+from logstore.formats.topic_row import TopicRow, TopicStatus
 
 RESTORED = "restored-"
 """Begins the names of topics whose own were lost."""

@@ -12,23 +12,16 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from logstore.errors import LogstoreError, NotFound
+from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
 from logstore.formats.chain_state import ChainState, EpochKey, EpochRange
 from logstore.formats.checkpoint import decode_checkpoint
+from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.index_rows import row_at, row_count
 from logstore.formats.keys import CHECKPOINTS, checkpoint_key, segment_key
-from logstore.formats.rows import (
-    CHAIN,
-    CLUSTER,
-    TOPIC,
-    ChainRow,
-    ClusterRow,
-    PartitionRow,
-    TopicRow,
-    TopicStatus,
-    chain_sk,
-)
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment import EntryKind, SegmentKind
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.objects.memory import MemoryObjects
 from logstore.ports.registry import Row
 from logstore.protocol.checks import (

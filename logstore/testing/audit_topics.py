@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from logstore.formats.rows import TopicRow, TopicStatus
 from logstore.formats.topic_record import (
     TOPICS,
     TopicRecord,
@@ -12,6 +11,7 @@ from logstore.formats.topic_record import (
     record_problem,
     standing,
 )
+from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.objects.memory import MemoryObjects
 from logstore.ports.registry import Row
 

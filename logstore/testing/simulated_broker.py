@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from logstore.epoch.log import Log, LogSettings, Topic
 from logstore.errors import LogstoreError
-from logstore.formats.rows import BrokerStatus
+from logstore.formats.broker_row import BrokerStatus
 from logstore.objects.metered import StoreCounts
 from logstore.protocol.identity import Identity
 from logstore.protocol.start import BrokerInfo

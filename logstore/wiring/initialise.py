@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from logstore.errors import Invalid, Refused
+from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.keys import CLUSTER_KEY
-from logstore.formats.rows import CLUSTER, ClusterRow
 from logstore.objects.threaded import ThreadedStore
 from logstore.ports.clock import Clock
 from logstore.ports.objects import BlockingObjectStore

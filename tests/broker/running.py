@@ -22,7 +22,7 @@ from broker.network.listeners import Listener, bind, parse_address
 from broker.process.server import Server
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import BrokerInfo, FlushSettings, Log, LogSettings, Topic
-from logstore.formats.rows import Address
+from logstore.formats.broker_row import Address
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
 from logstore.ports.clock import SystemClock

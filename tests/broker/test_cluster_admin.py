@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from broker.network.authorizer import AllowAll, Operation
-from logstore.formats.rows import FeedChange, PartitionRow
+from logstore.formats.feed_row import FeedChange
+from logstore.formats.partition_row import PartitionRow
 from logstore.protocol.topics import create_topic
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from logstore.formats.rows import TABLE, TableRow
+from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.delta import Tables
 from logstore.history.names import entry_key, table_key

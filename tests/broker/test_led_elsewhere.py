@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from logstore.epoch.log import Topic
+from logstore.formats.feed_row import FeedChange
 from logstore.formats.index_rows import row_at
 from logstore.formats.keys import segment_key
-from logstore.formats.rows import FeedChange, partition_pk, partition_sk
+from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import FetchResponse, PartitionData
 from logstore.wire.messages.list_offsets import (

@@ -11,7 +11,6 @@ from logstore.epoch.writer import NO_STRETCH
 from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.partition_state import AbortedTransaction, PartitionState, encode_state
-from logstore.formats.rows import TopicRow, TopicStatus
 from logstore.formats.segment import EntryKind, SegmentKind, decode_front
 from logstore.formats.segment_builder import (
     Arena,
@@ -22,6 +21,7 @@ from logstore.formats.segment_builder import (
 )
 from logstore.formats.take import StateChunk, encode_inline, encode_pieces
 from logstore.formats.topic_record import TopicRecord, encode_record
+from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.records.batch import read_header, stamp
 from logstore.records.encode import encode_batch, records_of
 

@@ -18,7 +18,7 @@ from broker.groups.log_port import LedPartition
 from broker.network.timers import Timers
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Log
-from logstore.formats.rows import FeedChange as ChangedRow
+from logstore.formats.feed_row import FeedChange as ChangedRow
 from logstore.protocol.replica_changes import Placement, change_placement
 from logstore.testing.virtual_loop import VirtualClock
 from logstore.wire.errors import ErrorCode

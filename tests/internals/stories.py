@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Coroutine
 
-from logstore.formats.rows import FeedChange, partition_pk, partition_sk
+from logstore.formats.feed_row import FeedChange
+from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.protocol.identity import ensure_identity
 from logstore.protocol.replica_changes import Placement, change_placement
 from logstore.protocol.trimming import Trimmer

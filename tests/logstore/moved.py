@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from logstore.epoch.log import Log
-from logstore.formats.rows import CLUSTER, TABLE, TableRow
+from logstore.formats.cluster_row import CLUSTER
+from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.columns import TABLE_COLUMNS
 from logstore.history.delta import Tables

@@ -1,6 +1,6 @@
 """A log start raised by hand, as if a client had deleted the records below: for tests."""
 
-from logstore.formats.rows import StartReason
+from logstore.formats.partition_row import StartReason
 from logstore.ports.registry import Row
 
 

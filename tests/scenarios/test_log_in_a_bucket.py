@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from logstore.cli.main import main
-from logstore.formats.rows import TopicRow
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TopicRow
 from logstore.objects.s3_options import S3Location
 from logstore.ports.clock import blocking_sleep_s
 from logstore.reading.reader import LogReader

@@ -8,7 +8,8 @@ from broker.answers.log_starts import NewStart, raise_led
 from broker.answers.replica_requests import cancel, reassign
 from logstore.epoch.log import Log, Topic
 from logstore.errors import LogstoreError, Retryable
-from logstore.formats.rows import FeedChange, PartitionRow, partition_pk, partition_sk
+from logstore.formats.feed_row import FeedChange
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.ports.registry import Comparison
 from logstore.protocol.records_deletion import new_log_start
 from logstore.protocol.replica_changes import Placement, change_placement

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from logstore.errors import Corrupt, LogstoreError, NotFound
-from logstore.formats.rows import PartitionRow
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.reader import LogReader, PartitionView

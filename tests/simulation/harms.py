@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from logstore.formats.rows import CHAIN, ChainRow, ChainStatus, chain_sk
+from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.testing.simulated_rows import RowFaults, at_once
 from logstore.testing.simulated_store import StoreFaults
 from tests.simulation.served import ServedBroker

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from logstore.errors import LogstoreError
-from logstore.formats.rows import TOPIC, TopicRow
+from logstore.formats.topic_row import TOPIC, TopicRow
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import simulate
 from logstore.testing.simulated_rows import at_once

@@ -18,16 +18,9 @@ from broker.process.life import Serving
 from logstore.epoch.log import Log
 from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
+from logstore.formats.broker_row import BROKER, BrokerRow, BrokerStatus
+from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.formats.keys import segment_key
-from logstore.formats.rows import (
-    BROKER,
-    CHAIN,
-    BrokerRow,
-    BrokerStatus,
-    ChainRow,
-    ChainStatus,
-    chain_sk,
-)
 from logstore.formats.segment import HEADER_BYTES, SegmentKind, decode_header
 from logstore.history.delta import Tables
 from logstore.objects.memory import MemoryObjects

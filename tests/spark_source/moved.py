@@ -11,18 +11,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from logstore.formats.chain_row import CHAIN, NO_SEAL, ChainRow, chain_sk
 from logstore.formats.keys import checkpoint_key, segment_key
-from logstore.formats.rows import (
-    CHAIN,
-    NO_SEAL,
-    TABLE,
-    ChainRow,
-    PartitionRow,
-    TableRow,
-    chain_sk,
-    partition_pk,
-    partition_sk,
-)
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
+from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.columns import TABLE_COLUMNS
 from logstore.history.delta import Tables

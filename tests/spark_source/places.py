@@ -20,7 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stub do
     NewTopic,
 )
 
-from logstore.formats.rows import partition_pk, partition_sk
+from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.ports.clock import SystemClock
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from broker.cluster.decisions.controller_state import FirstSeen
 from broker.cluster.decisions.view import Action, DeleteTopic, RemoveOrphan
-from logstore.formats.rows import PartitionRow, TopicRow, TopicStatus
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TopicRow, TopicStatus
 
 DELETION_GRACE_S = 30.0
 LACKING_GRACE_S = 120.0

@@ -6,7 +6,7 @@ All of it may be lost with the controller: the next one waits a little longer be
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
-from logstore.formats.rows import BrokerRow
+from logstore.formats.broker_row import BrokerRow
 
 
 class FirstSeen:

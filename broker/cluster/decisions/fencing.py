@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from broker.cluster.decisions.controller_state import ControllerState
 from broker.cluster.decisions.view import Action, ClusterView, StepDown, TakeOver
-from logstore.formats.rows import BrokerStatus, ChainStatus
+from logstore.formats.broker_row import BrokerStatus
+from logstore.formats.chain_row import ChainStatus
 
 RESTART_GRACE_S = 6.0
 """A broker that has started again takes over its own earlier chains; later we help."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from broker.cluster.decisions.controller_state import ControllerState
 from broker.cluster.decisions.members import Members
 from broker.cluster.decisions.view import Action, ClusterView, PlacedPartition, Reassign, Remind
-from logstore.formats.rows import NOBODY
+from logstore.formats.partition_row import NOBODY
 
 REMIND_AFTER_S = 10.0
 TARGET_GRACE_S = 3.0

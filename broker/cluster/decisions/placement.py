@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from logstore.formats.rows import PartitionRow
+from logstore.formats.partition_row import PartitionRow
 
 Racks = Mapping[int, str]
 """Rack by broker; the empty text is no rack."""

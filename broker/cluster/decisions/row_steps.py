@@ -5,16 +5,9 @@ from contextlib import suppress
 from broker.cluster.decisions.cleaning import Inventory
 from broker.cluster.decisions.view import PlacedPartition, RemoveOrphan
 from logstore.errors import ConditionFailed
-from logstore.formats.rows import (
-    BROKER,
-    CHAIN,
-    BrokerRow,
-    BrokerStatus,
-    ChainRow,
-    PartitionRow,
-    partition_pk,
-    partition_sk,
-)
+from logstore.formats.broker_row import BROKER, BrokerRow, BrokerStatus
+from logstore.formats.chain_row import CHAIN, ChainRow
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.ports.registry import Comparison, Condition, Row
 from logstore.protocol.metadata import read_partition_rows, read_topics
 from logstore.protocol.steps import DeleteRow, GetRow, QueryRows, Steps, UpdateRow

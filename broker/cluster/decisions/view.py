@@ -4,14 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from logstore.formats.rows import (
-    NOBODY,
-    BrokerRow,
-    BrokerStatus,
-    ChainRow,
-    ChainStatus,
-    PartitionRow,
-)
+from logstore.formats.broker_row import BrokerRow, BrokerStatus
+from logstore.formats.chain_row import ChainRow, ChainStatus
+from logstore.formats.partition_row import NOBODY, PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 
 

@@ -12,7 +12,7 @@ from broker.answers.metadata_bytes import (
 )
 from broker.answers.shown_cluster import INTERNAL_TOPICS, show_replicas
 from logstore.epoch.log import Topic
-from logstore.formats.rows import PartitionRow
+from logstore.formats.partition_row import PartitionRow
 from logstore.wire.framing.apis import encode_frame
 from logstore.wire.messages.metadata import (
     MetadataResponse,

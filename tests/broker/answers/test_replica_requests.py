@@ -6,7 +6,7 @@ import pytest
 
 from broker.answers.errors import Refuse
 from broker.answers.replica_requests import Election, cancel, elect, reassign
-from logstore.formats.rows import NOBODY, PartitionRow
+from logstore.formats.partition_row import NOBODY, PartitionRow
 from logstore.protocol.replica_changes import Placement
 from logstore.wire.errors import ErrorCode
 

@@ -17,14 +17,9 @@ from broker.cluster.decisions.view import (
     Reassign,
     TakeOver,
 )
-from logstore.formats.rows import (
-    NOBODY,
-    BrokerRow,
-    BrokerStatus,
-    ChainRow,
-    ChainStatus,
-    PartitionRow,
-)
+from logstore.formats.broker_row import BrokerRow, BrokerStatus
+from logstore.formats.chain_row import ChainRow, ChainStatus
+from logstore.formats.partition_row import NOBODY, PartitionRow
 
 RULES = Rules(FencingRules(10_000), BalanceRules(True, 10), 600.0)
 TOPIC_ID = b"t" * 16

@@ -12,7 +12,7 @@ from broker.cluster.peers import OnGone, Peer, Peers
 from broker.cluster.settings import ControllerSettings
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Log, LogSettings, Topic
-from logstore.formats.rows import LEASE, LeaseRow
+from logstore.formats.lease_row import LEASE, LeaseRow
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.objects import Buffer
 from logstore.ports.registry import Condition, Row, RowStore

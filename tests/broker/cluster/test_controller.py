@@ -4,19 +4,10 @@ from collections import Counter
 
 import pytest
 
-from logstore.formats.rows import (
-    CHAIN,
-    TOPIC,
-    BrokerStatus,
-    ChainRow,
-    ChainStatus,
-    PartitionRow,
-    TopicRow,
-    TopicStatus,
-    chain_sk,
-    partition_pk,
-    partition_sk,
-)
+from logstore.formats.broker_row import BrokerStatus
+from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.ports.registry import Comparison
 from logstore.testing.virtual_loop import VirtualClock
 from tests.broker.cluster.running_cluster import Cluster, ScriptedPeers, play

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.network.authorizer import Operation
-from logstore.formats.rows import PartitionRow, partition_pk, partition_sk
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
 from logstore.wire.messages.delete_records import (

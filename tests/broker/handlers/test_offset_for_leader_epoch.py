@@ -7,7 +7,7 @@ import pytest
 from broker.answers.partitions import end_of_epoch
 from broker.network.authorizer import AllowAll, Operation
 from logstore.epoch.followed import Followed
-from logstore.formats.rows import EpochEntry, PartitionRow
+from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
 from logstore.wire.messages.offset_for_leader_epoch import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from logstore.formats.rows import BROKER, BrokerStatus
+from logstore.formats.broker_row import BROKER, BrokerStatus
 from logstore.ports.clock import SystemClock
 from logstore.ports.registry import RowExists
 from logstore.wiring.open import open_log

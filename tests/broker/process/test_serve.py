@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from logstore.formats.rows import BROKER
+from logstore.formats.broker_row import BROKER
 from logstore.ports.clock import SystemClock
 from logstore.ports.registry import RowExists
 from logstore.wire.framing.client import Connection

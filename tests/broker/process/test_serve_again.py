@@ -12,7 +12,10 @@ import pytest
 
 from broker.process.serve import ServeSettings, serve
 from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Retryable
-from logstore.formats.rows import BROKER, CHAIN, CLUSTER, LEASE, ChainStatus
+from logstore.formats.broker_row import BROKER
+from logstore.formats.chain_row import CHAIN, ChainStatus
+from logstore.formats.cluster_row import CLUSTER
+from logstore.formats.lease_row import LEASE
 from logstore.ports.registry import Condition, Registry, Row
 from logstore.wiring.open import OpenLog
 

@@ -11,7 +11,7 @@ from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Log
 from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Retryable
-from logstore.formats.rows import TABLE, TableRow
+from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import DataFile, Snapshot
 from logstore.ports.registry import Condition, Row

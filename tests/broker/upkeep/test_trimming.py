@@ -8,15 +8,10 @@ import pytest
 from broker.upkeep.trimming import Trimming
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.table_queries import VerifiedEnds
-from logstore.formats.rows import (
-    CHAIN,
-    CLUSTER,
-    TABLE,
-    ChainRow,
-    TableRow,
-    partition_pk,
-    partition_sk,
-)
+from logstore.formats.chain_row import CHAIN, ChainRow
+from logstore.formats.cluster_row import CLUSTER
+from logstore.formats.partition_row import partition_pk, partition_sk
+from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
 from logstore.protocol.metadata import read_partition_row

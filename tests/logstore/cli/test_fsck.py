@@ -10,7 +10,7 @@ import pytest
 
 from logstore.cli.command import FAILED, OK
 from logstore.formats.keys import checkpoint_key, segment_key
-from logstore.formats.rows import PartitionRow
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_record import record_key
 from logstore.protocol.checks import CURES, ProblemKind
 from tests.logstore.cli.conftest import Answer, Command

@@ -6,9 +6,9 @@ import pytest
 
 from logstore.cli.fsck_chain import FsckCounts, look_at_chain
 from logstore.errors import Throttled
+from logstore.formats.chain_row import ChainRow, ChainStatus
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.keys import chain_prefix, checkpoint_key, seq_of
-from logstore.formats.rows import ChainRow, ChainStatus
 from logstore.objects.memory import MemoryObjects
 from logstore.ports.clock import SystemClock
 from logstore.runners.step_runner import BlockingStepRunner

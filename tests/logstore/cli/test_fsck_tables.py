@@ -11,7 +11,7 @@ import pytest
 from logstore.cli.command import FAILED, OK
 from logstore.cli.fsck_tables import file_problems
 from logstore.formats.keys import segment_key
-from logstore.formats.rows import TABLE, TableRow
+from logstore.formats.table_row import TABLE, TableRow
 from logstore.history.delta import Tables
 from logstore.history.entries import CHECKPOINT_INTERVAL, encode_commit
 from logstore.history.names import (

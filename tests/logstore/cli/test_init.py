@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from logstore.cli.command import FAILED, OK, USAGE
+from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.keys import CLUSTER_KEY, segment_key
-from logstore.formats.rows import CLUSTER, ClusterRow
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.s3_options import S3Location
 from logstore.ports.clock import SystemClock

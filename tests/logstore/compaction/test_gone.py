@@ -6,7 +6,7 @@ import pytest
 
 from logstore.compaction.gone import rest_of
 from logstore.errors import Corrupt
-from logstore.formats.rows import EpochEntry, PartitionRow
+from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.segment_gone import SegmentGone

@@ -6,7 +6,9 @@ import pytest
 
 from logstore.compaction.leased_rows import Busy, LeasedRows
 from logstore.errors import OutcomeUnknown, Retryable
-from logstore.formats.rows import COMPACTOR, LEASE, NOBODY
+from logstore.formats.compaction_row import COMPACTOR
+from logstore.formats.lease_row import LEASE
+from logstore.formats.partition_row import NOBODY
 from logstore.history.names import table_key
 from logstore.history.snapshot import CommitFacts, Snapshot, TableCommit
 from logstore.stores.backends import Backends

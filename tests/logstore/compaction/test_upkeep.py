@@ -5,7 +5,8 @@ import pytest
 from logstore.compaction import retention
 from logstore.compaction.run_rows import note_on_copy_row
 from logstore.compaction.session import RunOptions
-from logstore.formats.rows import TOPIC, partition_pk, partition_sk
+from logstore.formats.partition_row import partition_pk, partition_sk
+from logstore.formats.topic_row import TOPIC
 from logstore.history.names import table_key
 from logstore.protocol.disposal import Fate
 from logstore.registry.sqlite import SqliteRows

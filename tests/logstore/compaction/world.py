@@ -12,7 +12,8 @@ from logstore.compaction.leased_rows import LeasedRows
 from logstore.compaction.local import LocalCarrier
 from logstore.compaction.session import RunOptions, Watch
 from logstore.compaction.summary import Summary
-from logstore.formats.rows import COMPACTION, CompactionRow, TableRow
+from logstore.formats.compaction_row import COMPACTION, CompactionRow
+from logstore.formats.table_row import TableRow
 from logstore.history.delta import Tables
 from logstore.history.names import table_key
 from logstore.history.snapshot import Snapshot

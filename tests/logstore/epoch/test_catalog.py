@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from logstore.epoch.catalog import Catalog
-from logstore.formats.rows import PartitionRow, TopicRow, TopicStatus
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.protocol.view import RegistryUpdate
 
 ID, OTHER_ID = b"i" * 16, b"o" * 16

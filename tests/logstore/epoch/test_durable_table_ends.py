@@ -14,7 +14,7 @@ from logstore.epoch.durable_table_ends import MARK_EVERY, DurableTableEnds
 from logstore.epoch.log import Log
 from logstore.epoch.table_queries import VerifiedEnds, held_in
 from logstore.formats.keys import CHAINS
-from logstore.formats.rows import TABLE, TableRow
+from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history import names
 from logstore.history.delta import Tables

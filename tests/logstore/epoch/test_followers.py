@@ -13,10 +13,12 @@ from logstore.epoch.followers import CHAINS_KEPT_MAX, Followers
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Log, Topic
 from logstore.errors import Corrupt
+from logstore.formats.chain_row import CHAIN
 from logstore.formats.checkpoint import encode_checkpoint
+from logstore.formats.feed_row import FeedChange
 from logstore.formats.keys import checkpoint_key, segment_key
+from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.formats.partition_state import Expired
-from logstore.formats.rows import CHAIN, FeedChange, partition_pk, partition_sk
 from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.memory import MemoryStore
 from logstore.objects.metered import MeteredStore, StoreCounts

@@ -12,11 +12,12 @@ from logstore.epoch.forgetting import (
 )
 from logstore.epoch.leader import NotLeading
 from logstore.epoch.log import Log
+from logstore.formats.chain_row import CHAIN, chain_sk
 from logstore.formats.chain_state import EpochKey, EpochRange
 from logstore.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from logstore.formats.keys import CHECKPOINTS
+from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.partition_state import PartitionState
-from logstore.formats.rows import CHAIN, EpochEntry, PartitionRow, chain_sk
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.follow import Follower, copy_of
 from logstore.protocol.leadership import change_leader

@@ -8,16 +8,10 @@ from functools import partial
 import pytest
 
 from logstore.epoch.log import Log
+from logstore.formats.feed_row import FeedChange
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.formats.partition_state import PartitionState
-from logstore.formats.rows import (
-    TOPIC,
-    FeedChange,
-    PartitionRow,
-    TopicRow,
-    TopicStatus,
-    partition_pk,
-    partition_sk,
-)
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.objects import Buffer
 from logstore.protocol.metadata import read_partition_row

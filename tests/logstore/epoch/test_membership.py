@@ -8,7 +8,7 @@ import pytest
 
 from logstore.epoch.membership import Heartbeats, Membership
 from logstore.errors import ConditionFailed
-from logstore.formats.rows import BROKER, BrokerRow, BrokerStatus
+from logstore.formats.broker_row import BROKER, BrokerRow, BrokerStatus
 from logstore.ports.registry import Condition, Row
 from logstore.protocol.start import LEASE_S
 from logstore.registry.memory import MemoryRows

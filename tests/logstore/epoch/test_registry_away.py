@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from logstore.epoch.log import Log
 from logstore.errors import Retryable
+from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
 from logstore.formats.index_rows import row_count
-from logstore.formats.rows import CHAIN, ChainRow, chain_sk
 from logstore.ports.registry import Condition, Registry, Row
 from logstore.protocol.follow import SEGMENTS_PER_ROW_READ, UNNAMED_SEGMENTS_MAX, Follower
 from logstore.runners.step_runner import outcome_of

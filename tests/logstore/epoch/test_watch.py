@@ -15,7 +15,8 @@ from logstore.epoch.watch import (
     LOOK_S_MAX,
     Watch,
 )
-from logstore.formats.rows import CHANGE, TOPIC
+from logstore.formats.feed_row import CHANGE
+from logstore.formats.topic_row import TOPIC
 from logstore.ports.clock import Clock
 from logstore.ports.registry import Row
 from logstore.protocol.view import RegistryUpdate

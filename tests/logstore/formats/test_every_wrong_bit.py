@@ -15,6 +15,7 @@ import pytest
 from logstore.errors import Corrupt, Refused
 from logstore.formats.chain_state import ChainState
 from logstore.formats.checkpoint import chain_state_of, decode_checkpoint, encode_checkpoint
+from logstore.formats.compaction_row import CutRange, TopicCut, pack_cut, unpack_cut
 from logstore.formats.keys import checkpoint_key, segment_key
 from logstore.formats.partition_state import decode_state
 from logstore.formats.segment import (
@@ -25,14 +26,7 @@ from logstore.formats.segment import (
     decode_front,
     encode_front,
 )
-from logstore.formats.table_rows import (
-    CutRange,
-    TopicCut,
-    pack_cut,
-    pack_ends,
-    unpack_cut,
-    unpack_ends,
-)
+from logstore.formats.table_row import pack_ends, unpack_ends
 from logstore.formats.take import decode_payload
 from logstore.formats.topic_record import decode_record
 from logstore.protocol.identity import Identity, decode_identity, encode_identity

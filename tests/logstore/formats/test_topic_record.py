@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import Corrupt, Refused
-from logstore.formats.rows import TopicRow, TopicStatus
 from logstore.formats.topic_record import (
     TopicRecord,
     decode_record,
@@ -18,6 +17,7 @@ from logstore.formats.topic_record import (
     record_problem,
     standing,
 )
+from logstore.formats.topic_row import TopicRow, TopicStatus
 from tests.golden.samples import SAMPLES, TOPIC_ID, golden, topic_record
 
 LIVE, DELETING, DELETED = TopicStatus.LIVE, TopicStatus.DELETING, TopicStatus.DELETED

@@ -3,11 +3,12 @@
 import random
 from dataclasses import replace
 
+from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.formats.chain_state import ChainState
 from logstore.formats.checkpoint import encode_checkpoint
+from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.keys import checkpoint_key, segment_key
 from logstore.formats.partition_state import PartitionState, encode_state
-from logstore.formats.rows import CHAIN, CLUSTER, ChainRow, ChainStatus, ClusterRow, chain_sk
 from logstore.formats.segment import EntryKind, SegmentKind
 from logstore.formats.segment_builder import (
     Arena,

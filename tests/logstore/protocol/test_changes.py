@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Retryable
-from logstore.formats.rows import FEED_CHANGES_KEPT, FEED_RUNS_KEPT, FeedChange, FeedRow
+from logstore.formats.feed_row import FEED_CHANGES_KEPT, FEED_RUNS_KEPT, FeedChange, FeedRow
 from logstore.ports.registry import Comparison
 from logstore.protocol.changes import UNANSWERED_MAX, publish
 from logstore.protocol.steps import GetRow, PutRow

@@ -10,17 +10,11 @@ import pytest
 
 from logstore.epoch.log import Log
 from logstore.errors import LogstoreError, Refused
+from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
 from logstore.formats.keys import CHAINS, checkpoint_key, segment_key
-from logstore.formats.rows import (
-    CHAIN,
-    TOPIC,
-    ChainRow,
-    PartitionRow,
-    chain_sk,
-    partition_pk,
-    partition_sk,
-)
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TOPIC
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.protocol.metadata import read_partition_rows
 from logstore.protocol.start import BrokerInfo, Started, start

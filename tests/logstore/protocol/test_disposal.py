@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.formats.rows import PartitionRow, TableRow, TopicRow, TopicStatus
+from logstore.formats.partition_row import PartitionRow
+from logstore.formats.table_row import TableRow
+from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.protocol.disposal import (
     DROP_GRACE_MS,
     Fate,

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore.errors import NotFound, Refused
+from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.index_rows import row_at, row_count
 from logstore.formats.keys import checkpoint_key, segment_key
 from logstore.formats.partition_state import PRODUCER_EXPIRATION_MS, encode_state
-from logstore.formats.rows import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.formats.segment import EntryKind, Index, SegmentKind, decode_front
 from logstore.formats.take import encode_inline
 from logstore.objects.memory import MemoryObjects, MemoryStore

@@ -3,7 +3,7 @@
 import pytest
 
 from logstore.errors import ConditionFailed
-from logstore.formats.rows import PartitionRow, partition_pk, partition_sk
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.leadership import change_leader
 from logstore.protocol.steps import PutRow, Steps

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import OutcomeUnknown, Retryable
-from logstore.formats.rows import LEASE, NOBODY, LeaseRow
+from logstore.formats.lease_row import LEASE, LeaseRow
+from logstore.formats.partition_row import NOBODY
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.protocol.lease import Lease
 from logstore.protocol.steps import GetRow, UpdateRow

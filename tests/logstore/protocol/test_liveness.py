@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.formats.rows import BrokerRow, BrokerStatus
+from logstore.formats.broker_row import BrokerRow, BrokerStatus
 from logstore.protocol.liveness import Liveness
 
 LEASE_S = 3.0

@@ -10,8 +10,8 @@ from logstore.formats.chain_state import ChainState, EpochKey, EpochRange, Segme
 from logstore.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from logstore.formats.index_rows import ROW, row_at
 from logstore.formats.keys import CHECKPOINTS
+from logstore.formats.partition_row import EpochEntry
 from logstore.formats.partition_state import PartitionState
-from logstore.formats.rows import EpochEntry
 from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.memory import MemoryObjects
 from logstore.protocol.lookup import READ_BYTES, IndexCache

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from logstore.errors import NotFound, Refused
+from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
+from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.keys import segment_key
-from logstore.formats.rows import CHAIN, CLUSTER, ChainRow, ChainStatus, ClusterRow, chain_sk
 from logstore.formats.segment import SegmentKind, decode_header
 from logstore.protocol.opening import Opened, open_chain
 from logstore.protocol.steps import Create, ListKeys, PutRow, Request, Steps, UpdateRow, Wait

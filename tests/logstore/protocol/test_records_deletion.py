@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.formats.rows import PartitionRow, StartReason, partition_pk, partition_sk
+from logstore.formats.partition_row import PartitionRow, StartReason, partition_pk, partition_sk
 from logstore.ports.registry import RowAbsent
 from logstore.protocol.records_deletion import (
     HIGH_WATERMARK,

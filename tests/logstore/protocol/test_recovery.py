@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 import pytest
 
 from logstore.errors import Corrupt, LogstoreError, Retryable
+from logstore.formats.chain_row import ChainStatus
 from logstore.formats.chain_state import ChainState
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.formats.partition_state import PartitionState, unpack_producer
-from logstore.formats.rows import ChainStatus, PartitionRow, partition_pk, partition_sk
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.follow import Follower, copy_of
 from logstore.protocol.metadata import read_partition_rows

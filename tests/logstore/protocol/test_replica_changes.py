@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from logstore.errors import ConditionFailed, Invalid, LogstoreError, Retryable
-from logstore.formats.rows import NOBODY, PartitionRow, partition_pk, partition_sk
+from logstore.formats.partition_row import NOBODY, PartitionRow, partition_pk, partition_sk
 from logstore.ports.registry import RowAbsent
 from logstore.protocol.replica_changes import (
     ATTEMPTS_MAX,

@@ -6,7 +6,7 @@ import pytest
 
 from logstore.epoch.log import Log
 from logstore.errors import Corrupt
-from logstore.formats.rows import PartitionRow
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.names import TABLES
 from logstore.protocol.leadership import shortened

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore.errors import Corrupt, Refused
+from logstore.formats.chain_row import ChainRow, ChainStatus
 from logstore.formats.chain_state import ChainState
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.keys import checkpoint_key, segment_key
-from logstore.formats.rows import ChainRow, ChainStatus
 from logstore.formats.segment import SegmentKind, decode_header
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.objects import Buffer

@@ -7,22 +7,13 @@ import pytest
 
 from logstore.epoch.log import Log
 from logstore.errors import NotFound, Refused
+from logstore.formats.broker_row import BROKER, BrokerRow
+from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
 from logstore.formats.keys import segment_key
-from logstore.formats.rows import (
-    BROKER,
-    CHAIN,
-    TOPIC,
-    BrokerRow,
-    ChainRow,
-    TopicRow,
-    TopicStatus,
-    chain_sk,
-    partition_pk,
-    partition_pks,
-    partition_sk,
-)
+from logstore.formats.partition_row import partition_pk, partition_pks, partition_sk
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import TOPICS
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.protocol.believed_time import BelievedTime
 from logstore.protocol.start import LEASE_S, BrokerInfo, start
 from logstore.protocol.steps import PutRow

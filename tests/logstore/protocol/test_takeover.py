@@ -6,19 +6,12 @@ from dataclasses import replace
 import pytest
 
 from logstore.errors import Refused
+from logstore.formats.chain_row import ChainStatus
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.keys import checkpoint_key
-from logstore.formats.rows import (
-    TOPIC,
-    ChainStatus,
-    EpochEntry,
-    PartitionRow,
-    TopicRow,
-    TopicStatus,
-    partition_pk,
-    partition_sk,
-)
+from logstore.formats.partition_row import EpochEntry, PartitionRow, partition_pk, partition_sk
 from logstore.formats.topic_record import TopicRecord, encode_record
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.objects import Buffer
 from logstore.protocol.metadata import read_partition_row

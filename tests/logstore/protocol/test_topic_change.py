@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore.errors import Invalid, LogstoreError
-from logstore.formats.rows import TOPIC, PartitionRow, TopicRow, TopicStatus
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_record import (
     TOPICS,
     TopicRecord,
@@ -19,6 +19,7 @@ from logstore.formats.topic_record import (
     record_problem,
     standing,
 )
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.objects.memory import MemoryStore
 from logstore.protocol.steps import PutRow, Steps, UpdateRow
 from logstore.protocol.topic_change import change_topic, create_partitions

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from logstore.errors import ConditionFailed, Retryable
-from logstore.formats.rows import TOPIC, TopicRow, TopicStatus
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.ports.registry import Row, RowAbsent
 from logstore.protocol.steps import BackOff, Create, GetRow, Steps, UpdateRow
 from logstore.protocol.topic_change import ATTEMPTS_MAX

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import ConditionFailed
-from logstore.formats.rows import TOPIC, PartitionRow
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_record import record_key
+from logstore.formats.topic_row import TOPIC
 from logstore.ports.registry import RowAbsent
 from logstore.protocol.metadata import read_partition_rows, read_topics
 from logstore.protocol.steps import PutRow, Steps, UpdateRow

@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import ConditionFailed, Retryable, Throttled
+from logstore.formats.chain_row import ChainRow, ChainStatus
 from logstore.formats.chain_state import EpochKey
 from logstore.formats.checkpoint import Checkpoint, EpochRangeSummary, decode_checkpoint
 from logstore.formats.keys import checkpoint_key, segment_key
+from logstore.formats.partition_row import EpochEntry, PartitionRow, StartReason
 from logstore.formats.partition_state import PartitionState, encode_state
-from logstore.formats.rows import ChainRow, ChainStatus, EpochEntry, PartitionRow, StartReason
 from logstore.formats.segment import EntryKind
 from logstore.formats.take import encode_inline
 from logstore.formats.topic_partition import TopicPartition

@@ -11,23 +11,15 @@ from hypothesis import strategies as st
 from logstore.epoch.log import Log, LogSettings
 from logstore.epoch.writer import ChainLimits
 from logstore.errors import Corrupt, NotFound, Refused, Retryable
+from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
+from logstore.formats.cluster_row import CLUSTER
 from logstore.formats.index_rows import row_at
 from logstore.formats.keys import CHAINS, CHECKPOINTS, checkpoint_key, segment_key
-from logstore.formats.rows import (
-    CHAIN,
-    CLUSTER,
-    TOPIC,
-    ChainRow,
-    PartitionRow,
-    TopicRow,
-    TopicStatus,
-    chain_sk,
-    partition_pk,
-    partition_sk,
-)
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.formats.segment import EntryKind
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import TOPICS, TopicRecord
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.ports.objects import ObjectInfo
 from logstore.ports.registry import Row
 from logstore.protocol.believed_time import STAMPS

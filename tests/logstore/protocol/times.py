@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from logstore.formats.chain_state import EpochKey
-from logstore.formats.rows import EpochEntry
+from logstore.formats.partition_row import EpochEntry
 from logstore.protocol.lookup import FoundRows, rows_for_time
 from logstore.protocol.partition import ChainCheckpoints
 from logstore.protocol.steps import Steps

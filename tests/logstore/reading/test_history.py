@@ -12,7 +12,7 @@ from logstore.epoch.leader import Leader
 from logstore.epoch.log import Log
 from logstore.errors import Corrupt, NotFound
 from logstore.formats.keys import CHAINS
-from logstore.formats.rows import partition_pk, partition_sk
+from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.records_deletion import OffsetOutOfRange
 from logstore.reading.history import ROW_AGAIN_S, BadTable

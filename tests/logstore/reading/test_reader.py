@@ -15,8 +15,9 @@ from logstore.errors import (
     Retryable,
     Throttled,
 )
+from logstore.formats.chain_row import ChainRow, ChainStatus, chain_sk
 from logstore.formats.keys import segment_key
-from logstore.formats.rows import ChainRow, ChainStatus, chain_sk, partition_pks
+from logstore.formats.partition_row import partition_pks
 from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.memory import MemoryObjects

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from logstore.errors import Corrupt
-from logstore.formats.rows import CHAIN, chain_sk
+from logstore.formats.chain_row import CHAIN, chain_sk
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.takeover import Successor, take_over
 from logstore.restore.run import Restored, restore

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from logstore.errors import Corrupt
 from logstore.formats.chain_state import EpochKey
-from logstore.formats.rows import EpochEntry, PartitionRow, TopicRow, TopicStatus
+from logstore.formats.partition_row import EpochEntry, PartitionRow
+from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.history.snapshot import Snapshot
 from logstore.protocol.checks import WrittenRange, take_problem
 from logstore.restore.leaderships import Contradiction, Lead, settle

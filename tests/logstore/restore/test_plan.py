@@ -7,18 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore.errors import Corrupt, Refused
+from logstore.formats.chain_row import ChainRow, ChainStatus
 from logstore.formats.chain_state import EpochKey
-from logstore.formats.rows import (
-    ChainRow,
-    ChainStatus,
-    EpochEntry,
-    PartitionRow,
-    StartReason,
-    TopicRow,
-    TopicStatus,
-)
+from logstore.formats.partition_row import EpochEntry, PartitionRow, StartReason
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import TopicRecord
+from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.protocol.checks import WrittenRange
 from logstore.restore.evidence import Evidence
 from logstore.restore.plan import RegistryRows, plan_rows

@@ -8,21 +8,14 @@ import pytest
 
 from logstore.epoch.log import Log
 from logstore.errors import Corrupt, LogstoreError, OutcomeUnknown, Refused, Throttled
+from logstore.formats.broker_row import BROKER
+from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
+from logstore.formats.cluster_row import CLUSTER
 from logstore.formats.keys import CHAINS, CHECKPOINTS, checkpoint_key, segment_key
-from logstore.formats.rows import (
-    BROKER,
-    CHAIN,
-    CLUSTER,
-    TABLE,
-    TOPIC,
-    ChainRow,
-    TopicRow,
-    chain_sk,
-    partition_pk,
-    partition_pks,
-    partition_sk,
-)
+from logstore.formats.partition_row import partition_pk, partition_pks, partition_sk
+from logstore.formats.table_row import TABLE
 from logstore.formats.topic_record import TOPICS, record_key
+from logstore.formats.topic_row import TOPIC, TopicRow
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.objects import ObjectInfo
 from logstore.ports.registry import Row

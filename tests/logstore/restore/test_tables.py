@@ -9,19 +9,12 @@ import pytest
 from logstore.compaction.retention import expired
 from logstore.epoch.table_queries import VerifiedEnds, held_in
 from logstore.errors import Corrupt, NotFound
+from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
 from logstore.formats.keys import CHAINS, CHECKPOINTS, segment_key
-from logstore.formats.rows import (
-    CHAIN,
-    ChainRow,
-    PartitionRow,
-    TableRow,
-    TopicRow,
-    TopicStatus,
-    chain_sk,
-    partition_pk,
-    partition_sk,
-)
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
+from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.history.names import table_key
 from logstore.history.snapshot import Snapshot
 from logstore.protocol.checks import WrittenRange

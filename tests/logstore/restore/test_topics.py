@@ -5,15 +5,9 @@ from dataclasses import replace
 import pytest
 
 from logstore.errors import Corrupt, Refused
-from logstore.formats.rows import (
-    TOPIC,
-    PartitionRow,
-    TopicRow,
-    TopicStatus,
-    partition_pk,
-    partition_sk,
-)
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.formats.topic_record import TopicRecord, encode_record, record_key
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.objects.memory import MemoryStore
 from logstore.protocol.steps import PutRow, UpdateRow
 from logstore.protocol.topic_change import create_partitions

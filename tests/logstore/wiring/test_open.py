@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from logstore.errors import Invalid, LogstoreError, Refused
+from logstore.formats.cluster_row import CLUSTER
 from logstore.formats.keys import CLUSTER_KEY
-from logstore.formats.rows import CLUSTER
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.s3_options import S3Location
 from logstore.ports.clock import SystemClock

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 
-from logstore.formats.rows import StartReason
+from logstore.formats.partition_row import StartReason
 from logstore.ports.registry import Condition, Row
 from logstore.registry.memory import MemoryRows
 from logstore.testing.virtual_loop import VirtualClock

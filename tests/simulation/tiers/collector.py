@@ -9,8 +9,8 @@ from pathlib import Path
 from logstore.cli.gc import collect
 from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
+from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.keys import segment_key
-from logstore.formats.rows import CLUSTER, ClusterRow
 from logstore.formats.segment import HEADER_BYTES, SegmentKind, decode_header
 from logstore.objects.metered import StoreCounts
 from logstore.stores.location import DirectoryLocation

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from logstore.compaction.leased_rows import CALL_TIMEOUT_S, GIVE_UP_S, LEASE_S, LeasedRows
 from logstore.errors import Retryable
-from logstore.formats.rows import COMPACTOR
+from logstore.formats.compaction_row import COMPACTOR
 from logstore.ports.clock import Clock, SystemClock
 from logstore.protocol.lease import Lease
 from logstore.testing.blocking import wait_for

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from logstore.errors import LogstoreError, NotFound
-from logstore.formats.rows import TABLE
+from logstore.formats.table_row import TABLE
 from logstore.history import names
 from logstore.history.columns import PARTITION_COLUMN
 from logstore.history.entries import statistics_of

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from logstore.epoch.table_queries import TableQueries
 from logstore.errors import LogstoreError, NotFound
-from logstore.formats.rows import TOPIC, TopicRow
+from logstore.formats.topic_row import TOPIC, TopicRow
 from logstore.history.entries import ENGINE
 from logstore.ports.clock import Clock
 from logstore.ports.registry import Row

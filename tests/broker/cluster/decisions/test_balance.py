@@ -6,7 +6,8 @@ from dataclasses import replace
 from broker.cluster.decisions.balance import MOVES_MAX
 from broker.cluster.decisions.decide import decide
 from broker.cluster.decisions.view import Reassign, Remind
-from logstore.formats.rows import NOBODY, BrokerStatus, PartitionRow
+from logstore.formats.broker_row import BrokerStatus
+from logstore.formats.partition_row import NOBODY, PartitionRow
 from tests.broker.cluster.cluster_model import RULES, Model, broker_row, led_by
 
 

@@ -9,8 +9,9 @@ from broker.cluster.decisions.cleaning import (
 )
 from broker.cluster.decisions.controller_state import FirstSeen
 from broker.cluster.decisions.view import DeleteTopic, RemoveOrphan
-from logstore.formats.rows import PartitionRow, TopicRow, TopicStatus
+from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TopicRow, TopicStatus
 
 ID, OTHER = b"1" * 16, b"2" * 16
 ROW = PartitionRow.new(1, 10)

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.cluster.decisions.view import Reassign, TakeOver
-from logstore.formats.rows import NOBODY, BrokerStatus, ChainRow, ChainStatus, PartitionRow
+from logstore.formats.broker_row import BrokerStatus
+from logstore.formats.chain_row import ChainRow, ChainStatus
+from logstore.formats.partition_row import NOBODY, PartitionRow
 from tests.broker.cluster.cluster_model import Model, broker_row, led_by
 
 EARLIER = 1000

@@ -3,7 +3,8 @@
 import pytest
 
 from broker.cluster.decisions.view import Action, StepDown, TakeOver
-from logstore.formats.rows import BrokerStatus, ChainRow, ChainStatus
+from logstore.formats.broker_row import BrokerStatus
+from logstore.formats.chain_row import ChainRow, ChainStatus
 from tests.broker.cluster.cluster_model import Model, broker_row, led_by
 
 

@@ -13,7 +13,7 @@ from broker.cluster.decisions.placement import (
     next_on_ring,
     place,
 )
-from logstore.formats.rows import PartitionRow
+from logstore.formats.partition_row import PartitionRow
 
 
 @st.composite

@@ -11,19 +11,10 @@ from broker.cluster.decisions.row_steps import (
     remove_orphan,
 )
 from broker.cluster.decisions.view import PlacedPartition, RemoveOrphan
-from logstore.formats.rows import (
-    BROKER,
-    CHAIN,
-    TOPIC,
-    ChainRow,
-    ChainStatus,
-    PartitionRow,
-    TopicRow,
-    TopicStatus,
-    chain_sk,
-    partition_pk,
-    partition_sk,
-)
+from logstore.formats.broker_row import BROKER
+from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry

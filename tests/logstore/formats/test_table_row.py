@@ -5,17 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import Corrupt
-from logstore.formats.rows import CompactionRow, TableRow
-from logstore.formats.table_rows import (
+from logstore.formats.compaction_row import (
     NO_TABLE,
+    CompactionRow,
     CutRange,
     RunStatus,
     TopicCut,
     pack_cut,
-    pack_ends,
     unpack_cut,
-    unpack_ends,
 )
+from logstore.formats.table_row import TableRow, pack_ends, unpack_ends
 
 OFFSETS = st.integers(0, 2**62)
 ENDS = st.dictionaries(st.integers(0, 100_000), OFFSETS, max_size=20)

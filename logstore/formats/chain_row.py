@@ -1,0 +1,44 @@
+"""Row of a chain: its state, and how far it is trimmed and has checkpoints. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from logstore.formats.row_fields import decode_row, encode_row
+from logstore.ports.registry import Row
+
+CHAIN = "chain"
+
+
+class ChainStatus(StrEnum):
+    OPEN = "open"
+    FENCED = "fenced"
+    SEALED = "sealed"
+
+
+NO_SEAL = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainRow:
+    """`trim`, `checkpoint`, `seal` and `deleted` only go up; a checkpoint of 0 is none yet."""
+
+    broker: int
+    status: ChainStatus
+    trim: int = 0
+    checkpoint: int = 0
+    seal: int = NO_SEAL
+    trim_ms: int = 0
+    """When the trim point was published."""
+    deleted: int = 0
+    """Segments below it are deleted; opening and seal never are."""
+
+    def row(self) -> Row:
+        return encode_row(self)
+
+    @staticmethod
+    def of(row: Row) -> "ChainRow":
+        return decode_row(ChainRow, row)
+
+
+def chain_sk(epoch: int) -> str:
+    return f"{epoch:020d}"

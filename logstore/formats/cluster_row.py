@@ -1,0 +1,25 @@
+"""The one row of the cluster itself. Pure."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from logstore.formats.row_fields import ID, decode_row, encode_row
+from logstore.ports.registry import Row
+
+CLUSTER = "cluster"
+FORMAT_LEVEL = 1
+"""Formats this version can write; a cluster whose row says more is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRow:
+    cluster_id: Annotated[bytes, ID]
+    next_epoch: int
+    format_level: int
+
+    def row(self) -> Row:
+        return encode_row(self)
+
+    @staticmethod
+    def of(row: Row) -> "ClusterRow":
+        return decode_row(ClusterRow, row)
