@@ -2,8 +2,8 @@
 
     {"cluster_id": 32 hex digits, "format": 1, "registry": "sqlite:registry.db"}
 
-cluster.json is created before the row. A row that is missing although chain 1 has been opened means
-that the registry was lost: nothing is created then.
+cluster.json is created before the row, and the row before chain 1 is opened. A row that is missing
+when it is read after that opening was seen means that the registry was lost: nothing is created.
 """
 
 import json
@@ -115,6 +115,8 @@ def _put_row(identity: Identity) -> Steps[None]:
     except NotFound:
         pass
     else:
+        if (yield GetRow(CLUSTER, CLUSTER)) is not None:
+            return  # written since by another broker, which then opened its chain
         raise Refused(f"the log has chains and the registry is empty: {OLD_REGISTRY}")
     row = ClusterRow(identity.cluster_id, FIRST_EPOCH, FORMAT_LEVEL).row()
     with suppress(ConditionFailed):  # another was first; the caller reads whose cluster it is

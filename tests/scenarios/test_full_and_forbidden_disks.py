@@ -92,7 +92,7 @@ def test_a_stop_on_a_full_disk_says_that_not_all_could_be_committed(tmp_path: Pa
             broker.send(signal.SIGTERM)
             assert broker.wait(deadline_s=60) == 1
         assert writer.acked == VALUES
-        assert "could be committed" in broker.lines[-1]
+        assert "could not be committed" in broker.lines[-1]
         assert not any("Traceback" in line for line in broker.lines)
 
     with start_broker(log) as broker:

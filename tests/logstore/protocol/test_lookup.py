@@ -22,6 +22,7 @@ from logstore.protocol.partition import (
     locate_offset,
 )
 from logstore.protocol.steps import GetRange
+from logstore.testing.process_loop import simulate
 from logstore.testing.scripted import drive
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.protocol.times import locate_max_timestamp, locate_time
@@ -121,7 +122,7 @@ def test_a_leader_finds_every_offset_and_time_wherever_they_lie_now(
         else:
             assert largest is None
 
-    run(scenario())
+    simulate(scenario())
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=6), st.integers(0, 20))
