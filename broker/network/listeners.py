@@ -54,7 +54,7 @@ class Listener:
 
     @property
     def public_address(self) -> tuple[str, int]:
-        """The listeners as the broker's row has them."""
+        """Host and port of this listener as the broker's row has them."""
         if self.advertised is not None:
             return self.advertised.host, self.advertised.port
         if self.host in WILDCARDS:

@@ -4,7 +4,8 @@
     refused, and our files are there, by an answer that was lost          → done
     refused, and it ends elsewhere: another run was there                 → `Overtaken`: drop all
 
-So a woken zombie, a second run or a lost answer costs a repeat and never a record (DESIGN.md §6).
+So a run that was suspended and resumes, a second run, or a lost answer costs a repeat and never a
+record.
 """
 
 import random

@@ -71,8 +71,9 @@ _SETTINGS = (
         "compression.type",
         SettingKind.STRING,
         "producer",
-        "Batches are stored as their producer compressed them, whatever the value. With zstd, "
-        "consumers that are too old to read it are refused.",
+        "Producers' batches are stored as they came, whatever the value. Batches that brokers make "
+        "from the topic's table have this codec (producer: lz4). With zstd, consumers that are too "
+        "old to read it are refused.",
         one_of=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
     _setting(

@@ -13,8 +13,8 @@ transaction is undone, and a broker stopped for a lease is fenced anyway.
 Which process it is says the kernel: /proc/locks names the one that holds this very file (device and
 inode); only logstore locks it. It is pinned (pidfd) before that is read, so no other process that
 is given its number can be meant. A process that is not stopped is never killed, however long it
-takes; nor is one of another user, of another PID namespace (no number is shown) or where there is
-no /proc/locks: then the log says who holds the turn.
+takes; nor is one of another user: then the log names it. One of another PID namespace (no number is
+shown) cannot be named, nor can any where there is no /proc/locks.
 """
 
 import fcntl
