@@ -56,7 +56,7 @@ def client() -> Iterator[WatchedClient]:
 
 def play(client: DynamoClient, scenario: Callable[[DynamoRows], Awaitable[None]]) -> None:
     async def run() -> None:
-        rows = DynamoRows(client)
+        rows = DynamoRows(client, timeout_s=60.0)  # beside other tests, moto may be slow
         try:
             await scenario(rows)
         finally:
