@@ -239,7 +239,9 @@ class _LogCheck:
                     held_end = held.get(TopicPartition(key.topic_id, key.partition), 0)
                     self._note(take_problem(key, extent, epoch, taken, held_end))
         self._check_topics(topics, rows, led)
-        self._found.problems += end_problems(self._tables, rows, chains)
+        # Restore leaves the rows of a topic that is being deleted as they were.
+        kept = {key: row for key, row in rows.items() if key.topic_id not in known - live}
+        self._found.problems += end_problems(self._tables, kept, chains)
         newest = newest_taken(chains)
         needs = Needs(live, rows, newest, held, seen.deleted, known - live)
         for epoch, front in fronts.items():
