@@ -239,8 +239,8 @@ class _LogCheck:
                     held_end = held.get(TopicPartition(key.topic_id, key.partition), 0)
                     self._note(take_problem(key, extent, epoch, taken, held_end))
         self._check_topics(topics, rows, led)
-        # Restore leaves the rows of a topic that is being deleted as they were.
-        kept = {key: row for key, row in rows.items() if key.topic_id not in known - live}
+        # Restore, too, leaves the rows of such topics as they were.
+        kept = {key: row for key, row in rows.items() if key.topic_id not in gone}
         self._found.problems += end_problems(self._tables, kept, chains)
         newest = newest_taken(chains)
         needs = Needs(live, rows, newest, held, seen.deleted, known - live)

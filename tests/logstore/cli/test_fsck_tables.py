@@ -243,6 +243,18 @@ def test_what_is_wrong_with_a_table_is_named(
     assert all(one["repair"] for one in answer.json["problems"])
 
 
+def test_rows_of_a_topic_that_is_being_deleted_may_be_older_than_its_table(
+    logstore: Command, moved: MovedTopic
+) -> None:
+    """Restore leaves them as they were: nothing reads them, and cleaning removes them."""
+    move_too_far(moved)
+    change_row(moved.log, "topic", "orders", status="deleting")
+
+    answer = fsck(logstore, moved.log)
+
+    assert answer.code == OK, answer
+
+
 @pytest.mark.parametrize("offsets", [(2,), (2, 2), (1, 2), (2, 3, 4)])
 def test_rows_of_files_are_checked_on_demand(
     logstore: Command, moved: MovedTopic, offsets: Sequence[int]
