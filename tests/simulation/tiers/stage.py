@@ -120,7 +120,7 @@ def _time_of(world: TierWorld) -> SimpleNamespace:
 
     return SimpleNamespace(
         sleep=lambda seconds: wait_for(clock.sleep_s(seconds)),
-        monotonic=clock.monotonic_s,
+        clock_gettime=lambda _: clock.monotonic_s(),
         time_ns=time_ns,
     )
 
