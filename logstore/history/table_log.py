@@ -106,14 +106,21 @@ class TableLog:
                 at = past
 
     def checkpoint_version(self) -> int:
-        """The version of the checkpoint that `_last_checkpoint` names; -1 without one."""
+        """The version of the newest checkpoint; -1 without one: then entry 0 is there, if any is.
+
+        `_last_checkpoint` is a hint: where it is absent or damaged, or names a checkpoint that is
+        gone, the log is listed. Raises `Corrupt` for a log without a beginning.
+        """
         hint = self._hint()
-        return -1 if hint is None else hint.version
+        if hint is not None and self._exists(hint.keys(self._topic_id)[0]):
+            return hint.version
+        if self._is_young():
+            return -1
+        return next((name.version for name in self._listed(None)), -1)
 
     def newest(self) -> int:
         """The newest version, -1 if there is no table."""
-        hint = self._hint()
-        version = -1 if hint is None else hint.version
+        version = self.checkpoint_version()
         for entry in self.entries(version + 1):
             version = entry.facts.version
         return version
@@ -124,11 +131,12 @@ class TableLog:
         By the clocks of those who committed. None: the table is younger. Raises `NotFound` if the
         log does not go back so far.
         """
-        hint = self._hint()
-        first = 0 if hint is None else hint.version
-        late = [entry.facts for entry in self.entries(first)]
-        if hint is not None and not late:
-            return hint.version, []  # so old that its entry was removed
+        checkpointed = self.checkpoint_version()
+        late = [entry.facts for entry in self.entries(max(0, checkpointed))]
+        if checkpointed >= 0 and not late:  # another engine removed its own entry
+            late = [entry.facts for entry in self.entries(checkpointed + 1)]
+            if not late:
+                return checkpointed, []
         before = late[0].version - 1 if late else -1
         while late and late[0].timestamp_ms > time_ms and before >= 0:
             earlier = self._up_to(before)
@@ -177,10 +185,7 @@ class TableLog:
         For a caller that goes on to the next where one is not there or damaged. Without what
         `_last_checkpoint` says, the log is listed.
         """
-        try:
-            hint = self._hint()
-        except Corrupt:
-            hint = None
+        hint = self._hint()
         if hint is not None and (version is None or hint.version <= version):
             yield hint
             hint = None
@@ -197,16 +202,20 @@ class TableLog:
         return self._has(0) and not self._has(CHECKPOINT_INTERVAL)
 
     def _has(self, version: int) -> bool:
+        return self._exists(names.entry_key(self._topic_id, version))
+
+    def _exists(self, key: str) -> bool:
         try:
-            self._store.get_range(names.entry_key(self._topic_id, version), 0, 1)
+            self._store.get_range(key, 0, 1)
         except NotFound:
             return False
         return True
 
     def _hint(self) -> names.CheckpointName | None:
+        """None: absent, or damaged: half a file of an engine that died while it wrote."""
         try:
             return decode_hint(self._store.get(names.last_checkpoint_key(self._topic_id)))
-        except NotFound:
+        except (Corrupt, NotFound):
             return None
 
     def _listed(self, version: int | None) -> Sequence[names.CheckpointName]:
