@@ -115,16 +115,19 @@ def create_parts_settled(key: str, parts: Sequence[Buffer], *, attempts_max: int
 
 
 def create_equal(key: str, data: bytes, *, attempts_max: int) -> Steps[bool]:
-    """Create an object, or find one of the same bytes. False: another has its key."""
+    """Create an object, or find one of the same bytes. False: another has its key.
+
+    Raises the last attempt's error, `Denied` at once; an earlier attempt may have stored it.
+    """
     for attempt in range(1, attempts_max + 1):
         try:
             yield Create(key, [data])
             return True
         except AlreadyExists:
-            with suppress(NotFound, Unavailable):  # a 409, or not to be read just now
+            with suppress(NotFound, Retryable, OutcomeUnknown):  # a 409, or unreadable just now
                 found: bytes = yield GetRange(key, 0, len(data) + 1)
                 return found == data
-        except Unavailable:
+        except (Retryable, OutcomeUnknown):
             if attempt == attempts_max:
                 raise
         yield BackOff(attempt)

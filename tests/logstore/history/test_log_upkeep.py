@@ -111,7 +111,6 @@ class NoCheckpoints(DirectoryStore):
         super().create(key, parts)
 
 
-@pytest.mark.slow
 def test_a_checkpoint_that_fails_is_logged_once_until_one_succeeds(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from logstore.errors import (
     AlreadyExists,
+    Denied,
     LogstoreError,
     NotFound,
     OutcomeUnknown,
@@ -32,6 +33,7 @@ ABSENT = NotFound("404")
 UNKNOWN = OutcomeUnknown("time-out")
 SLOW_DOWN = Throttled("503")
 LATER = Retryable("500")
+DENIED = Denied("403")
 
 OUTCOMES: dict[str, tuple[list[Any], str]] = {
     "created": ([None], "stored"),
@@ -141,3 +143,9 @@ def test_a_creation_of_equal_bytes_gives_up_with_what_it_last_heard() -> None:
         drive(create_equal("key", b"data", attempts_max=2), [UNKNOWN, SLOW_DOWN])
     with pytest.raises(OutcomeUnknown, match="attempts=1"):
         drive(create_equal("key", b"data", attempts_max=1), [EXISTS, ABSENT])
+
+
+@pytest.mark.parametrize("answers", [[DENIED], [UNKNOWN, DENIED], [EXISTS, DENIED]])
+def test_a_creation_of_equal_bytes_that_is_denied_ends_at_once(answers: list[Any]) -> None:
+    with pytest.raises(Denied):
+        drive(create_equal("key", b"data", attempts_max=9), answers)
