@@ -1,6 +1,6 @@
 """Checkpoints of a chain that has lived for long: bytes, and how long each holds the event loop.
 
-    100k producers    idempotent ones of one partition, five batches each
+    50k producers     idempotent ones of one partition, five batches each
     10k ended         epoch ranges released, as of partitions moved away, and not forgotten yet
     1M earlier        checkpoints, none of which is deleted: a month at 100 segments a second
     all three         in one chain
@@ -28,7 +28,7 @@ from logstore.slices import Slices
 
 CREATED_MS = 1_700_000_000_000
 FROM_SEQ, SEGMENTS = 256_000_000, 256
-PRODUCERS, ENDED, EARLIER = 100_000, 10_000, 1_000_000
+PRODUCERS, ENDED, EARLIER = 50_000, 10_000, 1_000_000
 Shape = tuple[int, int, int]
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ def contenders(options: Options) -> Contenders:
         max(1, int(number * options.scale)) for number in (PRODUCERS, ENDED, EARLIER)
     )
     shapes: dict[str, Shape] = {
-        "100k producers": (producers, 0, 0),
+        "50k producers": (producers, 0, 0),
         "10k ended": (0, ended, 0),
         "1M earlier": (0, 0, earlier),
         "all three": (producers, ended, earlier),

@@ -14,16 +14,21 @@ leadership-begin, leadership-end and state entries and in checkpoints: a chain r
 State changes only in `apply_batch`, live and at replay alike: deciding whether a batch may be
 appended (`protocol.producers`) changes nothing. Pure.
 
-A partition may have a million producers: a client that starts takes a new id, and ids stay for a
+A partition may have many producers: a client that starts takes a new id, and ids stay for a
 day. So producers stay packed in memory, as they are stored (a fifth of the memory of objects, and
 nothing to encode); work on all of them is done in slices (`logstore.slices`) of a few milliseconds;
 and a snapshot shares them with the state it was made of, until one of the two is changed.
+
+A partition keeps `PRODUCERS_MAX` producers: one more, and the least recently active one without an
+open transaction is forgotten, as if it had expired. Its client does not notice: Kafka's rule for an
+unknown producer id (KIP-360) accepts its next batch whatever the sequence. A repeat of one of its
+batches is not recognized any more, and stored again.
 """
 
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from heapq import merge
+from heapq import heapify, heappop, heappush, merge
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
@@ -33,6 +38,8 @@ from logstore.slices import Slices, finish
 STATE_VERSION = 1
 PRODUCER_EXPIRATION_MS = 86_400_000
 """One day of chain time, Kafka's producer.id.expiration.ms. Stored bytes depend on it."""
+PRODUCERS_MAX = 50_000
+"""Some 25 MB of memory, and 3 to 9 MB of a checkpoint. Stored bytes depend on it."""
 BATCHES_KEPT = 5
 """Kafka's ProducerStateEntry.NUM_BATCHES_TO_RETAIN: what max.in.flight of five can repeat."""
 
@@ -45,6 +52,7 @@ _LAST_MS = struct.Struct(">q")
 _LAST_MS_AT = 10
 _COUNT_AT = 18
 _BATCH = struct.Struct(">iiqqq")
+_BASE_OFFSET_AT = 8
 _SINK = struct.Struct(">16sq")
 _OPEN = struct.Struct(">qq")
 _ABORTED = struct.Struct(">qqq")
@@ -106,6 +114,10 @@ class Expired(NamedTuple):
     packed: bytes
 
 
+_Activity = tuple[bytes, int]
+"""`_activity` of a producer, and its id."""
+
+
 SLICE_PRODUCERS = 8_192
 """Some two milliseconds of work."""
 
@@ -120,6 +132,8 @@ class PartitionState:
     aborted: list[AbortedTransaction] = field(default_factory=list)
     _is_shared: bool = field(default=False, compare=False, repr=False)
     """A snapshot has the same `producers`: they are copied before they are changed."""
+    _by_activity: list[_Activity] | None = field(default=None, compare=False, repr=False)
+    """A heap with the newest activity of each producer, and older ones; from `PRODUCERS_MAX` on."""
 
     def producer(self, producer_id: int) -> Producer | None:
         packed = self.producers.get(producer_id)
@@ -164,7 +178,11 @@ class PartitionState:
                 count = BATCHES_KEPT - 1
             batch = packed[kept_from:] + batch
         head = _PRODUCER.pack(producer_id, producer_epoch, created_ms, count + 1)
-        self.producers[producer_id] = head + batch
+        self.producers[producer_id] = packed = head + batch
+        if self._by_activity is not None:
+            heappush(self._by_activity, (_activity(packed), producer_id))
+        if len(self.producers) > PRODUCERS_MAX:
+            self._evict()
 
     def expire(self, created_ms: int) -> None:
         """Forget producers idle for a day of chain time, but for open transactions.
@@ -196,6 +214,29 @@ class PartitionState:
                     self._own()
                 del self.producers[producer_id]
 
+    def _evict(self) -> None:
+        """Forget the least recently active producers above `PRODUCERS_MAX`.
+
+        The order is that of chain time, so expired producers go first, and the ones that stay do
+        not depend on when `expire` was called: a leader and a replay of its chain agree.
+        """
+        heap, opened = self._by_activity, []
+        if heap is None or len(heap) > 2 * len(self.producers):
+            heap = [(_activity(packed), one) for one, packed in self.producers.items()]
+            heapify(heap)
+            self._by_activity = heap
+        while heap and len(self.producers) > PRODUCERS_MAX:
+            activity, one = heappop(heap)
+            packed = self.producers.get(one)
+            if packed is None or _activity(packed) != activity:
+                continue  # it was dropped, or has written since
+            if one in self.open_transactions:
+                opened.append((activity, one))
+            else:
+                del self.producers[one]
+        for entry in opened:
+            heappush(heap, entry)
+
     def _own(self) -> None:
         self.producers = dict(self.producers)
         self._is_shared = False
@@ -204,6 +245,11 @@ class PartitionState:
         (last_ms,) = _LAST_MS.unpack_from(packed, _LAST_MS_AT)
         is_idle: bool = last_ms + PRODUCER_EXPIRATION_MS <= created_ms
         return is_idle and producer_id not in self.open_transactions
+
+
+def _activity(packed: bytes) -> bytes:
+    """When a packed producer was last active, in an order: chain time, then offset of its batch."""
+    return packed[_LAST_MS_AT:_COUNT_AT] + packed[-_BATCH.size + _BASE_OFFSET_AT :][:8]
 
 
 class EncodedState(NamedTuple):
