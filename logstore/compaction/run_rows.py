@@ -13,7 +13,7 @@ from logstore.errors import ConditionFailed
 from logstore.formats.compaction_row import COMPACTION, CompactionRow, RunStatus, TopicCut, pack_cut
 from logstore.formats.table_row import TABLE, TableRow, pack_ends
 from logstore.ports.registry import Comparison, Row, RowAbsent, RowExists
-from logstore.protocol.steps import DeleteRow, PutRow, QueryRows, Steps, UpdateRow
+from logstore.protocol.steps import DeleteRow, PutRow, QueryRows, Steps, StoreMs, UpdateRow
 
 RUNS_KEPT = 20
 """Rows of ended runs that stay, for people to look at."""
@@ -100,6 +100,12 @@ def note_on_copy_row(topic_id: bytes, **sets: int | str) -> Steps[None]:
         yield UpdateRow(TABLE, topic_id.hex(), sets, [RowExists()])
     except ConditionFailed:
         return
+
+
+def note_topic_gone(topic_id: bytes) -> Steps[None]:
+    """Stamped by the store: the clock of this host may be behind those of later runs."""
+    seen_ms: int = yield StoreMs()
+    yield from note_on_copy_row(topic_id, gone_ms=seen_ms)
 
 
 def remove_copy_row(topic_id: bytes, version: int) -> Steps[None]:

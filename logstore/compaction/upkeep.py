@@ -11,7 +11,12 @@ from logstore.compaction.commit import Overtaken
 from logstore.compaction.merge import RUN_BYTES_MAX, groups_of, within
 from logstore.compaction.plan import MergeTask, TaskResult
 from logstore.compaction.retention import expired, is_sweep_due
-from logstore.compaction.run_rows import note_on_copy_row, raise_copy_row, remove_copy_row
+from logstore.compaction.run_rows import (
+    note_on_copy_row,
+    note_topic_gone,
+    raise_copy_row,
+    remove_copy_row,
+)
 from logstore.compaction.session import Session
 from logstore.compaction.worker import error_of
 from logstore.errors import LogstoreError
@@ -146,9 +151,7 @@ class Upkeep:
             )
         elif not row.gone_ms:
             self._session.step(f"topic is gone: {name}")
-            # By the wall clock, which may be ahead: that only delays.
-            seen_ms = max(now_ms, self._session.ports.clock.now_ms())
-            self._perform(note_on_copy_row(topic_id, gone_ms=seen_ms))
+            self._perform(note_topic_gone(topic_id))
         elif deletion is not None:
             recorded = deletion.topic.configs.get(ON_DELETE, DROP)
             if may_drop_table(fate, row, recorded, now_ms).may:

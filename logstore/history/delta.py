@@ -145,8 +145,12 @@ class Tables:
         return self._log(topic_id).since(time_ms)[0]
 
     def since(self, topic_id: bytes, time_ms: int) -> tuple[int | None, Sequence[CommitFacts]]:
-        """`version_at`, and the commits after it, oldest first; nothing comes from a cache."""
-        return self._log(topic_id).since(time_ms)
+        """The newest version that was committed at `time_ms` or before, and the commits after it.
+
+        By the clocks of those who committed and by the store's time, so that a clock which is
+        behind makes no commit older. Nothing comes from a cache. Raises as `version_at`.
+        """
+        return self._log(topic_id).stored_since(time_ms)
 
     def vacuum(self, topic_id: bytes, retention_hours: int, dry_run: bool, *, now_ms: int) -> int:
         """Deletes files that no version of the last hours names; says how many. Repeatable.

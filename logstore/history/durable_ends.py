@@ -34,8 +34,8 @@ def held_ends(
 
     Nothing comes from a cache, so that an overwrite is found: per topic read are the table's newest
     version, the one a grace ago, and every entry since; with a commit a minute and a grace of an
-    hour about 150 GETs (0.006 cents), so not for every topic every minute. Raises what stores
-    raise, except where a table itself is at fault.
+    hour about 150 GETs and a LIST (0.007 cents), so not for every topic every minute. Raises what
+    stores raise, except where a table itself is at fault.
     """
     ends: dict[TopicPartition, int] = {}
     troubles: list[str] = []

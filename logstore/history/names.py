@@ -29,6 +29,7 @@ ENDS_FACT = "logstore.ends"
 """Keys in a commit's `commitInfo`: the run, and JSON objects {"<partition>": offset}."""
 
 _APP = "logstore"
+_ENTRY = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 
 
@@ -55,6 +56,12 @@ def log_prefix(topic_id: bytes) -> str:
 
 def entry_key(topic_id: bytes, version: int) -> str:
     return f"{log_prefix(topic_id)}{version:020d}.json"
+
+
+def version_of_entry(key: str) -> int | None:
+    """None: not the key of an entry."""
+    found = _ENTRY.fullmatch(key.rpartition("/")[2])
+    return None if found is None else int(found[1])
 
 
 def last_checkpoint_key(topic_id: bytes) -> str:

@@ -150,6 +150,32 @@ class TableLog:
                 return late[at].version, late[at + 1 :]
         return None, late
 
+    def stored_since(self, time_ms: int) -> tuple[int | None, list[CommitFacts]]:
+        """As `since`, and the store took that version at `time_ms` or before as well.
+
+        A committer's clock may be behind. One LIST of one key; where the store disagrees, of all.
+        Raises `NotFound` also where no entry is there that is so old by the store.
+        """
+        version, later = self.since(time_ms)
+        if version is None or self._is_stored_by(version, time_ms):
+            return version, later
+        listed = self._store.list(names.log_prefix(self._topic_id))
+        times = {names.version_of_entry(info.key): info.modified_ms for info in listed}
+        stored = {one: at_ms for one, at_ms in times.items() if one is not None}
+        version = max(
+            (one for one, at_ms in stored.items() if one < version and at_ms <= time_ms), default=-1
+        )
+        if version < 0 and 0 not in stored:
+            raise NotFound(f"no entry of a table's log is old enough: table={self._table}")
+        later = [entry.facts for entry in self.entries(version + 1)]
+        return (None if version < 0 else version), later
+
+    def _is_stored_by(self, version: int, time_ms: int) -> bool:
+        """By its entry, or by its checkpoint if the entry was removed; both begin alike."""
+        front = names.entry_key(self._topic_id, version).removesuffix("json")
+        times = [info.modified_ms for info in self._store.list(front)]
+        return bool(times) and min(times) <= time_ms
+
     def _up_to(self, version: int) -> list[CommitFacts]:
         """Of a few versions up to this one, without gaps."""
         versions = range(max(version - _TOGETHER + 1, 0), version + 1)

@@ -46,6 +46,7 @@ from logstore.protocol.steps import (
     PutRow,
     QueryRows,
     Steps,
+    StoreMs,
     UpdateRow,
 )
 from logstore.protocol.walk import get_retrying
@@ -187,7 +188,7 @@ def delete_topic(name: str, topic_id: bytes) -> Steps[None]:
         yield UpdateRow(TOPIC, name, {"status": TopicStatus.DELETING.value}, same_life)
         yield from delete_partition_rows(topic_id, topic.partitions)
         version = yield from _record_deletion(name, topic)
-        now_ms: int = yield NowMs()
+        now_ms: int = yield StoreMs()
         gone: Row = {
             "status": TopicStatus.DELETED.value,
             "version": version,

@@ -1,5 +1,6 @@
 """Tables for tests: rows as compaction decodes them, their files, commits that name these."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from logstore.history.delta import Tables
 from logstore.history.snapshot import DataFile, Snapshot, TableCommit
 from logstore.history.write import TableWriter
 from logstore.objects.directory import DirectoryStore
-from logstore.ports.objects import BlockingObjectStore
+from logstore.ports.objects import BlockingObjectStore, Buffer
 
 TOPIC_ID = bytes(range(16))
 OTHER_ID = bytes(range(1, 17))
@@ -96,8 +97,26 @@ def move(*spans: tuple[int, int, int], run: str = "run") -> TableCommit:
     )
 
 
+class StampedStore(DirectoryStore):
+    """A directory whose files are as old as a clock says: what the store of a bucket stamps."""
+
+    def __init__(self, root: Path, clock: SetTime) -> None:
+        super().__init__(root)
+        self._folder, self._stamps = root, clock
+
+    def create(self, key: str, parts: Sequence[Buffer]) -> None:
+        super().create(key, parts)
+        seconds = self._stamps.now / 1000
+        os.utime(self._folder / key, (seconds, seconds))
+
+
 def directory_tables(root: Path, clock: SetTime | None = None) -> Tables:
     return Tables(str(root), clock=clock or SetTime())
+
+
+def stamped_tables(root: Path, clock: SetTime) -> Tables:
+    """In a store that stamps by the same clock as committers."""
+    return Tables(str(root), store=StampedStore(root, clock), clock=clock)
 
 
 def directory_store(root: Path) -> DirectoryStore:

@@ -15,8 +15,9 @@ from tests.logstore.history.tables import (
     OTHER_ID,
     TOPIC_ID,
     SetTime,
-    directory_tables,
+    StampedStore,
     moved,
+    stamped_tables,
 )
 
 HOUR_MS = 3_600_000
@@ -29,7 +30,7 @@ def clock() -> SetTime:
 
 @pytest.fixture
 def tables(tmp_path: Path, clock: SetTime) -> Tables:
-    return directory_tables(tmp_path, clock)
+    return stamped_tables(tmp_path, clock)
 
 
 def held(tables: Tables, clock: SetTime) -> dict[int, int]:
@@ -66,6 +67,32 @@ def test_what_was_moved_a_grace_ago_is_held(tables: Tables, clock: SetTime) -> N
     assert held(tables, clock) == {0: 200, 1: 60}
     clock.now = NOW_MS + 130 * 60_000
     assert held(tables, clock) == {0: 300, 1: 60, 2: 5}
+
+
+@pytest.mark.parametrize("is_checkpointed", [False, True])
+def test_a_committer_whose_clock_is_behind_makes_nothing_older(
+    tmp_path: Path, tables: Tables, clock: SetTime, is_checkpointed: bool
+) -> None:
+    snapshot = made(tables, clock)
+    store = StampedStore(tmp_path, clock)
+    behind = Tables(str(tmp_path), store=store, clock=SetTime(NOW_MS - 48 * HOUR_MS))
+    moved(behind, snapshot, (0, 300, 400))
+    if is_checkpointed:  # and another engine removed all entries
+        tables.checkpoint(TOPIC_ID)
+        for entry in (tmp_path / names.log_prefix(TOPIC_ID)).glob("*.json"):
+            entry.unlink()
+    assert held(tables, clock) == ({} if is_checkpointed else {0: 100, 1: 60})
+    clock.now += HOUR_MS
+    assert held(tables, clock) == {0: 400, 1: 60, 2: 5}
+
+
+def test_a_table_of_one_that_is_behind_holds_nothing_at_first(
+    tmp_path: Path, tables: Tables, clock: SetTime
+) -> None:
+    store = StampedStore(tmp_path, clock)
+    behind = Tables(str(tmp_path), store=store, clock=SetTime(NOW_MS - 48 * HOUR_MS))
+    moved(behind, behind.create(TOPIC_ID, "orders"), (0, 0, 100))
+    assert held(tables, clock) == {}
 
 
 def test_a_young_table_and_none_hold_nothing(tables: Tables, clock: SetTime) -> None:

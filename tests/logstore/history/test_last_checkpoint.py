@@ -17,8 +17,8 @@ from tests.logstore.history.tables import (
     TOPIC_ID,
     SetTime,
     directory_store,
-    directory_tables,
     moved,
+    stamped_tables,
 )
 
 MINUTE_MS = 60_000
@@ -35,7 +35,7 @@ HINTS = {
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     """The log of 70 commits, one a minute, cleaned below its checkpoint 64; and the time then."""
     root, clock = tmp_path_factory.mktemp("whole"), SetTime()
-    tables = directory_tables(root, clock)
+    tables = stamped_tables(root, clock)
     snapshot = tables.create(TOPIC_ID, "orders")
     for start in range(0, 700, 10):
         clock.now += MINUTE_MS
@@ -58,7 +58,7 @@ def cleaned(
     log, hint = tmp_path / names.log_prefix(TOPIC_ID), HINTS[request.param]
     if hint is not None:
         (log / "_last_checkpoint").write_text(hint)
-    return log, directory_tables(tmp_path), now_ms
+    return log, stamped_tables(tmp_path, SetTime(now_ms)), now_ms
 
 
 def the_log(root: Path) -> TableLog:
