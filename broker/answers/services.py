@@ -43,7 +43,7 @@ class Services(Protocol):
     alarms: Alarms
     cold_reads: asyncio.Semaphore
     """How many reads of store or registry may run at once."""
-    key_checks: asyncio.Semaphore
+    record_checks: asyncio.Semaphore
     """How many requests may unpack records at once, in threads."""
     changes: asyncio.Semaphore
     """How many requests may change topics at once."""

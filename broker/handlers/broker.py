@@ -26,7 +26,7 @@ from logstore.ports.clock import Clock
 CHANGES_MAX = 32
 """Requests that change topics at once."""
 
-KEY_CHECKS_MAX = 2
+RECORD_CHECKS_MAX = 2
 """Requests whose records are unpacked at once, each up to 64 MiB at a time."""
 
 RULES_SPARE = 64
@@ -65,7 +65,7 @@ class Broker:
         self.commits = PendingProduces(self.loop, log.writer, self.timers)
         self.alarms = Alarms(clock)
         self.cold_reads = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
-        self.key_checks = asyncio.Semaphore(KEY_CHECKS_MAX)
+        self.record_checks = asyncio.Semaphore(RECORD_CHECKS_MAX)
         self.changes = asyncio.Semaphore(CHANGES_MAX)
         self.being_created: set[str] = set()
         """Topics whose automatic creation has begun."""

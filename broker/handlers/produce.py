@@ -25,9 +25,15 @@ from broker.answers.batch_checks import NO_BATCH, check_produced
 from broker.answers.commits import failed
 from broker.answers.errors import Refuse, code_of
 from broker.answers.fencing import check_not_sealed
-from broker.answers.key_checks import KeyChecks, RefuseRecords
 from broker.answers.leaders import hint_of
 from broker.answers.produce_bytes import PartitionOutcome, TopicOutcome, encode_produce_frame
+from broker.answers.record_checks import (
+    PLAIN_BYTES_MAX,
+    PlainChecks,
+    RecordChecks,
+    RefuseRecords,
+    is_plain,
+)
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import NO_ANSWER, Call
@@ -41,7 +47,7 @@ TOPIC_IDS_FROM = 13
 NO_ACKS = 0
 ACKS = (-1, 0, 1)
 NOTHING_TO_WAIT_FOR = -1
-NO_KEYS = KeyChecks()
+PLAIN = PlainChecks()
 
 _Doubt = tuple[list[PartitionOutcome], int]
 """The place of an outcome that may be wrong by now."""
@@ -50,35 +56,48 @@ new = tuple.__new__
 
 
 def handle(broker: Services, call: Call, request: ProduceRequest) -> None:
-    keys = _look_at_keys(broker, call, request)
-    if keys.needs_thread():
+    checks = _look_at_records(broker, call, request)
+    if checks.needs_thread():
         call.connection.suspend_requests()
-        work = partial(_append_after_thread, broker, call, request, keys)
-        broker.start(call, work, broker.key_checks)
+        work = partial(_append_after_thread, broker, call, request, checks)
+        broker.start(call, work, broker.record_checks)
     else:
-        _append_all(broker, call, request, keys)
+        _append_all(broker, call, request, checks)
 
 
-def _look_at_keys(broker: Services, call: Call, request: ProduceRequest) -> KeyChecks:
-    by_id, keys = call.version >= TOPIC_IDS_FROM, NO_KEYS
-    log = broker.log
+def _look_at_records(broker: Services, call: Call, request: ProduceRequest) -> RecordChecks:
+    if _is_plain(request):
+        return PLAIN
+    by_id, checks, log = call.version >= TOPIC_IDS_FROM, RecordChecks(), broker.log
+    now_ms = broker.clock.now_ms()
     for asked in request.topic_data:
         topic = log.topics_by_id.get(asked.topic_id) if by_id else log.topics.get(asked.name)
-        if topic is None or not (rules := broker.rules(topic)).is_compacted or rules.is_internal:
+        if topic is None or (rules := broker.rules(topic)).is_internal:
             continue
         if not broker.allows_on(call, Operation.WRITE, topic):
             continue
-        if keys is NO_KEYS:
-            keys = KeyChecks()
         for data in asked.partition_data:
             records = data.records
             if isinstance(records, memoryview) and 0 < len(records) <= rules.batch_bytes_max:
-                keys.add(records)
-    return keys
+                checks.add(records, rules, now_ms)
+    return checks
+
+
+def _is_plain(request: ProduceRequest) -> bool:
+    """Whether all batches are uncompressed and, together, small."""
+    size = 0
+    for asked in request.topic_data:
+        for data in asked.partition_data:
+            records = data.records
+            if isinstance(records, memoryview):
+                size += len(records)
+                if not is_plain(records):
+                    return False
+    return size <= PLAIN_BYTES_MAX
 
 
 async def _append_after_thread(
-    broker: Services, call: Call, request: ProduceRequest, keys: KeyChecks
+    broker: Services, call: Call, request: ProduceRequest, checks: RecordChecks
 ) -> None:
     """Requests behind this one wait, so that batches of a producer stay in order."""
     connection = call.connection
@@ -87,15 +106,17 @@ async def _append_after_thread(
         return connection.is_closed
 
     try:
-        await broker.loop.run_in_executor(None, keys.run, is_over)
+        await broker.loop.run_in_executor(None, checks.run, is_over)
         # Once the connection is closed, its buffer may hold bytes of another one.
         if not connection.is_closed:
-            _append_all(broker, call, request, keys)
+            _append_all(broker, call, request, checks)
     finally:
         connection.resume_requests()
 
 
-def _append_all(broker: Services, call: Call, request: ProduceRequest, keys: KeyChecks) -> None:
+def _append_all(
+    broker: Services, call: Call, request: ProduceRequest, checks: RecordChecks
+) -> None:
     topics: list[TopicOutcome] = []
     doubts: list[_Doubt] = []
     seq = NOTHING_TO_WAIT_FOR
@@ -106,7 +127,7 @@ def _append_all(broker: Services, call: Call, request: ProduceRequest, keys: Key
         if topic is None:
             outcomes += [failed(data.index, code) for data in asked.partition_data]
         else:
-            last_seq = _append(broker, call, topic, asked, keys, outcomes, doubts)
+            last_seq = _append(broker, call, topic, asked, checks, outcomes, doubts)
             if last_seq > seq:
                 seq = last_seq
     if request.acks == NO_ACKS:
@@ -168,7 +189,7 @@ def _append(
     call: Call,
     topic: Topic,
     asked: TopicProduceData,
-    keys: KeyChecks,
+    checks: RecordChecks,
     outcomes: list[PartitionOutcome],
     doubts: "list[_Doubt]",
 ) -> int:
@@ -190,7 +211,7 @@ def _append(
         try:
             if not isinstance(records, memoryview):
                 raise Refuse(ErrorCode.INVALID_RECORD, NO_BATCH)
-            header = check_produced(records, rules, keys, version=version, now_ms=now_ms)
+            records, header = check_produced(records, rules, checks, version=version, now_ms=now_ms)
             base, time_ms, seq = leader.append(records, header, append_ms)
         except NotLeading:
             outcomes.append(_not_led(broker, call, topic, index))

@@ -240,6 +240,15 @@ def stamp_log_append_time(
         _CRC.pack_into(buf, at + _CRC_AT, crc32c(view[at + CRC_FROM : at + length]))
 
 
+def with_max_timestamp(batch: Buffer, max_timestamp_ms: int) -> tuple[memoryview, BatchHeader]:
+    """A copy of the one whole batch in `batch` with another largest timestamp, and its header."""
+    copy = bytearray(batch)
+    _MAX_TIMESTAMP.pack_into(copy, _MAX_TIMESTAMP_AT, max_timestamp_ms)
+    view = memoryview(copy)
+    _CRC.pack_into(copy, _CRC_AT, crc32c(view[CRC_FROM:]))
+    return view, BatchHeader._make(HEADER.unpack_from(copy))
+
+
 def _raise_short(buf: memoryview, at: int, length: int) -> NoReturn:
     """Messages of format 0 and 1 are shorter than a header; their magic is at the same place."""
     if length > _MAGIC_AT and buf[at + _MAGIC_AT] != MAGIC:

@@ -8,12 +8,13 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from logstore.records import native
-from logstore.records.batch import CorruptBatch, Reason, read_header
+from logstore.records.batch import HEADER_BYTES, CorruptBatch, Reason, read_header
 from logstore.records.crc32c import Buffer
 from logstore.records.decode import decode_payload, payload_of
 from logstore.records.record import Record
 
 LOOKUP_BYTES_MAX = 64 << 20  # decompressed; no producer's batch comes near it by accident
+NO_TIMESTAMP = -1
 
 
 class _Question(IntEnum):
@@ -23,11 +24,20 @@ class _Question(IntEnum):
     LATEST = 1
 
 
-class Keyless(NamedTuple):
-    """Records of a batch that have no key: how many, and the numbers of the first of them."""
+class Faulty(NamedTuple):
+    """Records of a batch that break one rule: how many, and the numbers of the first of them."""
 
     total: int
     indexes: list[int]
+
+
+class CheckedRecords(NamedTuple):
+    """All records of a batch have been read: lengths, offsets, counts and headers agree."""
+
+    max_timestamp: int
+    """Of the records, ms; -1 if none has one, whatever the batch's header says."""
+    keyless: Faulty
+    mistimed: Faulty
     payload_bytes: int
     """Of all records, unpacked."""
 
@@ -52,21 +62,60 @@ def record_with_max_timestamp(
     return _look_up(batch, _Question.LATEST, 0, 0, max_bytes)
 
 
-def records_without_key(
-    batch: Buffer, *, indexes_max: int, max_bytes: int = LOOKUP_BYTES_MAX
-) -> Keyless:
-    """Which records have no key; at most `indexes_max` (1,000) of them are listed."""
+def largest_timestamp_if_sound(
+    batch: memoryview, needs_keys: bool, timestamp_min: int, timestamp_max: int
+) -> int | None:
+    """`max_timestamp` of `check_records`, for an uncompressed batch whose header has been checked.
+
+    None if any record breaks a rule, or without the native codec: `check_records` finds out more.
+    """
+    if native.codec is None:
+        return None
+    payload = batch[HEADER_BYTES:]
+    try:
+        largest, keyless, _, mistimed, _ = native.codec.check_records(
+            batch, payload, needs_keys, timestamp_min, timestamp_max, 0
+        )
+    except ValueError:
+        return None
+    return None if keyless or mistimed else largest
+
+
+def check_records(
+    batch: Buffer,
+    *,
+    needs_keys: bool,
+    timestamps: tuple[int, int],
+    indexes_max: int,
+    max_bytes: int = LOOKUP_BYTES_MAX,
+) -> CheckedRecords:
+    """Read every record of `batch`, which may be from anyone.
+
+    `timestamps`: the smallest and the largest that are allowed, ms; -1, no timestamp, always is.
+    At most `indexes_max` (1,000) records are listed for each rule. About 10 ns a record.
+    """
     header = read_header(batch, 0, len(batch))
     payload = payload_of(batch, header, max_bytes=max_bytes)
     if native.codec is not None:
         try:
-            return Keyless(*native.codec.keyless(batch, payload, indexes_max), len(payload))
+            largest, keyless_total, keyless, mistimed_total, mistimed = native.codec.check_records(
+                batch, payload, needs_keys, *timestamps, indexes_max
+            )
         except ValueError as error:
             raise _unreadable(error) from error
-    keyless = [
-        index for index, record in enumerate(decode_payload(header, payload)) if record.key is None
-    ]
-    return Keyless(len(keyless), keyless[:indexes_max], len(payload))
+        faulty = Faulty(keyless_total, keyless), Faulty(mistimed_total, mistimed)
+        return CheckedRecords(largest, *faulty, len(payload))
+    low, high = timestamps
+    records = decode_payload(header, payload)
+    keyless = [i for i, record in enumerate(records) if needs_keys and record.key is None]
+    times = [record.timestamp for record in records]
+    mistimed = [i for i, ms in enumerate(times) if not (low <= ms <= high or ms == NO_TIMESTAMP)]
+    return CheckedRecords(
+        max((NO_TIMESTAMP, *times)),
+        Faulty(len(keyless), keyless[:indexes_max]),
+        Faulty(len(mistimed), mistimed[:indexes_max]),
+        len(payload),
+    )
 
 
 def _look_up(

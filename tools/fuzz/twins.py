@@ -153,7 +153,8 @@ def _parse(rng: random.Random, codec: native.Codec, batch: memoryview) -> None:
     )
     payload = batch[61:]
     _survive(lambda: codec.look_up(batch, payload, rng.randrange(4), NOW_MS, rng.randrange(3)))
-    _survive(lambda: codec.keyless(batch, payload, rng.randrange(1100)))
+    needs_keys, limit = rng.random() < 0.5, rng.randrange(1100)
+    _survive(lambda: codec.check_records(batch, payload, needs_keys, 0, NOW_MS, limit))
     verdict = decoder.add(batch)
     if verdict == codec.PACKED:
         verdict = decoder.add(batch, payload)

@@ -22,7 +22,7 @@ Sizes = tuple[int, int, int, int, int, int, int, int, int]
 """Rows; null keys, bytes of keys; the same of values; headers, bytes of their names, nulls among
 their values, bytes of these."""
 
-INTERFACE = 2
+INTERFACE = 3
 """Of what the extension offers; one that was built from other sources is not used."""
 
 
@@ -84,8 +84,18 @@ class Codec(Protocol):
         """Whether a record is found, its offset and timestamp. The error's argument is the
         position of the record that cannot be read, if that is the reason."""
 
-    def keyless(self, batch: Bytes, payload: Bytes, limit: int, /) -> tuple[int, list[int]]:
-        """How many records have no key, and the numbers of the first `limit`. Errors as above."""
+    def check_records(
+        self,
+        batch: Bytes,
+        payload: Bytes,
+        needs_keys: bool,
+        timestamp_min: int,
+        timestamp_max: int,
+        limit: int,
+        /,
+    ) -> tuple[int, int, list[int], int, list[int]]:
+        """The largest timestamp; how many records have no key, and the numbers of the first
+        `limit`; the same of those whose timestamp is out of range. Errors as above."""
 
 
 def _chosen() -> Codec | None:

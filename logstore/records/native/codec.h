@@ -83,7 +83,7 @@ extern PyType_Spec decoder_spec;
 
 PyObject *py_encode_rows(PyObject *module, PyObject *arguments);
 PyObject *py_look_up(PyObject *module, PyObject *arguments);
-PyObject *py_keyless(PyObject *module, PyObject *arguments);
+PyObject *py_check_records(PyObject *module, PyObject *arguments);
 
 /* memory that Python lends: a column of an Arrow array, as (start, validity, ends, data) */
 

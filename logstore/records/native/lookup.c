@@ -1,7 +1,8 @@
-/* Questions of a broker to the records of one batch: by time, and for keys. */
+/* Questions of a broker to the records of one batch: by time, and whether they may be stored. */
 #include "record.h"
 
-#define KEYLESS_MAX 1000
+#define INDEXES_MAX 1000
+#define NO_TIMESTAMP -1
 
 enum question { FIRST_AT_OR_AFTER, LATEST, QUESTION_COUNT };
 
@@ -29,18 +30,41 @@ static int search(RecordCursor *cursor, enum question question, int64_t timestam
     return ends_well(cursor);
 }
 
-static int find_keyless(RecordCursor *cursor, int64_t limit, int64_t *count, int64_t *indexes)
+/* Numbers of the records that break one rule: how many, and the first of them. */
+typedef struct {
+    int64_t total, indexes[INDEXES_MAX];
+} Faulty;
+
+static inline void note_faulty(Faulty *faulty, int64_t limit, int64_t index)
+{
+    if (faulty->total < limit)
+        faulty->indexes[faulty->total] = index;
+    faulty->total++;
+}
+
+typedef struct {
+    int needs_keys;
+    int64_t timestamp_min, timestamp_max, limit;
+} Rules;
+
+/* Also leaves the largest timestamp. NO_TIMESTAMP is within every range. */
+static int check_all(RecordCursor *cursor, const Rules *rules, int64_t *largest, Faulty *keyless,
+                     Faulty *mistimed)
 {
     Row row;
+    int64_t highest = NO_TIMESTAMP;
     for (int64_t index = 0; cursor->records_left; index++) {
         if (next_record(cursor, &row) != OK)
             return ODD;
-        if (row.key_bytes == IS_NULL) {
-            if (*count < limit)
-                indexes[*count] = index;
-            ++*count;
-        }
+        if (rules->needs_keys && row.key_bytes == IS_NULL)
+            note_faulty(keyless, rules->limit, index);
+        if ((row.timestamp < rules->timestamp_min || row.timestamp > rules->timestamp_max) &&
+            row.timestamp != NO_TIMESTAMP)
+            note_faulty(mistimed, rules->limit, index);
+        if (row.timestamp > highest)
+            highest = row.timestamp;
     }
+    *largest = highest;
     return ends_well(cursor);
 }
 
@@ -111,31 +135,57 @@ PyObject *py_look_up(PyObject *module, PyObject *arguments)
                          (long long)found.timestamp);
 }
 
-/* keyless(batch, payload, limit) -> (how many records have no key, numbers of the first `limit`) */
-PyObject *py_keyless(PyObject *module, PyObject *arguments)
+static PyObject *list_of(const Faulty *faulty, int64_t limit)
+{
+    Py_ssize_t kept = (Py_ssize_t)(faulty->total < limit ? faulty->total : limit);
+    PyObject *list = PyList_New(kept);
+    for (Py_ssize_t i = 0; list != NULL && i < kept; i++) {
+        PyObject *number = PyLong_FromLongLong((long long)faulty->indexes[i]);
+        if (number == NULL || PyList_SetItem(list, i, number) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* check_records(batch, payload, needs keys, smallest and largest timestamp allowed, limit)
+ * -> (largest timestamp, without a key, numbers of the first `limit`, out of the range, the same)
+ */
+PyObject *py_check_records(PyObject *module, PyObject *arguments)
 {
     (void)module;
     PyObject *batch, *payload;
     Asked asked;
+    Faulty keyless, mistimed;
+    Rules rules;
     int limit, answer;
-    int64_t count = 0, indexes[KEYLESS_MAX];
-    if (!PyArg_ParseTuple(arguments, "OOi", &batch, &payload, &limit))
+    int64_t largest = NO_TIMESTAMP;
+    long long timestamp_min, timestamp_max;
+    if (!PyArg_ParseTuple(arguments, "OOpLLi", &batch, &payload, &rules.needs_keys,
+                          &timestamp_min, &timestamp_max, &limit))
         return NULL;
-    if (limit < 0 || limit > KEYLESS_MAX)
+    if (limit < 0 || limit > INDEXES_MAX)
         return refuse_odd();
     if (begin_question(batch, payload, &asked) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    answer = find_keyless(&asked.cursor, limit, &count, indexes);
-    Py_END_ALLOW_THREADS
+    rules.timestamp_min = timestamp_min;
+    rules.timestamp_max = timestamp_max;
+    rules.limit = limit;
+    keyless.total = mistimed.total = 0;
+    if (asked.payload.len < GIL_BYTES_MIN)
+        answer = check_all(&asked.cursor, &rules, &largest, &keyless, &mistimed);
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        answer = check_all(&asked.cursor, &rules, &largest, &keyless, &mistimed);
+        Py_END_ALLOW_THREADS
+    }
     if (end_question(&asked, answer) < 0)
         return NULL;
-    Py_ssize_t kept = (Py_ssize_t)(count < limit ? count : limit);
-    PyObject *list = PyList_New(kept);
-    for (Py_ssize_t i = 0; list != NULL && i < kept; i++) {
-        PyObject *number = PyLong_FromLongLong((long long)indexes[i]);
-        if (number == NULL || PyList_SetItem(list, i, number) < 0)
-            Py_CLEAR(list);
+    PyObject *first = list_of(&keyless, limit);
+    PyObject *second = first == NULL ? NULL : list_of(&mistimed, limit);
+    if (second == NULL) {
+        Py_XDECREF(first);
+        return NULL;
     }
-    return list == NULL ? NULL : Py_BuildValue("(LN)", (long long)count, list);
+    return Py_BuildValue("(LLNLN)", (long long)largest, (long long)keyless.total, first,
+                         (long long)mistimed.total, second);
 }

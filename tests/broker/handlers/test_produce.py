@@ -1,9 +1,12 @@
 """Produce: what is taken gets offsets and an answer after its commit; what is refused says why."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from logstore.errors import OutcomeUnknown
 from logstore.records.batch import HEADER, check_crc, read_header
+from logstore.records.crc32c import crc32c
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.wire.errors import ErrorCode
@@ -175,6 +178,74 @@ def test_a_compacted_topic_refuses_records_without_a_key(
     assert one.error_code == ErrorCode.INVALID_RECORD
     assert [error.batch_index for error in one.record_errors] == [1, 3]
     assert produce(client, name, batch_of(b"v")).error_code == 0
+
+
+def sealed(batch: bytes, *, at: int = 61, put: bytes = b"", end: int | None = None) -> bytes:
+    """The batch with other bytes at `at`, cut at `end`; its length and CRC are right again."""
+    changed = bytearray(batch[:end])
+    changed[at : at + len(put)] = put
+    changed[8:12] = (len(changed) - 12).to_bytes(4, "big")
+    changed[17:21] = crc32c(changed[21:]).to_bytes(4, "big")
+    return bytes(changed)
+
+
+def three(*, offsets: Sequence[int] = (0, 1, 2), times: Sequence[int] = (0, 0, 0)) -> bytes:
+    pairs = zip(offsets, times, strict=True)
+    return encode_batch([Record(offset, NOW_MS + ms, b"k", b"v") for offset, ms in pairs])
+
+
+def counting(batch: bytes, records: int) -> bytes:
+    """Its header counts so many."""
+    counted = sealed(batch, at=57, put=records.to_bytes(4, "big"))
+    return sealed(counted, at=23, put=(records - 1).to_bytes(4, "big"))
+
+
+SENSELESS = {
+    "no records at all": sealed(batch_of(bytes(100)), put=b"\xff" * 100),
+    "fewer than it counts": counting(three(), 4),
+    "more than it counts": counting(three(), 2),
+    "cut inside a record": sealed(three(), end=-2),
+    "an offset twice": sealed(three(), at=61 + 9 + 3, put=b"\0"),
+    "no payload of its codec": sealed(batch_of(bytes(100)), at=22, put=b"\4"),
+}
+
+
+@pytest.mark.parametrize("what", SENSELESS)
+def test_records_that_are_not_what_their_batch_says_are_refused(
+    running: Running, client: Connection, what: str
+) -> None:
+    """Their CRC is right, so each consumer of the partition would fail at them."""
+    name = "senseless"
+    if name not in running.log.topics:
+        running.create_topic(name)
+
+    one = produce(client, name, SENSELESS[what])
+
+    assert one.error_code == ErrorCode.INVALID_RECORD, one
+    assert one.error_message
+    assert fetch(client, name).high_watermark == 0
+
+
+def test_each_record_out_of_the_time_range_is_named(running: Running, client: Connection) -> None:
+    running.create_topic("mistimed")
+
+    one = produce(client, "mistimed", three(times=(0, 3 * HOUR_MS, 0)))
+
+    assert one.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [error.batch_index for error in one.record_errors] == [1]
+
+
+def test_the_largest_timestamp_is_that_of_the_records(running: Running, client: Connection) -> None:
+    """Whatever the header says: look-ups by time and retention rely on it."""
+    running.create_topic("largest")
+    wrong = sealed(three(times=(0, 7, 3)), at=35, put=(NOW_MS + 99).to_bytes(8, "big"))
+
+    assert produce(client, "largest", wrong).error_code == 0
+
+    stored = memoryview(fetch(client, "largest").records or b"")  # type: ignore[arg-type]
+    header = read_header(stored, 0, len(stored))
+    assert header.max_timestamp == NOW_MS + 7
+    check_crc(stored, 0, header)
 
 
 def bomb(key: bytes | None) -> bytes:

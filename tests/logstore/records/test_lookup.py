@@ -5,10 +5,11 @@ import pytest
 from logstore.records.batch import CorruptBatch
 from logstore.records.encode import encode_batch
 from logstore.records.lookup import (
-    Keyless,
+    CheckedRecords,
+    Faulty,
+    check_records,
     first_record_at_or_after,
     record_with_max_timestamp,
-    records_without_key,
 )
 from logstore.records.record import Record
 
@@ -72,17 +73,36 @@ def test_a_bomb_is_not_looked_into() -> None:
         record_with_max_timestamp(batch, max_bytes=1000)
 
 
+ANY_TIME = (-(2**63) + 1, 2**63 - 1)
+
+
+def checked(batch: bytes, *, indexes_max: int = 9) -> CheckedRecords:
+    return check_records(batch, needs_keys=True, timestamps=ANY_TIME, indexes_max=indexes_max)
+
+
 def test_records_without_a_key_are_counted_and_the_first_of_them_listed() -> None:
     records = [Record(i, 0, b"k" if i % 3 == 0 else None, b"v") for i in range(10)]
     batch = encode_batch(records, compression="lz4")
 
-    assert records_without_key(batch, indexes_max=4) == Keyless(6, [1, 2, 4, 5], 84)
-    assert records_without_key(batch, indexes_max=100).indexes == [1, 2, 4, 5, 7, 8]
-    assert records_without_key(encode_batch(records[:1]), indexes_max=9) == Keyless(0, [], 9)
+    few = checked(batch, indexes_max=4)
+    assert (few.keyless, few.payload_bytes) == (Faulty(6, [1, 2, 4, 5]), 84)
+    assert checked(batch, indexes_max=100).keyless.indexes == [1, 2, 4, 5, 7, 8]
+    assert checked(encode_batch(records[:1])) == CheckedRecords(0, Faulty(0, []), Faulty(0, []), 9)
 
 
 def test_an_empty_key_is_a_key() -> None:
-    assert records_without_key(encode_batch([Record(0, 0, b"", None)]), indexes_max=9).total == 0
+    assert checked(encode_batch([Record(0, 0, b"", None)])).keyless.total == 0
+
+
+def test_timestamps_out_of_range_are_counted_and_the_largest_is_that_of_the_records() -> None:
+    records = [Record(i, ms, None, None) for i, ms in enumerate([50, 9, -1, 71, 10])]
+    batch = encode_batch(records)
+
+    found = check_records(batch, needs_keys=False, timestamps=(10, 70), indexes_max=1)
+
+    assert (found.mistimed, found.keyless) == (Faulty(2, [1]), Faulty(0, []))
+    assert found.max_timestamp == 71
+    assert checked(encode_batch([Record(0, -1, None, None)])).max_timestamp == -1
 
 
 def test_records_that_cannot_be_read_are_an_error_for_every_question() -> None:
@@ -92,7 +112,7 @@ def test_records_that_cannot_be_read_are_an_error_for_every_question() -> None:
     for question in (
         lambda: first_record_at_or_after(batch, 0),
         lambda: record_with_max_timestamp(batch),
-        lambda: records_without_key(batch, indexes_max=1),
+        lambda: checked(bytes(batch)),
     ):
         with pytest.raises(CorruptBatch, match="bad record"):
             question()

@@ -1,0 +1,173 @@
+"""Are the records of a Produce what their batches say? Asked before anything of it is appended.
+
+A batch with a right CRC and senseless records inside would end every consumer of its partition, for
+good. So each record is read before it is stored, as Kafka's `LogValidator` does: lengths, count,
+offsets, headers; its timestamp against the topic's range, its key on a compacted topic; and the
+batch's largest timestamp is that of its records, whatever its header says.
+
+Uncompressed batches cost some 0.1 ms a MB, and are read when they are appended. Others must be
+unpacked, and 2 KB may become 64 MiB: those that unpack to little are read at once, on the event
+loop, the rest of a request in a thread (`run`), while the connection that sent it waits. A request
+may unpack to a multiple of its own bytes, so a bomb costs its sender.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from broker.answers.errors import Refuse
+from broker.answers.topic_rules import TopicRules
+from logstore.errors import Retryable
+from logstore.records.batch import CODEC_BITS, BadBatch, CorruptBatch, Reason
+from logstore.records.lookup import (
+    LOOKUP_BYTES_MAX,
+    CheckedRecords,
+    check_records,
+    largest_timestamp_if_sound,
+)
+from logstore.wire.errors import ErrorCode
+
+AT_ONCE_BYTES_MAX = 1 << 20
+"""Unpacked, per request: the loop is held for some 6 ms, gzip and empty headers included."""
+
+PLAIN_SHARE = 8
+"""An uncompressed byte counts for so much less: there is nothing to unpack."""
+
+PLAIN_BYTES_MAX = PLAIN_SHARE * AT_ONCE_BYTES_MAX
+
+GROWTH_MAX = 32
+"""How many times its bytes a request may unpack to, beyond `LOOKUP_BYTES_MAX`."""
+
+RECORD_ERRORS_MAX = 100
+
+_INT64_MAX = 2**63 - 1
+_CODEC_AT = 22  # the lower byte of a batch's attributes
+
+_Verdict = CheckedRecords | BadBatch
+
+
+class RefuseRecords(Refuse):
+    """A batch is refused for some of its records; `indexes` are the first of them."""
+
+    def __init__(self, code: ErrorCode, message: str, indexes: Sequence[int]) -> None:
+        super().__init__(code, message)
+        self.indexes = indexes
+
+
+class _Waiting(NamedTuple):
+    records: memoryview
+    rules: TopicRules
+    now_ms: int
+
+
+class RecordChecks:
+    """The batches of one request, by identity of the view that the request holds."""
+
+    def __init__(self) -> None:
+        self._verdicts: dict[int, tuple[_Verdict, TopicRules]] = {}
+        self._waiting: list[_Waiting] = []
+        self._at_once_left = AT_ONCE_BYTES_MAX
+        self._thread_left = LOOKUP_BYTES_MAX
+
+    def needs_thread(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, records: memoryview, rules: TopicRules, now_ms: int) -> None:
+        """Read this batch now, if it unpacks to little; else `run` will."""
+        self._thread_left += GROWTH_MAX * len(records)
+        share = PLAIN_SHARE if is_plain(records) else 1
+        left = self._at_once_left * share
+        if len(records) > left:
+            self._waiting.append(_Waiting(records, rules, now_ms))
+            return
+        verdict = _read(records, rules, now_ms, left)
+        if isinstance(verdict, CorruptBatch) and verdict.reason is Reason.TOO_LARGE:
+            self._at_once_left = 0
+            self._waiting.append(_Waiting(records, rules, now_ms))
+            return
+        self._verdicts[id(records)] = verdict, rules
+        self._at_once_left -= _cost(verdict, left) // share
+
+    def run(self, is_over: Callable[[], bool]) -> None:
+        """Read the rest, until `is_over`. For a thread."""
+        for records, rules, now_ms in self._waiting:
+            if is_over():
+                return
+            bytes_max = min(LOOKUP_BYTES_MAX, self._thread_left)
+            verdict = _read(records, rules, now_ms, bytes_max)
+            self._thread_left -= _cost(verdict, bytes_max)
+            self._verdicts[id(records)] = verdict, rules
+
+    def check(self, records: memoryview, rules: TopicRules, now_ms: int) -> int:
+        """The largest timestamp of the records, ms, -1 without any.
+
+        Raises `RefuseRecords`, or the `BadBatch` that reading the records ended with.
+        """
+        verdict, judged_by = self._verdicts.get(id(records), (None, None))
+        if verdict is None or judged_by != rules:
+            raise Retryable("the topic's configuration changed under this request: send it again")
+        return _judge(verdict, rules, now_ms)
+
+
+class PlainChecks(RecordChecks):
+    """Of a request with little more than uncompressed batches: each is read when it is appended."""
+
+    def check(self, records: memoryview, rules: TopicRules, now_ms: int) -> int:
+        if not is_plain(records) or len(records) > PLAIN_BYTES_MAX:
+            raise Retryable("the topic came to be under this request: send it again")
+        low, high = _allowed(rules, now_ms)
+        largest = largest_timestamp_if_sound(records, rules.is_compacted, low, high)
+        if largest is not None:
+            return largest
+        return _judge(_read(records, rules, now_ms, len(records)), rules, now_ms)
+
+
+def is_plain(records: memoryview) -> bool:
+    """Whether a batch says that it is not compressed. Of any bytes."""
+    return len(records) <= _CODEC_AT or not records[_CODEC_AT] & CODEC_BITS
+
+
+def _read(records: memoryview, rules: TopicRules, now_ms: int, bytes_max: int) -> _Verdict:
+    try:
+        return check_records(
+            records,
+            needs_keys=rules.is_compacted,
+            timestamps=_allowed(rules, now_ms),
+            indexes_max=RECORD_ERRORS_MAX,
+            max_bytes=bytes_max,
+        )
+    except BadBatch as error:
+        return error
+
+
+def _allowed(rules: TopicRules, now_ms: int) -> tuple[int, int]:
+    """The smallest and the largest timestamp that a record may have."""
+    if rules.stamps_append_time:
+        return -_INT64_MAX, _INT64_MAX
+    high = now_ms + rules.after_ms_max  # both settings have 63 bits
+    return now_ms - rules.before_ms_max, high if high < _INT64_MAX else _INT64_MAX
+
+
+def _judge(verdict: _Verdict, rules: TopicRules, now_ms: int) -> int:
+    if isinstance(verdict, BadBatch):
+        raise verdict
+    if verdict.mistimed.total:
+        low, high = _allowed(rules, now_ms)
+        raise RefuseRecords(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamps out of range: count={verdict.mistimed.total} allowed={low}..{high} "
+            f"by message.timestamp.before.max.ms={rules.before_ms_max} "
+            f"message.timestamp.after.max.ms={rules.after_ms_max}",
+            verdict.mistimed.indexes,
+        )
+    if verdict.keyless.total:
+        raise RefuseRecords(
+            ErrorCode.INVALID_RECORD,
+            f"records without a key on a compacted topic: count={verdict.keyless.total}",
+            verdict.keyless.indexes,
+        )
+    return verdict.max_timestamp
+
+
+def _cost(verdict: _Verdict, bytes_max: int) -> int:
+    """Bytes to charge: a batch that cannot be read may have been unpacked before that showed."""
+    return bytes_max if isinstance(verdict, BadBatch) else verdict.payload_bytes

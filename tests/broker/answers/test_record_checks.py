@@ -1,0 +1,135 @@
+"""Records are read within bounds, whatever the batches unpack to."""
+
+import pytest
+
+from broker.answers.record_checks import (
+    AT_ONCE_BYTES_MAX,
+    PLAIN_BYTES_MAX,
+    PlainChecks,
+    RecordChecks,
+    RefuseRecords,
+)
+from broker.answers.topic_rules import TopicRules
+from logstore.config.broker import BrokerSettings
+from logstore.errors import Retryable
+from logstore.records.batch import CorruptBatch
+from logstore.records.encode import encode_batch
+from logstore.records.lookup import LOOKUP_BYTES_MAX
+from logstore.records.record import Record
+
+NOW_MS = 1_700_000_000_000
+DEFAULTS = BrokerSettings({}).topic_defaults
+COMPACTED = TopicRules.of("t", {"cleanup.policy": "compact"}, DEFAULTS)
+PLAIN_TOPIC = TopicRules.of("t", {}, DEFAULTS)
+
+
+def batch(key: bytes | None, value_bytes: int, compression: str = "zstd") -> memoryview:
+    record = Record(0, 0, key, bytes(value_bytes))
+    return memoryview(encode_batch([record], compression=compression))  # type: ignore[arg-type]
+
+
+def never() -> bool:
+    return False
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_small_batches_are_read_at_once_and_large_ones_in_the_thread(codec: str) -> None:
+    checks = RecordChecks()
+    small, large = batch(b"k", 1000, codec), batch(None, PLAIN_BYTES_MAX, codec)
+
+    checks.add(small, COMPACTED, NOW_MS)
+    assert not checks.needs_thread()
+    checks.check(small, COMPACTED, NOW_MS)
+
+    checks.add(large, COMPACTED, NOW_MS)
+    assert checks.needs_thread()
+    checks.run(never)
+    with pytest.raises(RefuseRecords, match="count=1") as refused:
+        checks.check(large, COMPACTED, NOW_MS)
+    assert refused.value.indexes == [0]
+
+
+def test_many_batches_share_what_may_be_read_at_once() -> None:
+    checks = RecordChecks()
+    batches = [batch(b"k", AT_ONCE_BYTES_MAX // 4) for _ in range(5)]
+
+    for one in batches[:3]:
+        checks.add(one, COMPACTED, NOW_MS)
+    assert not checks.needs_thread()
+    for one in batches[3:]:
+        checks.add(one, COMPACTED, NOW_MS)
+    assert checks.needs_thread()
+    checks.run(never)
+    for one in batches:
+        checks.check(one, COMPACTED, NOW_MS)
+
+
+def test_a_request_of_bombs_is_read_up_to_a_bound() -> None:
+    checks = RecordChecks()
+    bombs = [batch(b"k", LOOKUP_BYTES_MAX // 2) for _ in range(3)]
+    for one in bombs:
+        checks.add(one, COMPACTED, NOW_MS)
+
+    checks.run(never)
+
+    checks.check(bombs[0], COMPACTED, NOW_MS)
+    with pytest.raises(CorruptBatch, match="too large"):
+        checks.check(bombs[2], COMPACTED, NOW_MS)
+
+
+def test_the_thread_ends_with_its_connection() -> None:
+    checks = RecordChecks()
+    checks.add(large := batch(b"k", 2 * AT_ONCE_BYTES_MAX), COMPACTED, NOW_MS)
+
+    checks.run(lambda: True)
+
+    with pytest.raises(Retryable):
+        checks.check(large, COMPACTED, NOW_MS)
+
+
+def test_a_batch_that_nobody_looked_at_is_to_be_sent_again() -> None:
+    with pytest.raises(Retryable, match="send it again"):
+        RecordChecks().check(batch(b"k", 1), COMPACTED, NOW_MS)
+
+
+def test_uncompressed_batches_count_for_less() -> None:
+    checks = RecordChecks()
+    records = [batch(b"k", PLAIN_BYTES_MAX // 4, "none") for _ in range(4)]
+
+    for one in records[:3]:
+        checks.add(one, PLAIN_TOPIC, NOW_MS)
+    assert not checks.needs_thread()
+    checks.add(records[3], PLAIN_TOPIC, NOW_MS)
+
+    assert checks.needs_thread()
+
+
+def test_a_plain_request_is_read_when_it_is_appended() -> None:
+    record = Record(0, NOW_MS, None, b"v")
+
+    assert PlainChecks().check(memoryview(encode_batch([record])), PLAIN_TOPIC, NOW_MS) == NOW_MS
+    with pytest.raises(RefuseRecords, match="without a key"):
+        PlainChecks().check(memoryview(encode_batch([record])), COMPACTED, NOW_MS)
+    with pytest.raises(Retryable):
+        PlainChecks().check(batch(b"k", 1), PLAIN_TOPIC, NOW_MS)
+
+
+def test_rules_that_changed_are_not_judged_by_the_old_ones() -> None:
+    checks = RecordChecks()
+    checks.add(records := batch(None, 1), PLAIN_TOPIC, NOW_MS)
+
+    with pytest.raises(Retryable, match="configuration changed"):
+        checks.check(records, COMPACTED, NOW_MS)
+
+
+def test_every_timestamp_counts_and_none_is_none() -> None:
+    late = NOW_MS + 2 * PLAIN_TOPIC.after_ms_max
+    times = [NOW_MS, late, -1, late, NOW_MS - 10**9]
+    records = [Record(i, ms, None, b"v") for i, ms in enumerate(times)]
+    stamped = TopicRules.of("t", {"message.timestamp.type": "LogAppendTime"}, DEFAULTS)
+    payload = memoryview(encode_batch(records))
+
+    with pytest.raises(RefuseRecords, match="timestamps out of range: count=2") as refused:
+        PlainChecks().check(payload, PLAIN_TOPIC, NOW_MS)
+    assert refused.value.indexes == [1, 3]
+    assert PlainChecks().check(payload, stamped, NOW_MS) == late
