@@ -32,6 +32,7 @@ CASES = (
         "checkpoint",
         "memory",
         "metadata",
+        "hostile",
         "compact",
     ),
     *("spark_plan", "history_fetch", "freshness"),
