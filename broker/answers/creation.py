@@ -13,7 +13,7 @@ from broker.answers.errors import Refuse
 from broker.answers.services import Services
 from broker.cluster.new_partitions import Assignments, place_partitions
 from broker.groups.decisions.placement import OFFSETS_TOPIC
-from logstore.epoch.log import Log, NotAlive
+from logstore.epoch.log import NotAlive
 from logstore.errors import LogstoreError, Retryable
 from logstore.protocol.topics import TopicExists, check_topic_name
 from logstore.runners.step_runner import outcome_of
@@ -30,20 +30,18 @@ PLACEMENTS_MAX = 3
 logger = logging.getLogger(__name__)
 
 
-def check_new_name(log: Log, name: str) -> None:
+def check_new_name(broker: Services, name: str) -> None:
     """Raises `BadTopicName`, `TopicExists`, or `Refuse` for one too like another."""
     check_topic_name(name)
-    if name in log.topics:
+    if name in broker.log.topics:
         raise TopicExists(f"topic exists: name={name}")
-    if "." in name or "_" in name:
-        plain = name.replace(".", "_")
-        for known in log.topics:
-            if known.replace(".", "_") == plain:
-                raise Refuse(
-                    ErrorCode.INVALID_TOPIC_EXCEPTION,
-                    f"topic name collides with another, since '.' and '_' look alike in metrics: "
-                    f"name={name} other={known}",
-                )
+    known = broker.alike_names.find(name)
+    if known is not None:
+        raise Refuse(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"topic name collides with another, since '.' and '_' look alike in metrics: "
+            f"name={name} other={known}",
+        )
 
 
 def check_assignment(
@@ -90,11 +88,26 @@ async def make_placed(
 async def begin_and_wait(
     broker: Services, work: Coroutine[Any, Any, T], timeout_s: float
 ) -> T | LogstoreError:
-    """The outcome of `work`, or `Refuse` with REQUEST_TIMED_OUT while it goes on."""
+    """The outcome of `work`, or `Refuse` with REQUEST_TIMED_OUT while it goes on.
+
+    The same where too many changes go on already for it to begin in time.
+    """
+    deadline_s = broker.loop.time() + timeout_s
+    try:
+        async with asyncio.timeout(timeout_s):
+            await broker.begun.acquire()
+    except TimeoutError:
+        work.close()
+        return Refuse(ErrorCode.REQUEST_TIMED_OUT, "too many changes are under way; ask again")
     task = broker.tasks.create_task(outcome_of(work))
-    # A task that is cancelled before its first step leaves a coroutine that was never awaited.
-    task.add_done_callback(lambda _: work.close())
-    await asyncio.wait([task], timeout=timeout_s)
+
+    def end(_: object) -> None:
+        broker.begun.release()
+        # A task that is cancelled before its first step leaves a coroutine that was never awaited.
+        work.close()
+
+    task.add_done_callback(end)
+    await asyncio.wait([task], timeout=max(0.0, deadline_s - broker.loop.time()))
     if not task.done():
         return Refuse(ErrorCode.REQUEST_TIMED_OUT, "the change has not finished yet; ask again")
     return task.result()
@@ -122,7 +135,7 @@ async def _auto_create(broker: Services, name: str) -> None:
                 count,
                 no_configs,
                 replicas=replicas,
-                assignments=place_partitions(broker.log, count, replicas),
+                assignments=place_partitions(broker.log, count, replicas, broker.load),
             )
         logger.info("topic created: name=%s because=auto.create.topics.enable", name)
     except TopicExists:

@@ -15,6 +15,7 @@ from broker.answers.services import Services
 from broker.network.call import Call
 from logstore.epoch.log import Log
 from logstore.errors import LogstoreError, OutcomeUnknown
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 
 LOOK_TIMEOUT_S = 30.0
@@ -22,7 +23,7 @@ LOOK_TIMEOUT_S = 30.0
 FenceCheck = ErrorCode | None
 """None: not checked yet. NONE: not sealed when it was checked. Else the code to answer."""
 
-Attempt = Callable[[FenceCheck], bool]
+Attempt = Callable[[FenceCheck], Slices[bool]]
 """Answers a call and returns True; returns False if a check must come first (never with a code)."""
 
 
@@ -45,9 +46,13 @@ async def fence_check_of(log: Log) -> ErrorCode:
 
 def answer_after_fence_check(broker: Services, call: Call, attempt: Attempt) -> None:
     """Let `attempt` answer: at once where it may, else after a fencing check."""
-    if not (broker.log.has_read_lease and attempt(None)):
+    broker.turns.begin(call, _try_first(broker, call, attempt))
+
+
+def _try_first(broker: Services, call: Call, attempt: Attempt) -> Slices[None]:
+    if not (broker.log.has_read_lease and (yield from attempt(None))):
         broker.start(call, partial(_attempt, broker, attempt), broker.cold_reads)
 
 
 async def _attempt(broker: Services, attempt: Attempt) -> None:
-    attempt(await fence_check_of(broker.log))
+    await broker.turns.finish(attempt(await fence_check_of(broker.log)))

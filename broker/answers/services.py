@@ -5,15 +5,18 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from broker.answers.alarms import Alarms
+from broker.answers.alike_names import AlikeNames
 from broker.answers.commits import PendingProduces
 from broker.answers.metadata_bytes import MetadataBytes
 from broker.answers.topic_rules import TopicRules
 from broker.answers.topic_watch import TopicWatch
+from broker.cluster.new_partitions import RunningLoad
 from broker.groups.coordinators import Coordinators
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from broker.network.clients import Clients
 from broker.network.timers import Timers
+from broker.network.turns import Turns
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Log, Topic
 from logstore.ports.clock import Clock
@@ -47,6 +50,12 @@ class Services(Protocol):
     """How many requests may unpack records at once, in threads."""
     changes: asyncio.Semaphore
     """How many requests may change topics at once."""
+    begun: asyncio.Semaphore
+    """How many changes may be under way at once, also those whose requests wait no longer."""
+    turns: Turns
+    """Long work on the event loop goes in slices, one after the other."""
+    alike_names: AlikeNames
+    load: RunningLoad
     being_created: set[str]
     """Topics that clients asked for and that are on their way."""
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from broker.cluster.new_partitions import place_partitions
+from broker.cluster.new_partitions import RunningLoad, place_partitions
 from broker.groups.coordinator import Coordinator
 from broker.groups.decisions.limits import GroupLimits
 from broker.groups.decisions.placement import OFFSETS_TOPIC, partition_of
@@ -194,7 +194,12 @@ class Coordinators:
                 self._partition_count,
                 TOPIC_CONFIGS,
                 replicas=self._replicas,
-                assignments=place_partitions(self._log, self._partition_count, self._replicas),
+                assignments=place_partitions(
+                    self._log,
+                    self._partition_count,
+                    self._replicas,
+                    RunningLoad(self._log.topics.values()),
+                ),
             )
             logger.info("topic created: name=%s", OFFSETS_TOPIC)
         except TopicExists:

@@ -7,24 +7,27 @@ from functools import partial
 from typing import Protocol
 
 from broker.answers.alarms import Alarms
+from broker.answers.alike_names import AlikeNames
 from broker.answers.commits import PendingProduces
 from broker.answers.metadata_bytes import MetadataBytes
 from broker.answers.services import Work
 from broker.answers.topic_rules import TopicRules
 from broker.answers.topic_watch import TopicWatch
+from broker.cluster.new_partitions import RunningLoad
 from broker.groups.coordinators import Coordinators, Ids
 from broker.handlers.dispatch import dispatch
 from broker.network.authorizer import Authorizer, Operation, Resource, ResourceKind
 from broker.network.call import Call
 from broker.network.clients import Clients
 from broker.network.timers import Timers
+from broker.network.turns import Turns
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Log, Topic
 from logstore.errors import LogstoreError
 from logstore.ports.clock import Clock
 
 CHANGES_MAX = 32
-"""Requests that change topics at once."""
+"""Requests that change topics at once, and changes that go on at once."""
 
 RECORD_CHECKS_MAX = 2
 """Requests whose records are unpacked at once, each up to 64 MiB at a time."""
@@ -67,6 +70,10 @@ class Broker:
         self.cold_reads = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
         self.record_checks = asyncio.Semaphore(RECORD_CHECKS_MAX)
         self.changes = asyncio.Semaphore(CHANGES_MAX)
+        self.begun = asyncio.Semaphore(CHANGES_MAX)
+        self.turns = Turns(self.loop)
+        self.alike_names = AlikeNames(log.topics)
+        self.load = RunningLoad(log.topics.values())
         self.being_created: set[str] = set()
         """Topics whose automatic creation has begun."""
         self.metadata = MetadataBytes()
@@ -108,6 +115,11 @@ class Broker:
     def _topic_changed(self, topic: Topic) -> None:
         self.metadata.forget(topic.topic_id)
         self._rules.pop(topic.topic_id, None)
+        self.load.changed(topic)
+        if topic.name in self.log.topics:
+            self.alike_names.add(topic.name)
+        else:
+            self.alike_names.remove(topic.name)
         self.topic_watch.changed()
 
     def rules(self, topic: Topic) -> TopicRules:

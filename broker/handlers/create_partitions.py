@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
+from broker.answers.budgets import clamp_partitions, over_budget
 from broker.answers.creation import begin_and_wait, check_assignment, check_same_length, make_placed
 from broker.answers.errors import Refuse, code_of
 from broker.answers.services import Services
@@ -38,11 +39,14 @@ async def _create_all(broker: Services, call: Call, request: CreatePartitionsReq
     often = Counter(topic.name for topic in request.topics)
     deadline = broker.loop.time() + request.timeout_ms / 1000
     results: dict[str, CreatePartitionsTopicResult] = {}
-    for asked in request.topics:
+    refusal = over_budget(call.api.key, sum(clamp_partitions(one.count) for one in request.topics))
+    async for asked in broker.turns.share(request.topics):
         if asked.name in results:
             continue
         result = results[asked.name] = CreatePartitionsTopicResult(asked.name)
         try:
+            if refusal is not None:
+                raise refusal
             if often[asked.name] > 1:
                 raise Refuse(ErrorCode.INVALID_REQUEST, f"topic named twice: name={asked.name}")
             topic = _find(broker, call, asked.name)
@@ -50,7 +54,7 @@ async def _create_all(broker: Services, call: Call, request: CreatePartitionsReq
             if not request.validate_only:
                 left_s = max(0.0, deadline - broker.loop.time())
                 new = asked.count - topic.partition_count
-                again = partial(place_partitions, broker.log, new, topic.replicas)
+                again = partial(place_partitions, broker.log, new, topic.replicas, broker.load)
                 is_given = asked.assignments is not None
                 work = _grow(broker, topic, asked.count, assignments, None if is_given else again)
                 outcome = await begin_and_wait(broker, work, left_s)
@@ -79,7 +83,7 @@ def _assignments(broker: Services, topic: Topic, asked: CreatePartitionsTopic) -
         )
     check_partition_count(asked.count)
     if asked.assignments is None:
-        return place_partitions(broker.log, asked.count - now, topic.replicas)
+        return place_partitions(broker.log, asked.count - now, topic.replicas, broker.load)
     return _assigned(broker, topic, asked.count, asked.assignments)
 
 

@@ -6,6 +6,10 @@ one replica per broker that is alive. A manual assignment may name such brokers 
 the answer echoes partitions and configs, if the client may see them. `validate_only` checks and
 creates nothing.
 
+Creations that have begun go on after the time of their request; a bounded number does at once, and
+topics that found no room in time are not begun (REQUEST_TIMED_OUT). More than 10,000 partitions in
+one request are refused, as by Kafka (POLICY_VIOLATION).
+
 Not done: quotas on changes (THROTTLING_QUOTA_EXCEEDED), policies of one's own.
 """
 
@@ -13,6 +17,7 @@ from collections import Counter
 from functools import partial
 from typing import NamedTuple
 
+from broker.answers.budgets import clamp_partitions, over_budget
 from broker.answers.creation import (
     begin_and_wait,
     check_assignment,
@@ -57,10 +62,13 @@ async def _create_all(broker: Services, call: Call, request: CreateTopicsRequest
     often = Counter(topic.name for topic in request.topics)
     deadline = broker.loop.time() + request.timeout_ms / 1000
     results: dict[str, CreatableTopicResult] = {}
-    for topic in request.topics:
+    refusal = over_budget(call.api.key, sum(map(_partitions_of, request.topics)))
+    async for topic in broker.turns.share(request.topics):
         if topic.name in results:
             continue
         try:
+            if refusal is not None:
+                raise refusal
             if often[topic.name] > 1:
                 raise Refuse(ErrorCode.INVALID_REQUEST, f"topic named twice: name={topic.name}")
             left_s = max(0.0, deadline - broker.loop.time())
@@ -72,6 +80,10 @@ async def _create_all(broker: Services, call: Call, request: CreateTopicsRequest
     call.answer(CreateTopicsResponse(0, list(results.values())))
 
 
+def _partitions_of(asked: CreatableTopic) -> int:
+    return clamp_partitions(max(asked.num_partitions, len(asked.assignments)))
+
+
 async def _create(
     broker: Services, call: Call, request: CreateTopicsRequest, asked: CreatableTopic, left_s: float
 ) -> CreatableTopicResult:
@@ -81,7 +93,7 @@ async def _create(
         or broker.allows(call, Operation.CREATE, ResourceKind.TOPIC, name)
     ):
         raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to create this topic")
-    check_new_name(broker.log, name)
+    check_new_name(broker, name)
     layout = _layout(broker, call.version, asked)
     partitions = len(layout.assignments)
     configs = _configs(asked)
@@ -94,7 +106,7 @@ async def _create(
             layout.assignments,
             None
             if asked.assignments
-            else partial(place_partitions, broker.log, partitions, layout.replicas),
+            else partial(place_partitions, broker.log, partitions, layout.replicas, broker.load),
         )
         topic = await begin_and_wait(broker, work, left_s)
         if isinstance(topic, LogstoreError):
@@ -124,7 +136,7 @@ def _layout(broker: Services, version: int, asked: CreatableTopic) -> _Layout:
         raise Refuse(
             ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor below 1: {replicas}"
         )
-    return _Layout(replicas, place_partitions(broker.log, count, replicas))
+    return _Layout(replicas, place_partitions(broker.log, count, replicas, broker.load))
 
 
 def _assigned(broker: Services, asked: CreatableTopic) -> _Layout:

@@ -9,6 +9,7 @@ Not done: quotas on changes.
 from collections import Counter
 from functools import partial
 
+from broker.answers.budgets import over_budget
 from broker.answers.creation import begin_and_wait
 from broker.answers.errors import Refuse, code_of
 from broker.answers.services import Services
@@ -41,10 +42,13 @@ async def _delete_all(broker: Services, call: Call, request: DeleteTopicsRequest
     often = Counter((one.name, one.topic_id) for one in asked)
     deadline = broker.loop.time() + request.timeout_ms / 1000
     results = []
-    for one in asked:
+    refusal = over_budget(call.api.key, len(asked))
+    async for one in broker.turns.share(asked):
         result = DeletableTopicResult(one.name, one.topic_id)
         results.append(result)
         try:
+            if refusal is not None:
+                raise refusal
             if often[one.name, one.topic_id] > 1:
                 raise Refuse(ErrorCode.INVALID_REQUEST, "topic named twice")
             topic = _find(broker, call, one)

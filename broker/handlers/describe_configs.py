@@ -7,13 +7,16 @@ empty name stands for all of them, and has no settings: none can be set for all 
 
 from collections.abc import Sequence
 
+from broker.answers.budgets import check_answer, over_budget
 from broker.answers.config_resources import ResourceType, check_broker_name, find_topic
 from broker.answers.errors import Refuse, code_of
+from broker.answers.item_frames import ItemFrame
 from broker.answers.services import Services
 from broker.answers.shown_configs import ShownConfig, show_broker_configs, show_topic_configs
 from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.errors import LogstoreError
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -26,17 +29,30 @@ from logstore.wire.messages.describe_configs import (
 
 
 def handle(broker: Services, call: Call, request: DescribeConfigsRequest) -> None:
-    results = []
-    for (kind, name), names in _merge(request.resources).items():
+    broker.turns.begin(call, _answer(broker, call, request))
+
+
+def _answer(broker: Services, call: Call, request: DescribeConfigsRequest) -> Slices[None]:
+    frame = ItemFrame(
+        call.correlation_id, call.api, call.version, DescribeConfigsResponse(0), "results"
+    )
+    resources = _merge(request.resources)
+    refusal = over_budget(call.api.key, len(resources))
+    for (kind, name), names in resources.items():
         result = DescribeConfigsResult(resource_type=kind, resource_name=name)
-        results.append(result)
         try:
+            if refusal is not None:
+                raise refusal
+            check_answer(call.api.key, frame.byte_count)
             shown = _describe(broker, call, kind, name)
+            result.configs = [
+                _encode(request, one) for one in shown if not names or one.name in names
+            ]
         except LogstoreError as error:
             result.error_code, result.error_message = code_of(error), str(error)
-            continue
-        result.configs = [_encode(request, one) for one in shown if not names or one.name in names]
-    call.answer(DescribeConfigsResponse(0, results))
+        frame.add(result)
+        yield
+    call.answer_bytes(frame.buffers())
 
 
 def _merge(resources: Sequence[DescribeConfigsResource]) -> dict[tuple[int, str], set[str]]:

@@ -3,14 +3,16 @@
 A group that does not exist is "Dead"; from version 6 on it is GROUP_ID_NOT_FOUND as well.
 """
 
-from functools import partial
-
-from broker.answers.group_requests import coordinator_for, when_leased
+from broker.answers.budgets import check_answer
+from broker.answers.errors import Refuse
+from broker.answers.group_requests import answer_read, coordinator_for, when_leased
+from broker.answers.item_frames import ItemFrame
 from broker.answers.repeats import without_repeats
 from broker.answers.services import Services
 from broker.groups.decisions.describe import DEAD, describe
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_groups import (
     DescribedGroup,
@@ -24,19 +26,29 @@ GROUP_OPERATIONS = (Operation.READ, Operation.DELETE, Operation.DESCRIBE)
 
 
 def handle(broker: Services, call: Call, request: DescribeGroupsRequest) -> None:
-    when_leased(broker, call, partial(_handle, broker, call, request))
+    def begin() -> None:
+        broker.turns.begin(call, _answer(broker, call, request))
+
+    when_leased(broker, call, begin)
 
 
-def _handle(broker: Services, call: Call, request: DescribeGroupsRequest) -> None:
-    groups = []
+def _answer(broker: Services, call: Call, request: DescribeGroupsRequest) -> Slices[None]:
+    frame = ItemFrame(
+        call.correlation_id, call.api, call.version, DescribeGroupsResponse(0), "groups"
+    )
     for group_id in without_repeats(request.groups):
-        group = _describe(broker, call, group_id)
+        try:
+            check_answer(call.api.key, frame.byte_count)
+            group = _describe(broker, call, group_id)
+        except Refuse as refusal:
+            group = DescribedGroup(refusal.code, str(refusal), group_id)
         if request.include_authorized_operations and not group.error_code:
             group.authorized_operations = broker.allowed_bits(
                 call, GROUP_OPERATIONS, ResourceKind.GROUP, group_id
             )
-        groups.append(group)
-    call.answer(DescribeGroupsResponse(0, groups))
+        frame.add(group)
+        yield
+    answer_read(broker, call, lambda: call.answer_bytes(frame.buffers()))
 
 
 def _describe(broker: Services, call: Call, group_id: str) -> DescribedGroup:

@@ -64,7 +64,7 @@ async def _elect_all(broker: Services, call: Call, request: ElectLeadersRequest)
 
     results: Results = {}
     wanted: list[PlacementChange] = []
-    for name, number in _asked(broker, request):
+    async for name, number in broker.turns.share(_asked(broker, request)):
         result = results[name, number] = PartitionResult(number)
         try:
             topic = find_partition(broker, name, number)

@@ -7,9 +7,11 @@ which clients ask again until their own timeout.
 from functools import partial
 
 from broker.answers.group_coordinators import find_group, has_offsets_topic
+from broker.answers.item_frames import ItemFrame
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.find_coordinator import (
     Coordinator,
@@ -30,27 +32,31 @@ def handle(broker: Services, call: Call, request: FindCoordinatorRequest) -> Non
         broker.groups.create_topic()
         broker.start(call, partial(_wait_then_answer, broker, call, request), broker.changes)
     else:
-        _answer(broker, call, request)
+        broker.turns.begin(call, _answer(broker, call, request))
 
 
 async def _wait_then_answer(broker: Services, call: Call, request: FindCoordinatorRequest) -> None:
     """The first group there is waits for the topic: sooner done than to be asked again."""
     await broker.topic_watch.until(lambda: has_offsets_topic(broker), CREATION_TIMEOUT_S)
-    _answer(broker, call, request)
+    await broker.turns.finish(_answer(broker, call, request))
 
 
-def _answer(broker: Services, call: Call, request: FindCoordinatorRequest) -> None:
-    keys = request.coordinator_keys if call.version >= BATCHED_FROM else [request.key]
-    found = [_find(broker, call, request.key_type, key) for key in keys or ()]
-    if call.version >= BATCHED_FROM:
-        call.answer(FindCoordinatorResponse(0, coordinators=found))
-    else:
-        one = found[0]
+def _answer(broker: Services, call: Call, request: FindCoordinatorRequest) -> Slices[None]:
+    if call.version < BATCHED_FROM:
+        one = _find(broker, call, request.key_type, request.key)
         call.answer(
             FindCoordinatorResponse(
                 0, one.error_code, one.error_message, one.node_id, one.host, one.port
             )
         )
+        return
+    frame = ItemFrame(
+        call.correlation_id, call.api, call.version, FindCoordinatorResponse(0), "coordinators"
+    )
+    for key in request.coordinator_keys or ():
+        frame.add(_find(broker, call, request.key_type, key))
+        yield
+    call.answer_bytes(frame.buffers())
 
 
 def _find(broker: Services, call: Call, key_type: int, key: str) -> Coordinator:

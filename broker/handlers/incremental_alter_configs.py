@@ -8,6 +8,7 @@ of brokers are given at their start (`--set`, `--config`), so a request to chang
 from collections import Counter
 from functools import partial
 
+from broker.answers.budgets import over_budget
 from broker.answers.config_changes import ConfigChange, apply_changes, check_changes
 from broker.answers.config_resources import ResourceType, check_broker_name, find_topic
 from broker.answers.errors import Refuse, code_of
@@ -37,11 +38,14 @@ def handle(broker: Services, call: Call, request: IncrementalAlterConfigsRequest
 async def _alter_all(broker: Services, call: Call, request: IncrementalAlterConfigsRequest) -> None:
     often = Counter((one.resource_type, one.resource_name) for one in request.resources)
     results = []
-    for asked in request.resources:
+    refusal = over_budget(call.api.key, len(request.resources))
+    async for asked in broker.turns.share(request.resources):
         resource = (asked.resource_type, asked.resource_name)
         result = AlterConfigsResourceResponse(0, None, *resource)
         results.append(result)
         try:
+            if refusal is not None:
+                raise refusal
             if often[resource] > 1:
                 raise Refuse(ErrorCode.INVALID_REQUEST, "resource named twice")
             await _alter(broker, call, asked, is_check=request.validate_only)

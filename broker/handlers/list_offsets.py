@@ -14,6 +14,7 @@ leader answers, when it is sure that it is one.
 """
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
@@ -24,8 +25,10 @@ from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.leader import Leader
+from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError, Retryable
 from logstore.reading.read import FoundRecord
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -53,13 +56,12 @@ def handle(broker: Services, call: Call, request: ListOffsetsRequest) -> None:
 
 def _answer(
     broker: Services, call: Call, request: ListOffsetsRequest, standing: FenceCheck
-) -> bool:
+) -> Slices[bool]:
     by_time: list[_ByTime] = []
-    topics = [
-        _list_topic(broker, call, request, topic, by_time, standing) for topic in request.topics
-    ]
-    unknown = ErrorCode.UNKNOWN_LEADER_EPOCH
-    if standing is None and any(p.error_code == unknown for t in topics for p in t.partitions):
+    topics: list[ListOffsetsTopicResponse] = []
+    for asked in request.topics:
+        topics.append((yield from _list_topic(broker, call, request, asked, by_time, standing)))
+    if standing is None and (_is_doubtful(topics) or not broker.log.has_read_lease):
         return False
     response = ListOffsetsResponse(0, topics)
     if by_time:
@@ -71,6 +73,11 @@ def _answer(
     return True
 
 
+def _is_doubtful(topics: Sequence[ListOffsetsTopicResponse]) -> bool:
+    unknown = ErrorCode.UNKNOWN_LEADER_EPOCH
+    return any(one.error_code == unknown for topic in topics for one in topic.partitions)
+
+
 def _list_topic(
     broker: Services,
     call: Call,
@@ -78,30 +85,42 @@ def _list_topic(
     asked: ListOffsetsTopic,
     by_time: list[_ByTime],
     standing: FenceCheck,
-) -> ListOffsetsTopicResponse:
+) -> Slices[ListOffsetsTopicResponse]:
     topic = broker.log.topics.get(asked.name)
     refusal = standing or ErrorCode.NONE
     if topic is None:
         refusal = refusal or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, asked.name):
         refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    answers = []
+    answers: list[ListOffsetsPartitionResponse] = []
     for wanted in asked.partitions:
         answer = ListOffsetsPartitionResponse(wanted.partition_index, refusal)
         answers.append(answer)
-        if topic is None or refusal:
-            continue
-        leader, answer.error_code = find_leader(broker, topic, wanted.partition_index)
-        if leader is None:
-            continue
-        answer.error_code = _check(call.version, leader, wanted)
-        if answer.error_code:
-            continue
-        if wanted.timestamp not in (LATEST, EARLIEST):
-            by_time.append((leader, wanted, answer))
-        else:
-            _answer_end(leader, wanted.timestamp, request.isolation_level, answer)
+        if topic is not None and not refusal:
+            _list_partition(broker, call, request, topic, wanted, answer, by_time)
+        yield
     return ListOffsetsTopicResponse(asked.name, answers)
+
+
+def _list_partition(
+    broker: Services,
+    call: Call,
+    request: ListOffsetsRequest,
+    topic: Topic,
+    wanted: ListOffsetsPartition,
+    answer: ListOffsetsPartitionResponse,
+    by_time: list[_ByTime],
+) -> None:
+    leader, answer.error_code = find_leader(broker, topic, wanted.partition_index)
+    if leader is None:
+        return
+    answer.error_code = _check(call.version, leader, wanted)
+    if answer.error_code:
+        return
+    if wanted.timestamp not in (LATEST, EARLIEST):
+        by_time.append((leader, wanted, answer))
+    else:
+        _answer_end(leader, wanted.timestamp, request.isolation_level, answer)
 
 
 def _check(version: int, leader: Leader, wanted: ListOffsetsPartition) -> ErrorCode:

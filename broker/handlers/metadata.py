@@ -9,6 +9,8 @@ the object store keeps the copies. Any broker serves the requests that only Kafk
 may, so any may be shown as it.
 """
 
+from collections.abc import Iterator
+
 from broker.answers.creation import auto_create, check_new_name
 from broker.answers.errors import code_of
 from broker.answers.metadata_bytes import NOT_ASKED, encode_topic, frame_with_topics
@@ -25,6 +27,7 @@ from broker.network.authorizer import (
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.metadata import (
     MetadataRequest,
@@ -39,6 +42,10 @@ NAMES_NULL_FROM = 12
 
 
 def handle(broker: Services, call: Call, request: MetadataRequest) -> None:
+    broker.turns.begin(call, _answer(broker, call, request))
+
+
+def _answer(broker: Services, call: Call, request: MetadataRequest) -> Slices[None]:
     listener = call.connection.listener
     live = broker.log.live_brokers()
     broker.metadata.see(frozenset(live))
@@ -56,22 +63,28 @@ def handle(broker: Services, call: Call, request: MetadataRequest) -> None:
         response.cluster_authorized_operations = broker.allowed_bits(
             call, CLUSTER_OPERATIONS, *CLUSTER
         )
-    encoded = [_encode(broker, call, request, topic) for topic in _topics(broker, call, request)]
+    encoded: list[bytes] = []
+    for topic in _topics(broker, call, request):
+        if topic is not None:
+            encoded.append(_encode(broker, call, request, topic))
+        yield
     call.answer_bytes(frame_with_topics(call.correlation_id, call.version, response, encoded))
 
 
 def _topics(
     broker: Services, call: Call, request: MetadataRequest
-) -> list[Topic | MetadataResponseTopic]:
-    """The topics asked for; those that cannot be shown as an answer that says why."""
+) -> Iterator[Topic | MetadataResponseTopic | None]:
+    """The topics asked for; those that cannot be shown as an answer that says why, None if hidden.
+
+    Topics that are made or deleted between two slices may be shown or not.
+    """
     if request.topics is None or (call.version == EMPTY_MEANS_ALL and not request.topics):
-        return [
-            topic
-            for topic in broker.log.topics.values()
-            if broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, topic.name)
-        ]
-    names = without_repeats((asked.name, asked.topic_id) for asked in request.topics)
-    return [_find(broker, call, request, *name) for name in names]
+        for topic in tuple(broker.log.topics.values()):
+            may = broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, topic.name)
+            yield topic if may and not topic.is_deleted else None
+    else:
+        for name in without_repeats((asked.name, asked.topic_id) for asked in request.topics):
+            yield _find(broker, call, request, *name)
 
 
 def _find(
@@ -102,7 +115,7 @@ def _find_by_id(broker: Services, call: Call, topic_id: bytes) -> Topic | Metada
 def _missing(broker: Services, call: Call, request: MetadataRequest, name: str) -> ErrorCode:
     """The code for a topic that does not exist; its creation may begin."""
     try:
-        check_new_name(broker.log, name)
+        check_new_name(broker, name)
     except LogstoreError as error:
         return code_of(error)
     if not (

@@ -10,13 +10,17 @@ Not done: transactions, so no offset is ever unstable and `require_stable` chang
 from collections.abc import Callable
 from functools import partial
 
-from broker.answers.group_requests import coordinator_for, when_leased
+from broker.answers.budgets import check_answer
+from broker.answers.errors import Refuse
+from broker.answers.group_requests import answer_read, coordinator_for, when_leased
+from broker.answers.item_frames import ItemFrame
 from broker.answers.repeats import Topics, merge_groups
 from broker.answers.services import Services
 from broker.groups.coordinator import Coordinator
 from broker.groups.decisions.offsets import find
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -31,6 +35,8 @@ from logstore.wire.messages.offset_fetch import (
 GROUPS_FROM = 8
 GROUP_ERROR_FROM = 2
 NOTHING = -1
+PARTITION_BYTES = 24
+"""Of an answer, without the metadata of the committed offset."""
 
 
 def handle(broker: Services, call: Call, request: OffsetFetchRequest) -> None:
@@ -53,7 +59,8 @@ def _handle(broker: Services, call: Call, request: OffsetFetchRequest) -> None:
         if request.topics is not None:
             topics = [(topic.name, topic.partition_indexes or ()) for topic in request.topics]
         asked = [(request.group_id, topics)]
-    _OffsetFetch(broker, call, merge_groups(asked)).begin()
+    fetch = _OffsetFetch(broker, call, merge_groups(asked))
+    broker.turns.begin(call, fetch.find_all())
 
 
 class _OffsetFetch:
@@ -65,18 +72,25 @@ class _OffsetFetch:
         self._asked = asked
         self._groups: list[OffsetFetchResponseGroup | None] = [None] * len(asked)
         self._missing_count = len(asked)
+        self._byte_count = 0
 
-    def begin(self) -> None:
+    def find_all(self) -> Slices[None]:
         if not self._asked:
             self._answer()
         for number, (group_id, topics) in enumerate(self._asked):
             found = coordinator_for(
                 self._broker, self._call, group_id, Operation.DESCRIBE, may_be_nameless=True
             )
+            if not isinstance(found, ErrorCode):
+                try:
+                    check_answer(self._call.api.key, self._byte_count)
+                except Refuse as refusal:
+                    found = refusal.code
             if isinstance(found, ErrorCode):
                 self._put(number, OffsetFetchResponseGroup(group_id, _failed(topics), found))
             else:
                 found.when_safe(self._filler(number, found))
+            yield
 
     def _filler(self, number: int, coordinator: Coordinator) -> Callable[[ErrorCode], None]:
         """Answers with the offsets known now, once all of them are committed.
@@ -86,6 +100,11 @@ class _OffsetFetch:
         """
         group_id, topics = self._asked[number]
         known = _topics(self._broker, self._call, coordinator, group_id, topics)
+        self._byte_count += sum(
+            PARTITION_BYTES + len(one.metadata or "")
+            for topic in known
+            for one in topic.partitions or ()
+        )
 
         def done(code: ErrorCode) -> None:
             if code:
@@ -103,11 +122,21 @@ class _OffsetFetch:
             self._answer()
 
     def _answer(self) -> None:
+        self._broker.turns.begin(self._call, self._encode())
+
+    def _encode(self) -> Slices[None]:
+        call = self._call
         groups = [group for group in self._groups if group is not None]
-        if self._call.version >= GROUPS_FROM:
-            self._call.answer(OffsetFetchResponse(0, groups=groups))
-        else:
-            self._call.answer(_old(self._call.version, groups[0]))
+        if call.version < GROUPS_FROM:
+            answer_read(self._broker, call, lambda: call.answer(_old(call.version, groups[0])))
+            return
+        frame = ItemFrame(
+            call.correlation_id, call.api, call.version, OffsetFetchResponse(0), "groups"
+        )
+        for group in groups:
+            frame.add(group)
+            yield
+        answer_read(self._broker, call, lambda: call.answer_bytes(frame.buffers()))
 
 
 def _topics(

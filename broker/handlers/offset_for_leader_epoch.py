@@ -13,6 +13,7 @@ from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -30,10 +31,15 @@ def handle(broker: Services, call: Call, request: OffsetForLeaderEpochRequest) -
 
 def _answer(
     broker: Services, call: Call, request: OffsetForLeaderEpochRequest, standing: FenceCheck
-) -> bool:
-    topics = [_topic(broker, call, asked, standing) for asked in request.topics]
+) -> Slices[bool]:
+    topics: list[OffsetForLeaderTopicResult] = []
+    for asked in request.topics:
+        topics.append((yield from _topic(broker, call, asked, standing)))
     unknown = ErrorCode.UNKNOWN_LEADER_EPOCH
-    if standing is None and any(p.error_code == unknown for t in topics for p in t.partitions):
+    if standing is None and (
+        any(p.error_code == unknown for t in topics for p in t.partitions)
+        or not broker.log.has_read_lease
+    ):
         return False
     call.answer(OffsetForLeaderEpochResponse(0, topics))
     return True
@@ -41,17 +47,19 @@ def _answer(
 
 def _topic(
     broker: Services, call: Call, asked: OffsetForLeaderTopic, standing: FenceCheck
-) -> OffsetForLeaderTopicResult:
+) -> Slices[OffsetForLeaderTopicResult]:
     topic = broker.log.topics.get(asked.topic)
     code = standing or (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else ErrorCode.NONE)
     if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, asked.topic):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    answers = [
-        EpochEndOffset(code, wanted.partition)
-        if topic is None or code
-        else _partition(broker, topic, wanted)
-        for wanted in asked.partitions
-    ]
+    answers: list[EpochEndOffset] = []
+    for wanted in asked.partitions:
+        answers.append(
+            EpochEndOffset(code, wanted.partition)
+            if topic is None or code
+            else _partition(broker, topic, wanted)
+        )
+        yield
     return OffsetForLeaderTopicResult(asked.topic, answers)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from broker.answers.budgets import BUDGETS
 from broker.answers.services import Services
 from broker.handlers.alter_partition_reassignments import (
     handle as alter_partition_reassignments,
@@ -41,12 +42,6 @@ from broker.handlers.sync_group import handle as sync_group
 from broker.network.call import Call
 from logstore.wire.framing.apis import APIS, Api
 
-ITEMS_MAX = 100_000
-"""Most items of one array of a request; its frame is at most `logstore.request.max.bytes`."""
-
-PRODUCE_ITEMS_MAX = 10_000
-"""The same for Produce, whose frames may be large."""
-
 Handle = Callable[[Services, Call, Any], None]
 
 
@@ -58,14 +53,14 @@ class Handler(NamedTuple):
     items_max: int
 
 
-def _handler(key: int, handle: Handle, items_max: int = ITEMS_MAX) -> tuple[int, Handler]:
+def _handler(key: int, handle: Handle) -> tuple[int, Handler]:
     api = APIS[key]
-    return key, Handler(api, api.version_min, api.version_max, handle, items_max)
+    return key, Handler(api, api.version_min, api.version_max, handle, BUDGETS[key].items_max)
 
 
 HANDLERS: dict[int, Handler] = dict(
     [
-        _handler(0, produce, PRODUCE_ITEMS_MAX),
+        _handler(0, produce),
         _handler(1, fetch),
         _handler(2, list_offsets),
         _handler(3, metadata),

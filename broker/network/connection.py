@@ -26,6 +26,7 @@ from broker.network.latencies import Latencies
 from broker.network.listeners import Listener
 from broker.network.referrals import Referrals
 from broker.network.slow_readers import SlowReaders
+from broker.network.turns import SLICE_S
 from logstore.errors import Invalid
 from logstore.wire.primitives import Buffer
 
@@ -45,6 +46,7 @@ class Pause(IntEnum):
     LOG_FULL = 4
     STOPPING = 8
     CHECKING = 16
+    TURN = 32
 
 
 class SharedByConnections(Protocol):
@@ -149,6 +151,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _pump(self) -> None:
         """Dispatch the frames that have arrived, then write the answers that are ready."""
         clients, inbox, was_corked = self._clients, self._inbox, self._is_corked
+        end_s = clients.loop.time() + SLICE_S
         if clients.is_fenced:
             # Its successor's to answer: metadata of ours would send clients back to a dead address.
             self.stop()
@@ -163,6 +166,9 @@ class ClientConnection(asyncio.BufferedProtocol):
                     clients.hold(self)
                     break
                 clients.dispatch(self, frame)
+                if clients.loop.time() >= end_s:
+                    self._let_others()
+                    break
         except Invalid as error:
             self.refuse(str(error))
         finally:
@@ -170,6 +176,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         clients.look_for_room()
         if not was_corked:
             self.flush()
+
+    def _let_others(self) -> None:
+        """Go on after all that is ready had its turn: a read may bring thousands of requests."""
+        self.pause(Pause.TURN)
+        self.resume(Pause.TURN)
 
     def begin(self, call: Call) -> None:
         """Keep a place for the answer of `call`."""

@@ -29,11 +29,20 @@ class BrokerLoad:
     @staticmethod
     def of(rows: Iterable[PartitionRow]) -> "BrokerLoad":
         load = BrokerLoad()
+        load.add(rows)
+        return load
+
+    def add(self, rows: Iterable[PartitionRow]) -> None:
         for row in rows:
             replicas = row.reassigning or row.replicas
-            load.heads[replicas[0]] += 1
-            load.replicas.update(replicas)
-        return load
+            self.heads[replicas[0]] += 1
+            self.replicas.update(replicas)
+
+    def subtract(self, rows: Iterable[PartitionRow]) -> None:
+        for row in rows:
+            replicas = row.reassigning or row.replicas
+            self.heads[replicas[0]] -= 1
+            self.replicas.subtract(replicas)
 
 
 def place(

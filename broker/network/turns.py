@@ -1,0 +1,108 @@
+"""Turns on the event loop: work about many items runs a few milliseconds at a time.
+
+    turns.begin(call, slices)           the first slice now; the rest after others had their turn
+    async for item in turns.share(items):   the same for a task that loops over items
+    result = await turns.finish(slices)     the same for a task that needs the result
+
+Between two slices the loop polls its sockets and runs all that is ready: heartbeats, commits,
+other clients. One slice runs per pass of the loop, however many requests wait, and they take turns.
+State that a slice has read may have changed before the next one.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TypeVar
+
+from broker.network.call import Call, guard
+from logstore.slices import Slices
+
+SLICE_S = 0.004
+
+T = TypeVar("T")
+
+Step = Callable[[], bool]
+"""Works for one slice; whether there is more to do."""
+
+
+class Turns:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, now_s: Callable[[], float] | None = None
+    ) -> None:
+        """`now_s` measures slices; None: the loop's clock."""
+        self._loop = loop
+        self._now_s = now_s or loop.time
+        self._waiting: deque[Step] = deque()
+        self.taken_count = 0
+        """Slices that ran after a wait."""
+
+    def begin(self, call: Call, slices: Slices[None]) -> None:
+        """Work on `call`, which `slices` answers; its errors end the connection of `call` alone.
+
+        Nothing more is done once that connection is closed.
+        """
+        if self._advance(call, slices):
+            self._wait(lambda: self._advance(call, slices))
+
+    async def share(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """The items; waits for a turn where the ones before took a slice."""
+        end_s = self._now_s() + SLICE_S
+        for item in items:
+            if self._now_s() >= end_s:
+                await self._turn()
+                end_s = self._now_s() + SLICE_S
+            yield item
+
+    async def finish(self, slices: Slices[T]) -> T:
+        """The result of `slices`; waits for a turn after each slice."""
+        end_s = self._now_s() + SLICE_S
+        while True:
+            try:
+                next(slices)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if self._now_s() >= end_s:
+                await self._turn()
+                end_s = self._now_s() + SLICE_S
+
+    def _advance(self, call: Call, slices: Slices[None]) -> bool:
+        if call.connection.is_closed:
+            slices.close()
+            return False
+        has_more = False
+
+        def work() -> None:
+            nonlocal has_more
+            end_s = self._now_s() + SLICE_S
+            for _ in slices:
+                if self._now_s() >= end_s:
+                    has_more = True
+                    return
+
+        guard(call, work)
+        return has_more
+
+    async def _turn(self) -> None:
+        turn: asyncio.Future[None] = self._loop.create_future()
+
+        def step() -> bool:
+            if not turn.done():
+                turn.set_result(None)
+            return False
+
+        self._wait(step)
+        await turn
+
+    def _wait(self, step: Step) -> None:
+        if not self._waiting:
+            self._loop.call_soon(self._next)
+        self._waiting.append(step)
+
+    def _next(self) -> None:
+        step = self._waiting.popleft()
+        self.taken_count += 1
+        if step():
+            self._waiting.append(step)
+        if self._waiting:
+            self._loop.call_soon(self._next)

@@ -1,0 +1,221 @@
+"""Requests about many items are handled in slices, and no answer grows beyond its budget."""
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from broker.answers.budgets import BUDGETS, Budget
+from broker.handlers.broker import CHANGES_MAX
+from broker.network import connection
+from broker.network.turns import SLICE_S, Turns
+from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.apis import encode_request_frame
+from logstore.wire.framing.client import Connection
+from logstore.wire.messages.api_versions import ApiVersionsRequest
+from logstore.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from logstore.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from logstore.wire.messages.describe_groups import DescribeGroupsRequest
+from logstore.wire.messages.find_coordinator import FindCoordinatorRequest
+from logstore.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from logstore.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from logstore.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from logstore.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tests.broker.group_calls import coordinating_broker
+from tests.broker.running import API_VERSIONS, Running
+from tools.full_wire import APIS
+
+NAMES = [f"n{number}" for number in range(200)]
+ITEMS_A_SLICE = 4
+POLICY_VIOLATION = ErrorCode.POLICY_VIOLATION
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Running]:
+    with coordinating_broker() as running:
+        running.create_topic("t", 3)
+        yield running
+
+
+def _partitions(response: Any) -> list[Any]:
+    return [one for topic in response.topics for one in topic.partitions]
+
+
+CASES: dict[str, tuple[int, int, Any, Any]] = {
+    "Metadata": (
+        3,
+        12,
+        MetadataRequest([MetadataRequestTopic(name=name) for name in NAMES], False),
+        lambda response: response.topics,
+    ),
+    "ListOffsets": (
+        2,
+        6,
+        ListOffsetsRequest(
+            -1, 0, [ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, -1)] * len(NAMES))]
+        ),
+        _partitions,
+    ),
+    "OffsetForLeaderEpoch": (
+        23,
+        4,
+        OffsetForLeaderEpochRequest(
+            topics=[OffsetForLeaderTopic("t", [OffsetForLeaderPartition(0)] * len(NAMES))]
+        ),
+        _partitions,
+    ),
+    "OffsetFetch": (
+        9,
+        8,
+        OffsetFetchRequest(groups=[OffsetFetchRequestGroup(name) for name in NAMES]),
+        lambda response: response.groups,
+    ),
+    "DescribeGroups": (15, 5, DescribeGroupsRequest(NAMES), lambda response: response.groups),
+    "FindCoordinator": (
+        10,
+        4,
+        FindCoordinatorRequest(key_type=0, coordinator_keys=NAMES),
+        lambda response: response.coordinators,
+    ),
+    "DescribeConfigs": (
+        32,
+        4,
+        DescribeConfigsRequest([DescribeConfigsResource(2, name, None) for name in NAMES]),
+        lambda response: response.results,
+    ),
+    "CreateTopics": (
+        19,
+        7,
+        CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in NAMES], 30_000, True),
+        lambda response: response.topics,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_many_items_take_turns(client: Connection, shared: Running, name: str) -> None:
+    key, version, request, items_of = CASES[name]
+    ticks = count()
+    loop = shared.broker.loop
+    turns = Turns(loop, lambda: next(ticks) * SLICE_S / ITEMS_A_SLICE)
+    before, shared.broker.turns = shared.broker.turns, turns
+    try:
+        response = client.call(key, request, version)
+    finally:
+        shared.broker.turns = before
+
+    assert len(items_of(response)) == len(NAMES)
+    assert turns.taken_count >= len(NAMES) // ITEMS_A_SLICE // 2
+
+
+def test_configs_that_would_make_the_answer_too_large_are_refused_one_by_one(
+    client: Connection, shared: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BUDGETS, 32, Budget(250, answer_bytes_max=5_000))
+    for name in ("shown", "not-shown"):
+        shared.create_topic(name)
+    asked = [DescribeConfigsResource(2, name, None) for name in ("t", "shown", "not-shown")]
+
+    results = client.call(32, DescribeConfigsRequest(asked, include_documentation=True), 4).results
+
+    assert [one.error_code for one in results] == [0, POLICY_VIOLATION, POLICY_VIOLATION]
+    assert not results[2].configs
+
+
+def test_groups_that_would_make_the_answer_too_large_are_refused_one_by_one(
+    client: Connection, shared: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BUDGETS, 15, Budget(50, answer_bytes_max=100))
+
+    groups = client.call(15, DescribeGroupsRequest(NAMES), 5).groups
+
+    codes = [one.error_code for one in groups]
+    assert codes[0] == 0
+    assert codes[-1] == POLICY_VIOLATION
+    assert codes == sorted(codes)
+
+
+def test_more_partitions_than_kafka_takes_in_one_request_are_refused(client: Connection) -> None:
+    some = [CreatableTopic(f"many-{number}", 5_000, 1) for number in range(3)]
+
+    topics = client.call(19, CreateTopicsRequest(some, 30_000, True), 7).topics
+
+    assert {one.error_code for one in topics} == {POLICY_VIOLATION}
+
+
+def test_a_bounded_number_of_changes_goes_on_after_the_time_of_their_request(
+    client: Connection, shared: Running
+) -> None:
+    some = [CreatableTopic(f"late-{number}", 1, 1) for number in range(3 * CHANGES_MAX)]
+    shared.hold_store()
+    try:
+        topics = client.call(19, CreateTopicsRequest(some, 0), 7).topics
+    finally:
+        shared.let_store_go()
+
+    assert {one.error_code for one in topics} == {ErrorCode.REQUEST_TIMED_OUT}
+    begun = [one for one in topics if "not finished" in (one.error_message or "")]
+    assert len(begun) == CHANGES_MAX
+
+
+def test_partitions_of_other_topics_are_not_counted_for_each_new_topic(
+    client: Connection, shared: Running
+) -> None:
+    shared.create_topic("wide", 300)
+    load = shared.broker.load
+    shared.do(load.now)
+    before = load.counted_rows
+
+    some = [CreatableTopic(f"new-{number}", 1, 1) for number in range(50)]
+    client.call(19, CreateTopicsRequest(some, 30_000, True), 7)
+    client.call(19, CreateTopicsRequest(some[:1], 30_000), 7)
+
+    assert load.counted_rows - before <= 2
+
+
+def test_requests_of_one_read_give_others_a_turn(
+    client: Connection, shared: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "SLICE_S", 0.0)
+    client.negotiate()
+    passes, seen = count(), list[int]()
+    clients = shared.broker.clients
+    dispatch = clients.dispatch
+    this_pass = 0
+    is_over = False
+
+    def next_pass() -> None:
+        nonlocal this_pass
+        this_pass = next(passes)
+        if not is_over:
+            shared.broker.loop.call_soon(next_pass)
+
+    def watched(*arguments: Any) -> None:
+        seen.append(this_pass)
+        dispatch(*arguments)
+
+    shared.do(next_pass)
+    clients.dispatch = watched
+    try:
+        frames = encode_request_frame(1, APIS[API_VERSIONS], 3, "me", ApiVersionsRequest("a", "1"))
+        client.send_raw(b"".join(frames) * 20)  # type: ignore[attr-defined]
+        for _ in range(20):
+            client.read_frame()  # type: ignore[attr-defined]
+    finally:
+        clients.dispatch = dispatch
+        is_over = True
+
+    assert len(seen) == 20
+    assert len(set(seen)) == 20, "two requests in one pass of the loop"
