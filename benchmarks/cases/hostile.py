@@ -87,6 +87,12 @@ class _Target:
         self.topic = new_topic(server.bootstrap, partitions=1)
         self.bootstrap = server.bootstrap
         self.waits: list[float] = []
+        self.before_count = 0
+        """How many of `waits` were before anything hostile."""
+
+    def begin(self) -> None:
+        """The next request is a hostile one; those before only made topics."""
+        self.before_count = len(self.waits)
 
     def connect(self) -> Connection:
         return Connection.open(*self.address, ANSWER_S)
@@ -114,11 +120,12 @@ def _run(act: Act, server: Server, options: Options) -> Mapping[str, float]:
         prepare(target, options.scale)
     with _healthy(target):
         time.sleep(BEFORE_S)
-        seen = len(target.waits)
+        target.begin()
         began_s = time.monotonic()
         act(target, options.scale)
         took_s = time.monotonic() - began_s
         time.sleep(AFTER_S)
+    seen = target.before_count
     (process,) = server.processes
     status = Path(f"/proc/{process.pid}/status").read_text()
     (peak_kb,) = re.findall(r"VmHWM:\s+(\d+) kB", status)
@@ -194,7 +201,7 @@ def _describe_configs(target: _Target, scale: float) -> None:
         client.call(CREATE_TOPICS, CreateTopicsRequest(topics, 100_000), 7)
     named = [DescribeConfigsResource(2, topic.name, None) for topic in topics]
     time.sleep(1)
-    target.waits.clear()
+    target.begin()
     target.ask(DESCRIBE_CONFIGS, 4, DescribeConfigsRequest(named, include_synonyms=True))
 
 
@@ -218,7 +225,7 @@ def _long_polls(target: _Target, scale: float) -> None:
     """Each waits for many partitions, and records of the healthy client's topic wake all."""
     count = max(1, int(POLLED * scale) // POLLED_TOPICS)
     topics = [new_topic(target.bootstrap, partitions=count) for _ in range(POLLED_TOPICS)]
-    target.waits.clear()
+    target.begin()
     polled = [FetchPartition(number) for number in range(count)]
     request = FetchRequest(
         -1,
