@@ -5,19 +5,21 @@
 Small frames arrive in a scratch buffer, many at once, and are handed out as views of it. A larger
 one gets a buffer of its own, which bytes are received into directly. That buffer grows fourfold
 with the bytes that have arrived: a peer that announces 100 MiB and sends ten bytes costs
-`FIRST_BYTES`, and one that sent half of them costs no more than the whole.
+`FIRST_BYTES`, and one that sent half of them costs no more than the whole. Part of a small frame is
+kept in as many bytes, so that a scratch buffer is held only while it is used.
 
 Memory that was never touched costs more than copying, so buffers are kept and used again. Nothing
 here reads a socket: `Connection` does.
 """
 
+from collections.abc import Callable
 from struct import Struct
 
 from logstore.errors import Invalid
 
 SCRATCH_BYTES = 128 * 1024
 SMALL_FRAME_BYTES = SCRATCH_BYTES // 2
-FIRST_BYTES = 128 * 1024
+FIRST_BYTES = 16 * 1024
 GROWTH = 4
 KEPT_BYTES_MAX = 64 * 1024 * 1024
 PRODUCE_KEY = 0
@@ -63,20 +65,34 @@ class Inbox:
     """
 
     __slots__ = (
+        "_changed",
         "_end",
         "_frame_bytes_max",
         "_large",
         "_large_size",
+        "_parked",
         "_pool",
         "_produce_bytes_max",
         "_received",
         "_scratch",
         "_start",
         "_used_up",
+        "arrived_bytes",
     )
 
-    def __init__(self, pool: BufferPool, *, produce_bytes_max: int, frame_bytes_max: int) -> None:
+    def __init__(
+        self,
+        pool: BufferPool,
+        *,
+        produce_bytes_max: int,
+        frame_bytes_max: int,
+        changed: Callable[[int], None],
+    ) -> None:
+        """`changed` is called with the bytes by which the buffer of a large frame has grown."""
+        self.arrived_bytes = 0
+        """Of large frames, ever."""
         self._pool = pool
+        self._changed = changed
         self._produce_bytes_max = produce_bytes_max
         self._frame_bytes_max = frame_bytes_max
         self._scratch: memoryview | None = None
@@ -84,20 +100,48 @@ class Inbox:
         self._large: memoryview | None = None
         self._large_size = self._received = 0
         self._used_up = False
+        self._parked = b""
 
     @property
     def is_empty(self) -> bool:
         """Whether no part of a frame is waiting."""
-        return self._start == self._end and (self._large is None or self._used_up)
+        is_small_empty = self._start == self._end and not self._parked
+        return is_small_empty and (self._large is None or self._used_up)
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """The size of the buffer of a large frame that has not all arrived, else 0."""
+        if self._large is None or self._received >= self._large_size:
+            return 0
+        return len(self._large)
+
+    @property
+    def growth_bytes(self) -> int:
+        """How much `grow` takes; 0: `buffer` has room, or the frame is complete."""
+        large = self._large
+        if large is None or self._received < len(large) or self._received >= self._large_size:
+            return 0
+        return min(GROWTH * len(large), self._large_size) - len(large)
+
+    def grow(self) -> None:
+        """Make the buffer of the large frame as large as its next bytes need."""
+        old = self._large
+        assert old is not None
+        self._large = large = self._pool.take(min(GROWTH * len(old), self._large_size))
+        large[: len(old)] = old
+        self._pool.give_back(old)
+        self._changed(len(large) - len(old))
 
     def buffer(self) -> memoryview:
         """Where to receive the next bytes; never empty."""
         self._drop_used()
         if self._large is not None:
-            return self._room_in_large(self._large)
+            if self._received == len(self._large):
+                self.grow()
+            return self._large[self._received : self._large_size]
         scratch = self._scratch
         if scratch is None:
-            scratch = self._scratch = self._pool.take(SCRATCH_BYTES)
+            scratch = self._take_scratch()
         elif self._start and self._end > SMALL_FRAME_BYTES:
             left = self._end - self._start
             scratch[:left] = scratch[self._start : self._end]
@@ -108,6 +152,7 @@ class Inbox:
         """The first `count` bytes of `buffer` came in."""
         if self._large is not None:
             self._received += count
+            self.arrived_bytes += count
         else:
             self._end += count
 
@@ -120,6 +165,8 @@ class Inbox:
                 return None
             self._used_up = True
             return self._large[: self._large_size]
+        if self._parked:
+            self._take_scratch()
         left = self._end - self._start
         if left < _SIZE.size:
             if not left:
@@ -143,8 +190,10 @@ class Inbox:
             self._start -= _SIZE.size + len(frame)
 
     def rest(self) -> None:
-        """Give the scratch buffer back if nothing is in it."""
-        if self._scratch is not None and self._start == self._end:
+        """Give the scratch buffer back if it holds no more than part of a small frame."""
+        left = self._end - self._start
+        if self._scratch is not None and left < SMALL_FRAME_BYTES:
+            self._parked = bytes(self._scratch[self._start : self._end])
             self._pool.give_back(self._scratch)
             self._scratch = None
             self._start = self._end = 0
@@ -152,9 +201,16 @@ class Inbox:
     def close(self) -> None:
         self._start = self._end
         self.rest()
+        self._parked = b""
         if self._large is not None:
-            self._pool.give_back(self._large)
-            self._large = None
+            self._give_large_back(self._large)
+
+    def _take_scratch(self) -> memoryview:
+        scratch = self._scratch = self._pool.take(SCRATCH_BYTES)
+        self._start, self._end = 0, len(self._parked)
+        scratch[: self._end] = self._parked
+        self._parked = b""
+        return scratch
 
     def _begin_large(self, size: int, left: int) -> memoryview | None:
         if not 0 <= size <= self._produce_bytes_max:
@@ -165,26 +221,26 @@ class Inbox:
         _, key = _SIZE_AND_KEY.unpack_from(self._scratch, self._start)
         if key != PRODUCE_KEY and size > self._frame_bytes_max:
             raise BadFrame(f"frame size={size} max={self._frame_bytes_max} api_key={key}")
-        self._large = self._pool.take(min(size, FIRST_BYTES))
-        self._large_size = size
         at = self._start + _SIZE.size
         count = min(size, self._end - at)
+        self._large = self._pool.take(min(size, max(FIRST_BYTES, count)))
+        self._large_size = size
         self._large[:count] = self._scratch[at : at + count]
         self._received = count
+        self.arrived_bytes += count
         self._start = at + count
+        self._changed(len(self._large))
+        if count < size:
+            self.rest()
         return self.next()
-
-    def _room_in_large(self, large: memoryview) -> memoryview:
-        if self._received == len(large):
-            self._large = self._pool.take(min(GROWTH * len(large), self._large_size))
-            self._large[: len(large)] = large
-            self._pool.give_back(large)
-            large = self._large
-        return large[self._received : self._large_size]
 
     def _drop_used(self) -> None:
         if self._used_up:
             assert self._large is not None
-            self._pool.give_back(self._large)
-            self._large = None
             self._used_up = False
+            self._give_large_back(self._large)
+
+    def _give_large_back(self, large: memoryview) -> None:
+        self._large = None
+        self._pool.give_back(large)
+        self._changed(-len(large))

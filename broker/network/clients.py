@@ -7,6 +7,7 @@ from typing import Protocol
 from broker.network.buffers import BufferPool, Inbox
 from broker.network.connection import ClientConnection, Pause
 from broker.network.latencies import Latencies
+from broker.network.receive_budget import ReceiveBudget
 from broker.network.slow_readers import SlowReaders
 from broker.network.timers import Timers
 from logstore.config.broker import BrokerSettings
@@ -65,6 +66,9 @@ class Clients:
         self.timer_bucket = 0
         self._timers = Timers(loop)
         self.slow_readers = SlowReaders(self._timers)
+        self.receive_budget = ReceiveBudget(
+            loop, self._timers, settings.number("queued.max.request.bytes"), self.connections
+        )
         self._timers.set(self, self._idle_s / IDLE_CHECKS)
 
     def new_inbox(self) -> Inbox:
@@ -72,6 +76,7 @@ class Clients:
             self._pool,
             produce_bytes_max=self._produce_bytes_max,
             frame_bytes_max=self._frame_bytes_max,
+            changed=self.receive_budget.changed,
         )
 
     @property
@@ -97,6 +102,7 @@ class Clients:
     def left(self, connection: ClientConnection) -> None:
         self.connections.pop(connection, None)
         self._held.pop(connection, None)
+        self.receive_budget.left(connection)
         if self._is_stopping and not self.connections:
             self._stopped.set()
 

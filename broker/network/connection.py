@@ -6,8 +6,9 @@ Everything is a plain call on the event loop. Answers are written once per wake-
 became ready (`send` is most of what a small request costs). A connection is not read while
 
     too many of its requests wait for an answer,
-    its peer does not take the answers, or
-    it produces and the log cannot take more,
+    its peer does not take the answers,
+    it produces and the log cannot take more, or
+    a large request is arriving and there is no memory for it,
 
 and bytes that had arrived by then stay where they are.
 """
@@ -24,6 +25,7 @@ from broker.network.buffers import PRODUCE_KEY, Inbox
 from broker.network.call import Call
 from broker.network.latencies import Latencies
 from broker.network.listeners import Listener
+from broker.network.receive_budget import ReceiveBudget
 from broker.network.referrals import Referrals
 from broker.network.slow_readers import SlowReaders
 from broker.network.turns import SLICE_S
@@ -47,6 +49,7 @@ class Pause(IntEnum):
     STOPPING = 8
     CHECKING = 16
     TURN = 32
+    MEMORY = 64
 
 
 class SharedByConnections(Protocol):
@@ -55,6 +58,7 @@ class SharedByConnections(Protocol):
     loop: asyncio.AbstractEventLoop
     latencies: Latencies
     slow_readers: SlowReaders
+    receive_budget: ReceiveBudget
     requests_max: int
     refused_count: int
     is_log_full: bool
@@ -173,6 +177,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.refuse(str(error))
         finally:
             self._is_corked = was_corked
+        if not self._paused:
+            inbox.rest()
+        if inbox.growth_bytes and not self._is_closed:
+            clients.receive_budget.ask(self)
         clients.look_for_room()
         if not was_corked:
             self.flush()
@@ -181,6 +189,32 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Go on after all that is ready had its turn: a read may bring thousands of requests."""
         self.pause(Pause.TURN)
         self.resume(Pause.TURN)
+
+    # As `receive_budget.Receiver`
+
+    @property
+    def growth_bytes(self) -> int:
+        return self._inbox.growth_bytes
+
+    @property
+    def unfinished_bytes(self) -> int:
+        return 0 if self._is_closed else self._inbox.unfinished_bytes
+
+    @property
+    def is_read(self) -> bool:
+        """Whether requests arrive as fast as the peer sends them and takes its answers."""
+        return self._paused in (0, Pause.UNSENT)
+
+    @property
+    def arrived_bytes(self) -> int:
+        return self._inbox.arrived_bytes
+
+    def hold_back(self) -> None:
+        self.pause(Pause.MEMORY)
+
+    def grow(self) -> None:
+        self._inbox.grow()
+        self.resume(Pause.MEMORY)
 
     def begin(self, call: Call) -> None:
         """Keep a place for the answer of `call`."""

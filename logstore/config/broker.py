@@ -226,6 +226,16 @@ _OWN = (
         at_least=64 * _KiB,
     ),
     Setting(
+        name="queued.max.request.bytes",
+        kind=SettingKind.INT,
+        default=str(256 * _MiB),
+        documentation="Maximum bytes of large requests that are arriving or being checked, of all "
+        "connections. At the limit a connection with such a request is not read until there is "
+        "room; one at a time may go beyond it, so memory is this and socket.request.max.bytes. "
+        "Connections whose requests do not arrive while others wait are closed.",
+        at_least=_MiB,
+    ),
+    Setting(
         name="logstore.request.max.bytes",
         kind=SettingKind.INT,
         default=str(_MiB),
