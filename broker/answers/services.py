@@ -30,6 +30,8 @@ class Services(Protocol):
     log: Log
     settings: BrokerSettings
     clock: Clock
+    stamps: Clock
+    """For records whose age decides later when they are deleted: it is never behind the store's."""
     node_id: int
     rack: str | None
     cluster_id: str

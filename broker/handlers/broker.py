@@ -23,6 +23,7 @@ from broker.network.timers import Timers
 from broker.network.turns import Turns
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Log, Topic
+from logstore.epoch.stamps import StampClock
 from logstore.errors import LogstoreError
 from logstore.ports.clock import Clock
 
@@ -57,6 +58,7 @@ class Broker:
         self.log = log
         self.settings = settings
         self.clock = clock
+        self.stamps: Clock = StampClock(clock, log.writer)
         self.node_id = log.me.broker
         self.rack = log.me.rack or None
         self.cluster_id = base64.urlsafe_b64encode(log.cluster_id).decode().rstrip("=")
@@ -81,7 +83,7 @@ class Broker:
         log.on_change(self._topic_changed)
         self.tasks = tasks
         self.groups = Coordinators(
-            log, settings, timers=self.timers, clock=clock, tasks=tasks, ids=ids
+            log, settings, timers=self.timers, clock=self.stamps, tasks=tasks, ids=ids
         )
         self.controller: ControllerHolder | None = None
         self._authorizer = authorizer

@@ -196,7 +196,7 @@ def _append(
     """Append the batches of one topic and note what became of each; the seq to wait for."""
     leaders, rules, version = topic.leaders, broker.rules(topic), call.version
     now_ms = broker.clock.now_ms()
-    append_ms = now_ms if rules.stamps_append_time else None
+    append_ms = broker.stamps.now_ms() if rules.stamps_append_time else None
     last_seq = NOTHING_TO_WAIT_FOR
     if rules.is_internal:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -184,11 +184,13 @@ class ChainWriter:
         if self._arena.free_bytes < most:
             self._arenas.give_back(self._arena)
             self._arena = self._arenas.take(max(length, 2 * self._settings.segment_bytes_max))
-        clock = self._runner.clock
-        now_ms = self._time.now_ms(clock.now_ms(), clock.monotonic_s(), self.chain.created_ms)
-        self._builder = SegmentBuilder(self._arena, now_ms, most)
+        self._builder = SegmentBuilder(self._arena, self.chain_ms(), most)
         self._wake.set()
         return self._builder
+
+    def chain_ms(self) -> int:
+        """The time of the chain now: `ChainTime`."""
+        return self._time.now_ms(self._runner.clock.now_ms(), self.now_s, self.chain.created_ms)
 
     def appended(self, appender: Appender, end: int) -> None:
         """The batches of `appender` in the open segment end at offset `end`."""
@@ -467,9 +469,8 @@ class ChainWriter:
     async def _note_checkpoints(self) -> None:
         """Write the newest checkpoint to the chain's row, with retries.
 
-        While the registry is away, checkpoints are made all the same and what they sum up is
-        dropped here: this broker finds them without the row, and a reader or sealer that enters by
-        an older one reads on from there, to the same state.
+        While the registry is away, checkpoints are made and their index is dropped here all the
+        same: this broker needs no row to find them; others read on from an older one.
         """
         noted = 0
         while not self.fenced.is_set() and noted < self.durable_checkpoints[-1]:

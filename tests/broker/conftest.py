@@ -21,6 +21,7 @@ def running(shared: Running) -> Iterator[Running]:
     yield shared
     shared.authorizer.rule = AllowAll()
     shared.let_store_go()
+    shared.clock.ahead_ms = 0
 
 
 @pytest.fixture

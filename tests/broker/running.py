@@ -135,6 +135,15 @@ class Shared:
         self.rows = LockedRows()
 
 
+class SetClock(SystemClock):
+    """The clock of a host; its date can be set wrong."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+
 class Running:
     """The broker, as its thread made it; other threads reach into it by `do`."""
 
@@ -151,6 +160,7 @@ class Running:
         self._rack = rack
         self.shared = shared or Shared()
         self.authorizer = Chosen(AllowAll())
+        self.clock = SetClock()
         self.store: HeldStore
         self.log: Log
         self.broker: Broker
@@ -213,7 +223,7 @@ class Running:
             self.log,
             self._settings,
             authorizer=self.authorizer,
-            clock=SystemClock(),
+            clock=self.clock,
             tasks=tasks,
         )
         server = Server(self.broker, [self.listener])
