@@ -22,6 +22,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 PROCESS: ContextVar["Process"] = ContextVar("process")
+RESOLUTION_S = 1e-6
 
 
 class Network(Protocol):
@@ -173,6 +174,11 @@ class Process:
         self._held: deque[Step] = deque()
         self._waiting: deque[Step] = deque()
         self._is_woken = False
+        self._stopped_until_s = 0.0
+        self.stopped_s = 0.0
+        """For how long it was stopped in all, or will have been when it goes on."""
+        self._mark: int | None = None
+        self._at_mark: Callable[[], None]
         self._on_death: list[Callable[[], None]] = []
         self._context = Context()
         self._context.run(PROCESS.set, self)
@@ -201,10 +207,18 @@ class Process:
         for callback in callbacks:
             callback()
 
-    def stop_for(self, seconds: float) -> None:
-        """SIGSTOP now, SIGCONT after `seconds`."""
+    def at_step(self, step: int, act: Callable[[], None]) -> None:
+        """Call `act` before that step of its own, once."""
+        self._mark, self._at_mark = step, act
+
+    def stop_for(self, seconds: float, on_going_on: Callable[[], None] | None = None) -> None:
+        """SIGSTOP now, SIGCONT after `seconds`; of two stops that overlap the longer one holds."""
+        now_s = self._loop.time()
+        before_s = max(now_s, self._stopped_until_s)
+        self._stopped_until_s = max(before_s, now_s + seconds)
+        self.stopped_s += self._stopped_until_s - before_s
         self.is_stopped = True
-        self._loop.call_later(seconds, self._go_on, context=Context())
+        self._loop.call_later(seconds, self._go_on, on_going_on, context=Context())
 
     def take_step(self, step: Step) -> None:
         """Run one callback, unless this process is dead or stopped; later if its core is busy."""
@@ -223,6 +237,9 @@ class Process:
     def _run(self, step: Step) -> None:
         if self.step_count == self.dies_at_step and not self.is_dead:
             self.kill()
+        if self.step_count == self._mark:
+            self._mark = None
+            self._at_mark()
         if self.is_dead or self.is_stopped:
             self._held.append(step)
             self._held.extend(self._waiting)
@@ -268,9 +285,13 @@ class Process:
         while self._held:
             self._loop.go_on_with(self._held.popleft())
 
-    def _go_on(self) -> None:
+    def _go_on(self, on_going_on: Callable[[], None] | None) -> None:
+        if self._loop.time() + RESOLUTION_S < self._stopped_until_s:
+            return  # another stop lasts longer
         self.is_stopped = False
         if not self.is_dead:
+            if on_going_on is not None and self._held:
+                on_going_on()
             self.let_go()
 
 

@@ -61,6 +61,7 @@ class Collector:
         process = Process(f"{kind} {self._count}")
         if not world.is_rolled_back and rng.random() < 0.3:
             process.dies_at_step = rng.randrange(1, 200)
+        world.may_suspend(process)
         world.runs.append(process)
         before = world.disasters
         done = process.spawn(self._collect_once())

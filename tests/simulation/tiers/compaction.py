@@ -16,6 +16,7 @@ from tests.simulation.tiers.world import TierWorld
 
 LEASE_S = 3.0
 LIFE_S_MAX = 40.0
+FROZEN_S_MAX = 15.0
 
 
 class ShuffledCarrier:
@@ -67,6 +68,8 @@ class Scheduler:
         until_s = world.clock.monotonic_s() + LIFE_S_MAX * (1 if is_harmed else 5)
         while not done.done() and not process.is_dead and world.clock.monotonic_s() < until_s:
             await world.clock.sleep_s(0.1)
+            if process.stopped_s > FROZEN_S_MAX:
+                return False  # others go on; it wakes beside them, after the end of the harm too
         if not done.done():
             world.seen["compaction killed"] += 1
             process.kill()
@@ -140,7 +143,10 @@ class _Life:
             wait_for(self._world.clock.sleep_s(0))
         if self._steps == self._freezes_at:
             self._world.seen["compaction frozen"] += 1
-            self._process.stop_for(self._world.rng.uniform(1.0, 15.0))
+            if self._world.tiers.suspends and self._world.rng.random() < 0.5:
+                self._world.suspend(self._process)
+            else:
+                self._process.stop_for(self._world.rng.uniform(1.0, FROZEN_S_MAX))
             wait_for(self._world.clock.sleep_s(0))
 
 

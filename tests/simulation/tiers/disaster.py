@@ -97,6 +97,7 @@ async def _restore(world: TierWorld) -> None:
         process = Process(f"restore {attempt}")
         if attempt < 4 and rng.random() < 0.5:
             process.dies_at_step = rng.randrange(1, 300)
+        world.may_suspend(process)
         done = process.spawn(_restore_once(world, names))
         until_s = world.clock.monotonic_s() + RESTORE_S_MAX
         while not done.done() and not process.is_dead and world.clock.monotonic_s() < until_s:

@@ -43,6 +43,7 @@ class Fsck:
         world = self._world
         self._count += 1
         process = Process(f"fsck {self._count}")
+        world.may_suspend(process)
         done = process.spawn(run_blocking(_check))
         until_s = world.clock.monotonic_s() + FSCK_S_MAX
         while not done.done() and world.clock.monotonic_s() < until_s:

@@ -52,6 +52,7 @@ class Owner:
             process = Process(f"owner {self._count}")
             if rng.random() < 0.2:
                 process.dies_at_step = rng.randrange(1, 40)
+            world.may_suspend(process, 40)
             work = rng.choices(list(WORK), list(WORK.values()))[0]
             done = process.spawn(run_blocking(partial(self._work, work)))
             until_s = world.clock.monotonic_s() + LIFE_S_MAX

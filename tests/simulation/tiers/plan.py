@@ -30,6 +30,9 @@ class TierPlan:
     """The `retention.ms` of topics that have one; 0: none has."""
     clocks_jump: bool = False
     """Whether wall clocks are set forward and back, by up to a month, and are wrong at a start."""
+    suspends: float = 0.0
+    """Share of processes, other than brokers, that are suspended for long at one of their steps;
+    if it is not 0, brokers are suspended too."""
 
 
 def draw_tier_plans(rng: random.Random) -> tuple[Plan, TierPlan]:
@@ -65,5 +68,6 @@ def draw_tier_plans(rng: random.Random) -> tuple[Plan, TierPlan]:
         owner_pause_s=rng.choice((0.0, 2.0, 6.0)),
         keeps_s=rng.choice((0.0, 0.0, 8.0, 20.0)),
         clocks_jump=rng.random() < 0.4,
+        suspends=rng.choice((0.0, 0.0, 0.1)),
     )
     return plan, tiers

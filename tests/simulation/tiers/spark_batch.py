@@ -25,6 +25,8 @@ T = TypeVar("T")
 COLUMNS = ("topic", "partition", "offset", "value")
 CALL_S_MAX = 120.0
 ATTEMPTS_MAX = 12
+STEPS = {"driver": 300, "executor": 40}
+"""About as many as most of them take."""
 
 
 class Spark:
@@ -45,6 +47,7 @@ class Spark:
         rng = self.world.rng
         if not self.world.is_healed and rng.random() < 0.2:
             process.dies_at_step = rng.randrange(1, 300)
+        self.world.may_suspend(process, STEPS[kind])
         return process
 
     async def until_done(self, process: Process, call: Callable[[], T]) -> T | None:
@@ -53,7 +56,7 @@ class Spark:
         until_s = self.world.clock.monotonic_s() + CALL_S_MAX
         while not done.done() and not process.is_dead:
             await self.world.clock.sleep_s(0.02)
-            if self.world.clock.monotonic_s() > until_s:
+            if self.world.clock.monotonic_s() > until_s + process.stopped_s:
                 self.world.violate(f"{process.name} takes too long")
                 process.kill()
         if not done.done():

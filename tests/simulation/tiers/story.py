@@ -23,6 +23,7 @@ from tests.simulation.tiers.plan import TierPlan, draw_tier_plans
 from tests.simulation.tiers.spark_batch import SparkBatch
 from tests.simulation.tiers.spark_stream import SparkStream
 from tests.simulation.tiers.stage import staged
+from tests.simulation.tiers.suspends import Suspends
 from tests.simulation.tiers.world import TierWorld
 from tests.simulation.world import LIMIT_S
 
@@ -76,6 +77,8 @@ async def _tell(world: TierWorld) -> None:
         actors.append(Collector(world))
     if world.tiers.clocks_jump:
         actors.append(Clocks(world))
+    if world.tiers.suspends:
+        actors.append(Suspends(world))
     if world.tiers.owner_pause_s:
         actors.append(Owner(world))
     if world.tiers.deletes:

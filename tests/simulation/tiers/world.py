@@ -4,6 +4,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from logstore.epoch.table_queries import TableQueries
@@ -33,6 +34,7 @@ from tests.simulation.world import RATE_OFF_MAX, World
 OUTSIDE = 0
 """The way to stores and registry of those who are no brokers."""
 
+SUSPENDED_S = (15.0, 60.0)
 HOUR_MS = 3_600_000
 WEEK_MS = 7 * 24 * HOUR_MS
 ENTRIES = "/_delta_log/"
@@ -194,6 +196,26 @@ class TierWorld(World):
         if process is not None:
             self.deletions[process.name] += 1
             self.seen[f"deleted by {process.name.split()[0]}: {key.split('/')[0]}"] += 1
+
+    def may_suspend(self, process: Process, step_max: int = 300) -> None:
+        """In some of the seeds, now and then: at a step of its own."""
+        share = self.tiers.suspends
+        if share and not self.is_healed and self.rng.random() < share:
+            process.at_step(self.rng.randrange(1, step_max), partial(self.suspend, process))
+
+    def suspend(self, process: Process, seconds: float = 0.0) -> None:
+        """Its machine sleeps: far longer than leases, graces and most time-outs last."""
+        seconds = seconds or self.rng.uniform(*SUSPENDED_S)
+        kind, at_s = process.name.split()[0], self.clock.monotonic_s()
+        self.trace(f"{process.name} is suspended seconds={seconds:.1f}")
+        self.seen[f"suspended: {kind}"] += 1
+        process.stop_for(seconds, partial(self._wakes, process, kind, at_s))
+
+    def _wakes(self, process: Process, kind: str, at_s: float) -> None:
+        self.trace(f"{process.name} wakes")
+        self.seen[f"woken: {kind}"] += 1
+        for event in self.events_since(at_s):
+            self.seen[f"slept through: {event}"] += 1
 
     def events_since(self, begin_s: float) -> list[str]:
         """The kinds of events after `begin_s`."""
