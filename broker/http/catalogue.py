@@ -62,6 +62,9 @@ REFUSED = _counter("connections_refused", "Connections closed for invalid frames
 LOG_FULL = _gauge(
     "producers_held", "1 while requests of producers are not read, since the backlog is full"
 )
+RECEIVING = _gauge("receive_bytes", "Memory of large requests that arrive or are checked")
+RECEIVE_WAITS = _gauge("receive_waits", "Connections not read until there is memory to receive")
+UNSENT = _gauge("unsent_bytes", "Responses that clients have not taken yet")
 
 # Writing
 SEGMENTS = _counter("segments_stored", "Segments put into the store")
