@@ -44,7 +44,7 @@ class LogView:
 
     def topics(self) -> dict[str, TopicExtent]:
         """Every topic by name: its id, and by partition the offsets [start, end) to be read now."""
-        return dict(self._survey(_Every()).look())
+        return dict(self._metadata(_Every()).look())
 
     def read(
         self,
@@ -100,15 +100,15 @@ class LogView:
         return f"<logstore {self.url}{' closed' if self._log is None else ''}>"
 
     def _plan(self, topic: str, start: Bounds, end: Bounds) -> tuple[ReadTask, Mapping[bytes, str]]:
-        survey = self._survey(_Single(topic))
-        extents = survey.look()
+        metadata = self._metadata(_Single(topic))
+        extents = metadata.look()
         try:
-            return _planned(survey, extents, topic, start, end)
+            return _planned(metadata, extents, topic, start, end)
         except (Corrupt, NotFound, BelowTrimPoint):
             # Something has moved to the table since the rows were read.
-            return _planned(survey, survey.look(tables_anew=True), topic, start, end)
+            return _planned(metadata, metadata.look(tables_anew=True), topic, start, end)
 
-    def _survey(self, topics: TopicFilter) -> LogMetadata:
+    def _metadata(self, topics: TopicFilter) -> LogMetadata:
         log = self._log
         if log is None:
             raise Invalid(f"the log is closed: url={self.url}; call logstore.open again")
@@ -157,17 +157,17 @@ def _checked(columns: Sequence[str] | None) -> Sequence[str]:
 
 
 def _planned(
-    survey: LogMetadata, extents: Extents, topic: str, start: Bounds, end: Bounds
+    metadata: LogMetadata, extents: Extents, topic: str, start: Bounds, end: Bounds
 ) -> tuple[ReadTask, Mapping[bytes, str]]:
     if topic not in extents:
         raise Invalid(f"no such topic: {topic}; LogView.topics() lists those that there are")
     extent = extents[topic]
 
     def offset_for_time(partition: int, time_ms: int) -> int | None:
-        return survey.offset_for_time(extent.topic_id, partition, time_ms)
+        return metadata.offset_for_time(extent.topic_id, partition, time_ms)
 
-    places = survey.places(ranges_of(topic, extent, start, end, offset_for_time))
-    task = ReadTask(tuple(in_order(places.pieces)), tuple(places.history))
+    places = metadata.places(ranges_of(topic, extent, start, end, offset_for_time))
+    task = ReadTask(tuple(in_order(places.segment_ranges)), tuple(places.history))
     return task, {extent.topic_id: topic}
 
 

@@ -53,7 +53,7 @@ class GroupCommits:
         self._clock = clock
         self._timeout_s = timeout_s
         self._coordinator: Address | None = None
-        self._told: Position | None = None
+        self._reported: Position | None = None
         self._paused_until_s = -math.inf
         self._has_warned = False
         self._asked = 0
@@ -64,11 +64,11 @@ class GroupCommits:
         Blocks for up to `BROKERS_ASKED_MAX` time-outs, and at once returns for a while after that.
         """
         now_s = self._clock.monotonic_s()
-        if position == self._told or now_s < self._paused_until_s:
+        if position == self._reported or now_s < self._paused_until_s:
             return
         try:
             self._commit(position)
-            self._told = position
+            self._reported = position
         except LogstoreError as error:
             self._coordinator = None
             self._paused_until_s = self._clock.monotonic_s() + PAUSE_S

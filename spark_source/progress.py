@@ -25,7 +25,6 @@ from logstore.reading.task_plan import object_bytes, plan_tasks
 from logstore.reading.tasks import ReadTask
 from spark_source.options import ReadOptions
 from spark_source.planning.choices import EARLIEST, Choice, OffsetChoice, TimeChoice
-from spark_source.planning.cutting import cut_ranges, records_per_task
 from spark_source.planning.offsets import (
     Json,
     Position,
@@ -36,7 +35,7 @@ from spark_source.planning.offsets import (
     chosen,
     covers,
     farther,
-    has_news,
+    has_new_offsets,
     latest,
     position_of_json,
     position_to_json,
@@ -44,6 +43,7 @@ from spark_source.planning.offsets import (
     settle,
 )
 from spark_source.planning.pace import TriggerPace, backlog, limit_offsets, scale
+from spark_source.planning.splitting import records_per_task, split_ranges
 from spark_source.vanished import check_fates, vanished
 
 LONG_POLL_S = 0.5
@@ -66,11 +66,11 @@ class _Reach(NamedTuple):
 
 
 class Progress:
-    def __init__(self, options: ReadOptions, survey: LogMetadata, parallelism: int) -> None:
+    def __init__(self, options: ReadOptions, metadata: LogMetadata, parallelism: int) -> None:
         self._options = options
-        self._survey = survey
+        self._metadata = metadata
         self._parallelism = parallelism
-        self._is_surveyed = False
+        self._is_loaded = False
         self._initial: Position | None = None
         self._first_batch_is_due = False
         self._target: Position | None = None
@@ -80,7 +80,7 @@ class Progress:
 
     def batch(self) -> Plan:
         """Everything between where the options start and where they end."""
-        return self._looking_again(self._batch, self._look(known={}))
+        return self._looking_again(self._batch, self._read(known={}))
 
     def _batch(self, extents: Extents) -> Plan:
         start = self._start(extents)
@@ -89,13 +89,13 @@ class Progress:
         check_order(start, settled)
         plan = self._plan(start, settled)
         if self._may_hide_deletions(plan) and isinstance(self._options.starting, OffsetChoice):
-            self._start(self._survey.look())
+            self._start(self._metadata.look())
         return plan
 
     def initial(self) -> Json:
         """Where a query without a checkpoint starts; the same however often it is asked."""
         if self._initial is None:
-            self._initial = self._looking_again(self._start, self._look(known={}))
+            self._initial = self._looking_again(self._start, self._read(known={}))
             self._first_batch_is_due = self._options.starting.moves
         return position_to_json(self._initial)
 
@@ -105,18 +105,18 @@ class Progress:
 
     def fix_target(self) -> None:
         """From here on `latest` is at most the current committed end."""
-        self._target = latest(self._survey.look())
+        self._target = latest(self._metadata.look())
 
     def latest(self, start: Json, *, is_limited: bool) -> Json:
         """How far to read after `start`. Waits a while where nothing is new."""
         since = position_of_json(start)
         if self._first_batch_is_due and since == self._initial:
             self._first_batch_is_due = False
-            self._pace.last_s = self._survey.clock.monotonic_s()
+            self._pace.last_s = self._metadata.clock.monotonic_s()
             return start
         reach = self._looking_again(
             lambda extents: self._reach(since, extents, is_limited=is_limited),
-            self._news(since, is_limited),
+            self._wait_for_offsets(since, is_limited),
         )
         if reach is None or reach.end == since:
             return start
@@ -136,26 +136,26 @@ class Progress:
         if not self._is_due(begin, end):
             return None
         reach = self._limited(begin, end)
-        self._pace.last_s = self._survey.clock.monotonic_s()
+        self._pace.last_s = self._metadata.clock.monotonic_s()
         return _Reach(first, reach)
 
     def newest_known(self) -> Json | None:
         """The end of the log as last seen: a query's progress shows it beside its own offsets."""
-        return position_to_json(latest(self._survey.extents())) if self._is_surveyed else None
+        return position_to_json(latest(self._metadata.extents())) if self._is_loaded else None
 
     def between(self, start: Json, end: Json) -> Plan:
         """The plan of a batch. Independent of earlier calls."""
         since, until = begin_of_batch(start, end), position_of_json(end)
         if not ranges_between(since, until):
             return [], {}
-        extents = self._survey.extents()
+        extents = self._metadata.extents()
         if not covers(extents, until):
-            extents = self._look(known=until)
+            extents = self._read(known=until)
         plan = self._looking_again(
             lambda now: self._plan(self._settled(since, now), self._settled(until, now)), extents
         )
         if self._may_hide_deletions(plan):
-            self._settled(since, self._survey.look())
+            self._settled(since, self._metadata.look())
         return plan
 
     def _may_hide_deletions(self, plan: Plan) -> bool:
@@ -172,11 +172,11 @@ class Progress:
         try:
             return work(extents)
         except (Corrupt, NotFound, BelowTrimPoint):
-            return work(self._survey.look(tables_anew=True))
+            return work(self._metadata.look(tables_anew=True))
 
-    def _look(self, known: Position) -> Extents:
+    def _read(self, known: Position) -> Extents:
         """Extents by the registry. Raises `Invalid` for topics neither there nor in `known`."""
-        extents = self._survey.look()
+        extents = self._metadata.look()
         topics = self._options.topics
         if missing := [name for name in topics.names if name not in {**extents, **known}]:
             raise Invalid(
@@ -191,7 +191,7 @@ class Progress:
                     f"partitions={absent}"
                 )
         self._check_life(extents)
-        self._is_surveyed = True
+        self._is_loaded = True
         return extents
 
     def _check_life(self, extents: Extents) -> None:
@@ -221,30 +221,30 @@ class Progress:
             for number in topic.partitions:
                 time_ms = choice.time_for(name, number)
                 if time_ms is not None:
-                    found = self._survey.offset_for_time(topic.topic_id, number, time_ms)
+                    found = self._metadata.offset_for_time(topic.topic_id, number, time_ms)
                     offset = choice.unmatched if found is None else found
                     if offset is None:
                         raise _unmatched(choice.option, name, number, time_ms)
                     given.setdefault(name, {})[number] = offset
         return OffsetChoice(choice.rest, given)
 
-    def _news(self, since: Position, is_limited: bool) -> Extents:
-        if not self._is_surveyed:
-            self._look(known=since)
+    def _wait_for_offsets(self, since: Position, is_limited: bool) -> Extents:
+        if not self._is_loaded:
+            self._read(known=since)
         if self._target is not None:
-            return self._survey.extents()
+            return self._metadata.extents()
 
         def is_update(now: Extents) -> bool:
-            return has_news(since, now) and (
+            return has_new_offsets(since, now) and (
                 not is_limited or self._is_due(self._settled(since, now), latest(now))
             )
 
-        return self._survey.wait_for_news(is_update, LONG_POLL_S)
+        return self._metadata.wait_for_update(is_update, LONG_POLL_S)
 
     def _is_due(self, begin: Position, end: Position) -> bool:
         if self._pace.offsets_min is None:
             return True
-        return self._pace.is_due(backlog(begin, end), self._survey.clock.monotonic_s())
+        return self._pace.is_due(backlog(begin, end), self._metadata.clock.monotonic_s())
 
     def _settled(self, position: Position, extents: Extents, option: str = "") -> Position:
         if not self._options.fail_on_data_loss:
@@ -262,7 +262,7 @@ class Progress:
         found = vanished(position, extents, topics)
         unasked = {topic_id: found[topic_id] for topic_id in found.keys() - self._left_out}
         if unasked:
-            check_fates(unasked, self._survey.fates(unasked), topics)
+            check_fates(unasked, self._metadata.fates(unasked), topics)
             self._left_out |= unasked.keys()
 
     def _limited(self, begin: Position, end: Position) -> Position:
@@ -276,8 +276,8 @@ class Progress:
         """About as far as `bytes_max` of objects reach, looked up no further than needed."""
         while True:
             reach = limit_offsets(begin, end, self._step)
-            places = self._survey.places(ranges_between(begin, reach))
-            size_bytes = object_bytes(places, self._survey.segment_sizes)
+            places = self._metadata.places(ranges_between(begin, reach))
+            size_bytes = object_bytes(places, self._metadata.segment_sizes)
             if size_bytes > bytes_max:
                 self._step = max(FIRST_STEP_OFFSETS, self._step // 4)
                 return scale(begin, reach, bytes_max, size_bytes)
@@ -291,7 +291,7 @@ class Progress:
         tasks = self._tasks(ranges, self._parallelism, tasks_min)
         records_max = records_per_task(ranges, len(tasks), tasks_min, self._options.records_max)
         if records_max is not None:
-            groups = cut_ranges(ranges, records_max)
+            groups = split_ranges(ranges, records_max)
             tasks = [task for group in groups for task in self._tasks(group, 1, None)]
         return tasks, {one.topic_id: one.topic for one in ranges}
 
@@ -299,9 +299,9 @@ class Progress:
         self, ranges: list[OffsetRange], parallelism: int, tasks_min: int | None
     ) -> list[ReadTask]:
         return plan_tasks(
-            self._survey.places(ranges),
-            self._survey.segment_sizes,
-            self._survey.offsets_at,
+            self._metadata.places(ranges),
+            self._metadata.segment_sizes,
+            self._metadata.offsets_at,
             parallelism=parallelism,
             tasks_min=tasks_min,
         )

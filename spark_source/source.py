@@ -79,7 +79,7 @@ class BatchReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
-        _tell_without_effect(self._options)
+        _warn_without_effect(self._options)
         return _partitions(self._options, *_progress(self._options).batch())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -146,7 +146,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _open(self) -> Progress:
         if self._progress is None:
-            _tell_without_effect(self._options)
+            _warn_without_effect(self._options)
             self._progress = _progress(self._options)
             self._group = _group_commits(self._options)
         return self._progress
@@ -186,7 +186,7 @@ def _group_commits(options: ReadOptions) -> BackgroundCommits | None:
     )
 
 
-def _tell_without_effect(options: ReadOptions) -> None:
+def _warn_without_effect(options: ReadOptions) -> None:
     if options.without_effect:
         logger.warning(
             "options without effect, the log is read from its objects and not by a Kafka client: "

@@ -27,15 +27,15 @@ async def _trim(directory: Path) -> None:
     try:
         store = DirectoryStore(directory)
         tables = open_tables(str(directory), None, store)
-        held: dict[TopicPartition, int] = {}
+        durable_ends: dict[TopicPartition, int] = {}
         for topic_id in await opened.runner.run(read_table_rows()):
             snapshot = tables.snapshot(topic_id)
             ends = {} if snapshot is None else snapshot.ends
-            held |= {TopicPartition(topic_id, number): end for number, end in ends.items()}
+            durable_ends |= {TopicPartition(topic_id, number): end for number, end in ends.items()}
         trimmer = Trimmer(opened.identity.cluster_id, grace_ms=0)
         deleted = 0
         for _ in range(2):
-            done = await opened.runner.run(trimmer.steps(every, held))
+            done = await opened.runner.run(trimmer.steps(every, durable_ends))
             deleted += sum(done.deleted.values())
         if not deleted:
             raise RuntimeError("no segment was trimmed: nothing would be read from tables")

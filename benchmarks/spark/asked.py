@@ -51,9 +51,9 @@ def asked_when_idle(url: str, topic: str) -> dict[str, float]:
     survey.look()
     ((log, reads),) = opened
     try:
-        survey.wait_for_news(lambda _: False, MINUTE_S)
+        survey.wait_for_update(lambda _: False, MINUTE_S)
         requests, calls = log.counts.requests(), reads.calls
-        survey.wait_for_news(lambda _: False, MINUTE_S)
+        survey.wait_for_update(lambda _: False, MINUTE_S)
         now = log.counts.requests()
         return {
             "idle, GETs/min": now.gets - requests.gets,

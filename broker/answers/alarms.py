@@ -28,18 +28,18 @@ class PartitionLeader(Protocol):
 class Alarms:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._told_at_s: dict[str, float] = {}
+        self._reported_at_s: dict[str, float] = {}
 
     def cannot_serve(self, leader: PartitionLeader, offset: int, error: LogstoreError) -> None:
         """Tell of what will not pass by itself: damaged, lost, or not allowed to be read."""
         if not isinstance(error, Corrupt | NotFound | Refused):
             return
         now_s, trouble = self._clock.monotonic_s(), str(error)
-        if now_s - self._told_at_s.get(trouble, -AGAIN_S) < AGAIN_S:
+        if now_s - self._reported_at_s.get(trouble, -AGAIN_S) < AGAIN_S:
             return
-        if len(self._told_at_s) >= TROUBLES_MAX:
-            self._told_at_s.clear()
-        self._told_at_s[trouble] = now_s
+        if len(self._reported_at_s) >= TROUBLES_MAX:
+            self._reported_at_s.clear()
+        self._reported_at_s[trouble] = now_s
         logger.error(
             "stored records cannot be served: topic=%s partition=%d offset=%d %s; "
             "run logstore fsck",

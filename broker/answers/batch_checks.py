@@ -5,7 +5,7 @@ What needs state (sequences of idempotent producers) `Leader.append` decides, wh
 `ProduceRequest.validateRecords`).
 """
 
-from broker.answers.errors import Refuse
+from broker.answers.error_codes import Refuse
 from broker.answers.record_checks import RecordChecks
 from broker.answers.topic_rules import TopicRules
 from logstore.records.batch import (

@@ -12,7 +12,7 @@ decoded: beyond it the connection is closed, as for any other frame that makes n
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from broker.answers.errors import Refuse
+from broker.answers.error_codes import Refuse
 from logstore.protocol.topics import PARTITIONS_MAX
 from logstore.wire.errors import ErrorCode
 

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from broker.answers.errors import Refuse
+from broker.answers.error_codes import Refuse
 from broker.answers.services import Services
 from logstore.epoch.log import Topic
 from logstore.protocol.topics import UnknownTopic, check_topic_name

@@ -9,10 +9,10 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from broker.answers.errors import Refuse
+from broker.answers.error_codes import Refuse
 from broker.answers.services import Services
 from broker.cluster.new_partitions import Assignments, place_partitions
-from broker.groups.decisions.placement import OFFSETS_TOPIC
+from broker.groups.decisions.group_partition import OFFSETS_TOPIC
 from logstore.epoch.log import NotAlive
 from logstore.errors import LogstoreError, Retryable
 from logstore.protocol.topics import TopicExists, check_topic_name

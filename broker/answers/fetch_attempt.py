@@ -1,13 +1,14 @@
-"""One look at the log for a Fetch: the data in memory, and the segments to read from the store.
+"""One attempt to answer from the log for a Fetch: the data in memory, and the segments to read from
+the store.
 
-Calls no I/O. A fetch that waits takes a look after each commit; one that needs the store takes a
-look, loads the segments that the look names, and looks again.
+Calls no I/O. A fetch that waits makes an attempt after each commit; one that needs the store makes
+one, loads the segments that it names, and makes another.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from broker.answers.fencing import FenceCheck
+from broker.answers.fence_check import FenceCheck
 from broker.answers.leader_hint import Hint
 from broker.answers.leaders import hint_of, own_hint, preferred_replica
 from broker.answers.partitions import check_epoch
@@ -32,7 +33,7 @@ from logstore.wire.messages.fetch import (
 TOPIC_IDS_FROM = 13
 ZSTD_FROM = 10
 FOLLOWERS_FROM = 11
-LEADER_TOLD_FROM = 12
+LEADER_NAMED_FROM = 12
 CONSUMER = -1
 READ_COMMITTED = 1
 UNKNOWN_OFFSET = -1
@@ -55,7 +56,7 @@ Loaded = Mapping[tuple[int, int], Chunk | ErrorCode]
 
 
 class FetchAttempt:
-    """The result of one look. `bytes_max` bounds the whole answer, softly."""
+    """The result of one attempt. `bytes_max` bounds the whole answer, softly."""
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class FetchAttempt:
         call: Call,
         request: FetchRequest,
         loaded: Loaded,
-        standing: FenceCheck = None,
+        fence_check: FenceCheck = None,
     ) -> None:
         self.topics: list[FetchableTopicResponse] = []
         self.byte_count = 0
@@ -75,24 +76,24 @@ class FetchAttempt:
         """Other leaders that are named, by broker."""
         self.sent_away: list[TopicPartition] = []
         """Partitions that the consumer is to read at a follower."""
-        self.cold: list[StoreRead] = []
+        self.store_reads: list[StoreRead] = []
         self.waited_for: list[Readable] = []
         """Partitions of which everything there is was taken: more may come."""
         self._broker = broker
         self._call = call
         self._loaded = loaded
-        self._standing = standing
+        self._fence_check = fence_check
         self._is_fenced = broker.clients.is_fenced
         self._is_committed_only = request.isolation_level == READ_COMMITTED
         self._may_follow = call.version >= FOLLOWERS_FROM and request.replica_id == CONSUMER
         self._rack = request.rack_id if self._may_follow else ""
         self._left = min(request.max_bytes, broker.fetch_bytes_max)
         for place, asked in enumerate(request.topics):
-            self._look_at_topic(place, asked)
+            self._answer_topic(place, asked)
 
-    def _look_at_topic(self, place: int, asked: FetchTopic) -> None:
-        topic, code = None, self._standing or ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if not (self._is_fenced or self._standing):
+    def _answer_topic(self, place: int, asked: FetchTopic) -> None:
+        topic, code = None, self._fence_check or ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if not (self._is_fenced or self._fence_check):
             topic, code = self._find(asked)
         answers: list[PartitionData] = []
         self.topics.append(FetchableTopicResponse(asked.topic, asked.topic_id, answers))
@@ -100,9 +101,11 @@ class FetchAttempt:
             if topic is None:
                 answers.append(self._error(wanted, code))
             else:
-                answers.append(self._look_at(topic, wanted, (place, number)))
+                answers.append(self._answer_partition(topic, wanted, (place, number)))
 
-    def _look_at(self, topic: Topic, wanted: FetchPartition, key: tuple[int, int]) -> PartitionData:
+    def _answer_partition(
+        self, topic: Topic, wanted: FetchPartition, key: tuple[int, int]
+    ) -> PartitionData:
         number = wanted.partition
         leader = topic.leaders.get(number)
         if leader is not None and not leader.is_released:
@@ -129,10 +132,10 @@ class FetchAttempt:
         self, wanted: FetchPartition, code: ErrorCode, hint: Hint | None = None
     ) -> PartitionData:
         self.is_final = True
-        if code == ErrorCode.UNKNOWN_LEADER_EPOCH and self._standing is None:
+        if code == ErrorCode.UNKNOWN_LEADER_EPOCH and self._fence_check is None:
             self.is_doubtful = True
         answer = PartitionData(wanted.partition, code, -1)
-        if hint is not None and self._call.version >= LEADER_TOLD_FROM:
+        if hint is not None and self._call.version >= LEADER_NAMED_FROM:
             answer.current_leader = LeaderIdAndEpoch(hint.broker, hint.leader_epoch)
             self.hints[hint.broker] = hint
         return answer
@@ -173,7 +176,7 @@ class FetchAttempt:
         if offset < partition.log_start or is_beyond:
             answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
             self.is_final = True
-            self.is_doubtful = self.is_doubtful or (is_beyond and self._standing is None)
+            self.is_doubtful = self.is_doubtful or (is_beyond and self._fence_check is None)
             return answer
         if led is not None and self._rack:
             near = preferred_replica(self._broker, self._call, led, wanted.partition, self._rack)
@@ -213,7 +216,7 @@ class FetchAttempt:
             codec: Compression = "producer"
             if topic is not None:
                 codec = self._broker.rules(topic).table_codec
-            self.cold.append(StoreRead(key, partition, offset, up_to, bytes_max, codec))
+            self.store_reads.append(StoreRead(key, partition, offset, up_to, bytes_max, codec))
             return
         if found.byte_count > self._left and self.byte_count:
             found = _first_batches(found, self._left)

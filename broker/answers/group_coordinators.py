@@ -4,7 +4,7 @@ The first request for the coordinator of any group creates `__consumer_offsets`.
 """
 
 from broker.answers.services import Services
-from broker.groups.decisions.placement import OFFSETS_TOPIC, partition_of
+from broker.groups.decisions.group_partition import OFFSETS_TOPIC, partition_of
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.find_coordinator import Coordinator

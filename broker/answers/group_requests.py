@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from broker.answers.fencing import check_not_sealed
+from broker.answers.fence_check import check_not_sealed
 from broker.answers.services import Services
 from broker.groups.coordinator import Coordinator
 from broker.network.authorizer import Operation, ResourceKind
@@ -46,7 +46,7 @@ def when_leased(broker: Services, call: Call, step: Callable[[], None]) -> None:
             raise error
         step()
 
-    broker.start(call, look_then_step, broker.cold_reads)
+    broker.start(call, look_then_step, broker.store_reads)
 
 
 def answer_read(broker: Services, call: Call, answer: Callable[[], None]) -> None:
@@ -64,7 +64,7 @@ def answer_read(broker: Services, call: Call, answer: Callable[[], None]) -> Non
             raise error
         answer()
 
-    broker.start(call, look_then_answer, broker.cold_reads)
+    broker.start(call, look_then_answer, broker.store_reads)
 
 
 def client_host(call: Call) -> str:

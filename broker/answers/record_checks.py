@@ -14,7 +14,7 @@ may unpack to a multiple of its own bytes, so a bomb costs its sender.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from broker.answers.errors import Refuse
+from broker.answers.error_codes import Refuse
 from broker.answers.topic_rules import TopicRules
 from logstore.errors import Retryable
 from logstore.records.batch import CODEC_BITS, BadBatch, CorruptBatch, Reason

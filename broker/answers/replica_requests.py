@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from enum import IntEnum
 
 from broker.answers.creation import check_assignment
-from broker.answers.errors import Refuse
+from broker.answers.error_codes import Refuse
 from logstore.formats.partition_row import NOBODY, PartitionRow
 from logstore.protocol.replica_changes import Placement
 from logstore.wire.errors import ErrorCode

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from broker.answers.alarms import Alarms
 from broker.answers.alike_names import AlikeNames
-from broker.answers.commits import PendingProduces
 from broker.answers.metadata_bytes import MetadataBytes
+from broker.answers.pending_produces import PendingProduces
 from broker.answers.topic_rules import TopicRules
 from broker.answers.topic_watch import TopicWatch
 from broker.cluster.new_partitions import RunningLoad
@@ -41,12 +41,12 @@ class Services(Protocol):
     tasks: asyncio.TaskGroup
     clients: Clients
     timers: Timers
-    commits: PendingProduces
+    pending_produces: PendingProduces
     groups: Coordinators
     metadata: MetadataBytes
     topic_watch: TopicWatch
     alarms: Alarms
-    cold_reads: asyncio.Semaphore
+    store_reads: asyncio.Semaphore
     """How many reads of store or registry may run at once."""
     record_checks: asyncio.Semaphore
     """How many requests may unpack records at once, in threads."""

@@ -7,7 +7,7 @@ sync while it is alive, and offline while it is not.
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from broker.groups.decisions.placement import OFFSETS_TOPIC
+from broker.groups.decisions.group_partition import OFFSETS_TOPIC
 from logstore.formats.broker_row import BrokerRow
 from logstore.wire.errors import ErrorCode
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from broker.groups.decisions.placement import OFFSETS_TOPIC
+from broker.groups.decisions.group_partition import OFFSETS_TOPIC
 from broker.network.authorizer import Resource, ResourceKind
 from logstore.config.topics import topic_value
 from logstore.reading.table_batches import Compression

@@ -195,7 +195,7 @@ class ActionExecutor:
             if isinstance(outcome, LogstoreError):
                 errors.append(outcome)
             elif outcome:
-                self._tell_of(action)
+                self._report(action)
                 place = action.place
                 changes.append(FeedChange(place.topic, place.topic_id, place.partition))
         if changes:
@@ -203,7 +203,7 @@ class ActionExecutor:
         if errors:
             raise errors[0]
 
-    def _tell_of(self, action: Reassign) -> None:
+    def _report(self, action: Reassign) -> None:
         place, wanted = action.place, action.wanted
         is_move = wanted.target not in (NOBODY, place.row.target)
         self.counts.moves += is_move

@@ -43,7 +43,7 @@ from broker.cluster.waiting import wait_for
 from logstore.errors import LogstoreError
 from logstore.protocol.topics import forget_deleted
 
-LOOK_S = 0.5
+INTERVAL_S = 0.5
 CHAINS_S = 60.0
 CLEANING_S = 60.0
 REMIND_AGAIN_S = 10.0
@@ -77,17 +77,17 @@ class Controller:
         self._runner = log.runner
         self._clock = log.runner.clock
         self._me = log.me.broker
-        self._look_now = asyncio.Event()
+        self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._keeper = LeaseKeeper(log, settings.lease_s, self._look_now)
+        self._keeper = LeaseKeeper(log, settings.lease_s, self._wake)
         self._notice = EarlyNotice(log, peers or NoPeers())
         self._executor = ActionExecutor(log)
         self._term: _Term | None = None
         self._places: PlacedPartitions | None = None
-        self._told = ""
+        self._last_trouble = ""
         """The last trouble that was logged."""
         log.on_change(self._rows_changed)
-        log.on_death(self._look_now.set)
+        log.on_death(self._wake.set)
 
     @property
     def holder(self) -> int | None:
@@ -115,7 +115,7 @@ class Controller:
                 tasks.create_task(self._keeper.run())
                 tasks.create_task(self._notice.run())
                 queue = ActionQueue(tasks, self._clock, lambda: self.is_active, self._count_failure)
-                await self._look_on(queue)
+                await self._run_passes(queue)
                 raise _ControllerEnded
         except* _ControllerEnded:
             pass
@@ -126,24 +126,24 @@ class Controller:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._look_now.set()
+        self._wake.set()
 
     # Looking
 
-    async def _look_on(self, queue: ActionQueue) -> None:
+    async def _run_passes(self, queue: ActionQueue) -> None:
         fenced = self._log.fenced
         while not (fenced.is_set() or self._stopping.is_set()):
             self._notice.watch()
             self._keeper.hurry_if_orphaned()
             try:
-                await self._look(queue)
+                await self._pass(queue)
             except LogstoreError as error:
-                if self.is_active and str(error) != self._told:
-                    self._told = str(error)
+                if self.is_active and str(error) != self._last_trouble:
+                    self._last_trouble = str(error)
                     logger.warning("the controller cannot read the cluster: %s", error)
-            await wait_for(self._look_now, LOOK_S)
+            await wait_for(self._wake, INTERVAL_S)
 
-    async def _look(self, queue: ActionQueue) -> None:
+    async def _pass(self, queue: ActionQueue) -> None:
         if not self.is_active:
             self._term = None
             return
@@ -202,7 +202,7 @@ class Controller:
                 await self._keeper.give_up(abstain_s=put_age_s)
                 return
             if not isinstance(action, Reassign):
-                again_s = REMIND_AGAIN_S if isinstance(action, Remind) else LOOK_S
+                again_s = REMIND_AGAIN_S if isinstance(action, Remind) else INTERVAL_S
                 queue.start(_key(action), partial(self._executor.act, action), again_s=again_s)
         moves = [action for action in actions if isinstance(action, Reassign)]
         if moves:

@@ -22,7 +22,7 @@ CONNECT_S = 2.0
 AGAIN_FIRST_S, AGAIN_MAX_S = 0.05, 2.0
 SHORT_S = 5.0
 """A connection that ends sooner is made again after a pause that grows, else at once."""
-TELL_AFTER_S = 5.0
+REPORT_AFTER_S = 5.0
 """A broker that was not reached once in this time is logged, once."""
 
 logger = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class TcpPeers:
     async def _keep(self, peer: Peer, on_gone: OnGone) -> None:
         """Stay connected to `peer`; tell when it refuses after it was reached."""
         was_reached, wait_s = False, AGAIN_FIRST_S
-        tell_at_s = self._clock.monotonic_s() + TELL_AFTER_S
+        report_at_s = self._clock.monotonic_s() + REPORT_AFTER_S
         while True:
             began_s = self._clock.monotonic_s()
             try:
@@ -102,9 +102,9 @@ class TcpPeers:
             except (OSError, OverflowError, ValueError) as error:  # the last two: a strange address
                 if was_reached and isinstance(error, ConnectionRefusedError):
                     on_gone(peer.broker, peer.epoch)
-                if not was_reached and began_s >= tell_at_s:
-                    tell_at_s = math.inf
-                    _tell_unreachable(peer, error)
+                if not was_reached and began_s >= report_at_s:
+                    report_at_s = math.inf
+                    _report_unreachable(peer, error)
             else:
                 was_reached = True
                 self.connected.add(peer)
@@ -119,7 +119,7 @@ class TcpPeers:
             wait_s = min(2 * wait_s, AGAIN_MAX_S)
 
 
-def _tell_unreachable(peer: Peer, error: Exception) -> None:
+def _report_unreachable(peer: Peer, error: Exception) -> None:
     logger.warning(
         "broker cannot be reached at its advertised address, nor can its clients: broker=%d "
         "address=%s:%d error=%s; check its --advertise",

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from broker.groups.decisions import deletion, expiry, offsets, retention
+from broker.groups.decisions import deletion, expiry, offset_expiry, offsets
 from broker.groups.decisions.group import MEMBER_BYTES, NO_DEADLINE, Group, GroupTime
 from broker.groups.decisions.heartbeat import heartbeat
 from broker.groups.decisions.join import JoinAsk, join
@@ -80,7 +80,7 @@ class Coordinator:
         self._journal = Journal(log, self.states, LogShape(), clock=clock, start=start)
         self._promises = Promises(log, timers, commit_timeout_s)
         self._alarms: dict[str, _Alarm] = {}
-        self._unwatch = log.watch(self._look)
+        self._unwatch = log.watch(self._on_registry_change)
 
     # Coming and going
 
@@ -127,7 +127,7 @@ class Coordinator:
                 _send(member.joining, Joined(ErrorCode.NOT_COORDINATOR, member.member_id))
                 _send(member.syncing, Synced(ErrorCode.NOT_COORDINATOR))
 
-    def _look(self) -> None:
+    def _on_registry_change(self) -> None:
         if not self.log.is_led:
             self.retire()
 
@@ -233,7 +233,7 @@ class Coordinator:
                 return
             if not self.understands(group.group_id):
                 continue
-            self._append(retention.expired(group, self._limits.retention_ms, now_ms))
+            self._append(offset_expiry.expired(group, self._limits.retention_ms, now_ms))
             if number % GROUPS_AT_ONCE == GROUPS_AT_ONCE - 1:
                 await self._clock.sleep_s(0)
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.cluster.new_partitions import RunningLoad, place_partitions
 from broker.groups.coordinator import Coordinator
+from broker.groups.decisions.group_partition import OFFSETS_TOPIC, partition_of
 from broker.groups.decisions.limits import GroupLimits
-from broker.groups.decisions.placement import OFFSETS_TOPIC, partition_of
 from broker.groups.log_port import LedPartition
 from broker.network.timers import Timers
 from logstore.config.broker import BrokerSettings

@@ -1,4 +1,4 @@
-"""Reads a partition of `__consumer_offsets` from log start to its end, in bounded pieces."""
+"""Reads a partition of `__consumer_offsets` from log start to its end, in bounded chunks."""
 
 import asyncio
 import logging
@@ -10,11 +10,11 @@ from broker.groups.decisions.state import GroupStates
 from broker.groups.log_port import PartitionLog
 from logstore.ports.clock import Clock
 
-PIECE_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20
 GROUPS_SHOWN_MAX = 5
 WAIT_S = 0.02
 READ_TIMEOUT_S = 30.0
-"""Of one piece. All of them take as long as they take: to begin again would take as long again."""
+"""Of one chunk. All of them take as long as they take: to begin again would take as long again."""
 
 logger = logging.getLogger(__name__)
 
@@ -22,15 +22,15 @@ logger = logging.getLogger(__name__)
 async def load_states(log: PartitionLog, clock: Clock) -> tuple[GroupStates, LogShape]:
     """The groups' state from the records, and their size; a part of both if leadership ends.
 
-    Other tasks run between two pieces; each record of a piece takes some ten microseconds. Raises
+    Other tasks run between two chunks; each record of a chunk takes some ten microseconds. Raises
     as the store does, or `TimeoutError` when it does not answer.
     """
     states, shape, at = GroupStates(), LogShape(), log.start
     skipped = 0
     while log.is_led and at < max(log.high_watermark, log.end):
         async with asyncio.timeout(READ_TIMEOUT_S):
-            piece = await log.read(at, PIECE_BYTES)
-        for batch in piece.batches:
+            chunk = await log.read(at, CHUNK_BYTES)
+        for batch in chunk.batches:
             count = 0
             for change in decode_changes(batch):
                 count += 1
@@ -41,8 +41,8 @@ async def load_states(log: PartitionLog, clock: Clock) -> tuple[GroupStates, Log
                 else:
                     states.apply(change)
             shape.found(count)
-        at = piece.end_offset
-        await clock.sleep_s(0 if piece.batches else WAIT_S)
+        at = chunk.end_offset
+        await clock.sleep_s(0 if chunk.batches else WAIT_S)
     if skipped:
         logger.warning(
             "records skipped, damaged or without a key: partition=%d records=%d",
@@ -50,11 +50,11 @@ async def load_states(log: PartitionLog, clock: Clock) -> tuple[GroupStates, Log
             skipped,
         )
     if states.newer:
-        _tell_newer(log.partition, states.newer)
+        _report_newer(log.partition, states.newer)
     return states, shape
 
 
-def _tell_newer(partition: int, newer: NewerRecords) -> None:
+def _report_newer(partition: int, newer: NewerRecords) -> None:
     groups = newer.groups
     logger.error(
         "a newer version wrote records of groups, which are kept and not understood: "

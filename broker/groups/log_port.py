@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from broker.groups.decisions.placement import OFFSETS_TOPIC
+from broker.groups.decisions.group_partition import OFFSETS_TOPIC
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Log
 from logstore.errors import LogstoreError

@@ -9,7 +9,7 @@ and ListPartitionReassignments shows it.
 from dataclasses import replace
 from functools import partial
 
-from broker.answers.errors import code_of
+from broker.answers.error_codes import code_of
 from broker.answers.placement_changes import PlacementChange, change_all, find_partition
 from broker.answers.replica_requests import cancel, reassign
 from broker.answers.services import Services
@@ -56,7 +56,7 @@ async def _alter_all(
             try:
                 topic = find_partition(broker, asked.name, one.partition_index)
             except LogstoreError as error:
-                _tell(result, error)
+                _set_error(result, error)
             else:
                 wanted.append(
                     PlacementChange(topic, one.partition_index, _decision(broker, one, request))
@@ -66,7 +66,7 @@ async def _alter_all(
     outcomes = await change_all(broker, wanted, request.timeout_ms / 1000)
     for result, outcome in zip(results, outcomes, strict=True):
         if isinstance(outcome, LogstoreError):
-            _tell(result, outcome)
+            _set_error(result, outcome)
     call.answer(answer)
 
 
@@ -105,5 +105,5 @@ def _decision(
     return decide
 
 
-def _tell(result: ReassignablePartitionResponse, error: LogstoreError) -> None:
+def _set_error(result: ReassignablePartitionResponse, error: LogstoreError) -> None:
     result.error_code, result.error_message = code_of(error), str(error)

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from broker.answers.alarms import Alarms
 from broker.answers.alike_names import AlikeNames
-from broker.answers.commits import PendingProduces
 from broker.answers.metadata_bytes import MetadataBytes
+from broker.answers.pending_produces import PendingProduces
 from broker.answers.services import Work
 from broker.answers.topic_rules import TopicRules
 from broker.answers.topic_watch import TopicWatch
@@ -67,9 +67,9 @@ class Broker:
         self.loop = asyncio.get_running_loop()
         self.clients = Clients(self.loop, settings, log.writer, partial(dispatch, self))
         self.timers = Timers(self.loop)
-        self.commits = PendingProduces(self.loop, log.writer, self.timers)
+        self.pending_produces = PendingProduces(self.loop, log.writer, self.timers)
         self.alarms = Alarms(clock)
-        self.cold_reads = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
+        self.store_reads = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
         self.record_checks = asyncio.Semaphore(RECORD_CHECKS_MAX)
         self.changes = asyncio.Semaphore(CHANGES_MAX)
         self.begun = asyncio.Semaphore(CHANGES_MAX)

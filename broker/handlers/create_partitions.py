@@ -13,7 +13,7 @@ from functools import partial
 
 from broker.answers.budgets import clamp_partitions, over_budget
 from broker.answers.creation import begin_and_wait, check_assignment, check_same_length, make_placed
-from broker.answers.errors import Refuse, code_of
+from broker.answers.error_codes import Refuse, code_of
 from broker.answers.services import Services
 from broker.cluster.new_partitions import Assignments, hosts, place_partitions
 from broker.network.authorizer import Operation, ResourceKind

@@ -25,7 +25,7 @@ from broker.answers.creation import (
     check_same_length,
     make_placed,
 )
-from broker.answers.errors import Refuse, code_of
+from broker.answers.error_codes import Refuse, code_of
 from broker.answers.services import Services
 from broker.answers.shown_configs import show_topic_configs
 from broker.cluster.new_partitions import Assignments, hosts, place_partitions

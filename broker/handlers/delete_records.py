@@ -3,7 +3,7 @@
 Records below the offset are gone for every reader when the answer leaves; -1 stands for the high
 watermark. Only the partition's leader may do it, and only on topics that delete at all. Before the
 answer that there is no such offset comes a fencing check: clients do not ask again
-(`broker.answers.fencing`).
+(`broker.answers.fence_check`).
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from functools import partial
 from typing import NamedTuple
 
 from broker.answers.creation import begin_and_wait
-from broker.answers.errors import Refuse, code_of
-from broker.answers.fencing import fence_check_of
+from broker.answers.error_codes import Refuse, code_of
+from broker.answers.fence_check import fence_check_of
 from broker.answers.log_starts import NewStart, raise_led
 from broker.answers.services import Services
 from broker.answers.shown_cluster import INTERNAL_TOPICS
@@ -65,9 +65,9 @@ async def _delete_all(broker: Services, call: Call, request: DeleteRecordsReques
                 result.error_code = code_of(error)
                 if isinstance(error, OffsetOutOfRange):
                     doubtful.append(result)
-    standing = await fence_check_of(broker.log) if doubtful else ErrorCode.NONE
+    fence_check = await fence_check_of(broker.log) if doubtful else ErrorCode.NONE
     for result in doubtful:
-        result.error_code = standing or result.error_code
+        result.error_code = fence_check or result.error_code
     outcomes = await begin_and_wait(broker, _raise(broker, wanted), request.timeout_ms / 1000)
     if isinstance(outcomes, LogstoreError):
         outcomes = [outcomes] * len(wanted)

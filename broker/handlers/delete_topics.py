@@ -11,7 +11,7 @@ from functools import partial
 
 from broker.answers.budgets import over_budget
 from broker.answers.creation import begin_and_wait
-from broker.answers.errors import Refuse, code_of
+from broker.answers.error_codes import Refuse, code_of
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call

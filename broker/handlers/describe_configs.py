@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from broker.answers.budgets import check_answer, over_budget
 from broker.answers.config_resources import ResourceType, check_broker_name, find_topic
-from broker.answers.errors import Refuse, code_of
+from broker.answers.error_codes import Refuse, code_of
 from broker.answers.item_frames import ItemFrame
 from broker.answers.services import Services
 from broker.answers.shown_configs import ShownConfig, show_broker_configs, show_topic_configs

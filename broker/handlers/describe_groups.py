@@ -4,7 +4,7 @@ A group that does not exist is "Dead"; from version 6 on it is GROUP_ID_NOT_FOUN
 """
 
 from broker.answers.budgets import check_answer
-from broker.answers.errors import Refuse
+from broker.answers.error_codes import Refuse
 from broker.answers.group_requests import answer_read, coordinator_for, when_leased
 from broker.answers.item_frames import ItemFrame
 from broker.answers.repeats import without_repeats

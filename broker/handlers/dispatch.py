@@ -6,7 +6,7 @@ client could decode. The exception is ApiVersions, which is how clients find out
 
 from broker.answers.services import Services
 from broker.handlers.api_versions import answer_unknown_version
-from broker.handlers.table import HANDLERS
+from broker.handlers.served_requests import HANDLERS
 from broker.network.call import Call
 from broker.network.connection import ClientConnection
 from logstore.errors import Invalid, LogstoreError

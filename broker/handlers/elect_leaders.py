@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from broker.answers.errors import Refuse, code_of
+from broker.answers.error_codes import Refuse, code_of
 from broker.answers.placement_changes import PlacementChange, change_all, find_partition
 from broker.answers.replica_requests import Election, elect
 from broker.answers.services import Services
@@ -71,14 +71,14 @@ async def _elect_all(broker: Services, call: Call, request: ElectLeadersRequest)
             if request.topic_partitions is None:
                 decide(topic.rows[number])  # most need nothing: do not read all rows again
         except LogstoreError as error:
-            _tell(result, error)
+            _set_error(result, error)
         else:
             wanted.append(PlacementChange(topic, number, decide))
     outcomes = await change_all(broker, wanted, _left_s(broker, deadline))
     begun = []
     for (topic, number, _), outcome in zip(wanted, outcomes, strict=True):
         if isinstance(outcome, LogstoreError):
-            _tell(results[topic.name, number], outcome)
+            _set_error(results[topic.name, number], outcome)
         else:
             begun.append(_Begun(topic, number, outcome.leader_epoch))
     await _wait(broker, begun, results, _left_s(broker, deadline))
@@ -100,7 +100,7 @@ async def _wait(
     for one in begun:
         if not one.is_over:
             late = Refuse(ErrorCode.REQUEST_TIMED_OUT, "the leader has not handed it over yet")
-            _tell(results[one.topic.name, one.partition], late)
+            _set_error(results[one.topic.name, one.partition], late)
 
 
 def _answer(results: Results, *, is_for_all: bool) -> ElectLeadersResponse:
@@ -117,5 +117,5 @@ def _left_s(broker: Services, deadline: float) -> float:
     return max(0.0, deadline - broker.loop.time())
 
 
-def _tell(result: PartitionResult, error: LogstoreError) -> None:
+def _set_error(result: PartitionResult, error: LogstoreError) -> None:
     result.error_code, result.error_message = code_of(error), str(error)

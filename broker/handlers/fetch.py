@@ -13,7 +13,7 @@ segments, and where these are gone batches made from the topic's table, which lo
 A follower serves consumers too (KIP-392), up to the end that it knows to be committed; a fetch
 above that waits. A leader names a follower in the consumer's rack. While this broker has no read
 lease, and before it answers that there is no such offset or leader epoch, it makes a fencing check
-(`broker.answers.fencing`).
+(`broker.answers.fence_check`).
 
 Sessions (KIP-227) are declined: session id 0 and a full answer are always legal.
 Not done: transactions, so the list of aborted ones is empty; throttling.
@@ -22,8 +22,8 @@ Not done: transactions, so the list of aborted ones is empty; throttling.
 import asyncio
 from collections.abc import Callable
 
-from broker.answers.errors import code_of
-from broker.answers.fencing import FenceCheck, fence_check_of
+from broker.answers.error_codes import code_of
+from broker.answers.fence_check import FenceCheck, fence_check_of
 from broker.answers.fetch_attempt import FetchAttempt, StoreRead
 from broker.answers.services import Services, Work
 from broker.network.call import Call, guard
@@ -37,7 +37,7 @@ from logstore.wire.messages.fetch import FetchRequest, FetchResponse, NodeEndpoi
 
 ENDPOINTS_FROM = 16
 LOADS_AT_ONCE = 8
-COLD_TIMEOUT_S = 30.0
+STORE_READ_TIMEOUT_S = 30.0
 UNSENT_BYTES_MAX = 8 * 1024 * 1024
 """Of one connection whose answers are not sent yet: these and the next one together."""
 
@@ -50,7 +50,7 @@ def handle(broker: Services, call: Call, request: FetchRequest) -> None:
     request.max_bytes = min(request.max_bytes, broker.clients.slow_readers.room_bytes)
     if unsent:
         request.max_bytes = min(request.max_bytes, max(0, UNSENT_BYTES_MAX - unsent))
-    _Fetch(broker, call, request).look()
+    _Fetch(broker, call, request).attempt()
 
 
 class _Fetch:
@@ -78,49 +78,49 @@ class _Fetch:
         self._unwatch: list[Callable[[], None]] = []
         self.timer_bucket = 0
 
-    def look(self) -> None:
+    def attempt(self) -> None:
         if not self._broker.log.has_read_lease:
             self._begin(self._attempt_after_fence_check)
             return
-        look = self._look_with({})
-        if look.is_doubtful:
+        attempt = self._attempt_with({})
+        if attempt.is_doubtful:
             self._begin(self._attempt_after_fence_check)
-        elif look.cold:
+        elif attempt.store_reads:
             self._begin(self._load)
         else:
-            self._settle(look)
+            self._settle(attempt)
 
-    def _settle(self, look: FetchAttempt) -> None:
+    def _settle(self, attempt: FetchAttempt) -> None:
         """Answer with the data found, or wait for more."""
         if (
             self._is_over
-            or look.is_final
-            or look.byte_count >= self._request.min_bytes
-            or not look.waited_for  # nothing more can come
+            or attempt.is_final
+            or attempt.byte_count >= self._request.min_bytes
+            or not attempt.waited_for  # nothing more can come
         ):
             self.drop()
-            self._answer(look)
+            self._answer(attempt)
         else:
-            self._wait(look)
+            self._wait(attempt)
 
     def _begin(self, work: Work) -> None:
         self.drop()
-        self._broker.start(self._call, work, self._broker.cold_reads)
+        self._broker.start(self._call, work, self._broker.store_reads)
 
     async def _attempt_after_fence_check(self) -> None:
-        """Make a fencing check first; a look after it may be answered."""
-        standing = await fence_check_of(self._broker.log)
-        look = self._look_with({}, standing)
-        if look.cold:
-            await self._load(standing)
+        """Make a fencing check first; an attempt after it may be answered."""
+        fence_check = await fence_check_of(self._broker.log)
+        attempt = self._attempt_with({}, fence_check)
+        if attempt.store_reads:
+            await self._load(fence_check)
         else:
-            self._settle(look)
+            self._settle(attempt)
 
-    def _wait(self, look: FetchAttempt) -> None:
+    def _wait(self, attempt: FetchAttempt) -> None:
         if self._call.held is None:
             self._call.held = self
             self._broker.timers.set(self, self._request.max_wait_ms / 1000)
-        for partition in look.waited_for:
+        for partition in attempt.waited_for:
             if partition not in self._watched:
                 self._watched.add(partition)
                 self._unwatch.append(partition.watch(self._wake))
@@ -129,16 +129,16 @@ class _Fetch:
         """Something was committed, or a topic went: look, once all of this commit is known."""
         if not self._is_due:
             self._is_due = True
-            self._broker.loop.call_soon(self._look_again)
+            self._broker.loop.call_soon(self._attempt_again)
 
-    def _look_again(self) -> None:
+    def _attempt_again(self) -> None:
         self._is_due = False
         if self._call.held is self:
-            guard(self._call, self.look)
+            guard(self._call, self.attempt)
 
     def time_out(self) -> None:
         self._is_over = True
-        self._look_again()
+        self._attempt_again()
 
     def finish(self) -> None:
         self.time_out()
@@ -152,30 +152,34 @@ class _Fetch:
         self._watched.clear()
         self._call.held = None
 
-    async def _load(self, standing: FenceCheck = None) -> None:
+    async def _load(self, fence_check: FenceCheck = None) -> None:
         """Load what memory does not hold, partition by partition as long as there is room."""
         loaded: dict[tuple[int, int], Chunk | ErrorCode] = {}
         try:
-            async with asyncio.timeout(COLD_TIMEOUT_S):
-                while cold := (look := self._look_with(loaded, standing)).cold:
-                    await self._load_some(cold[:LOADS_AT_ONCE], loaded)
+            async with asyncio.timeout(STORE_READ_TIMEOUT_S):
+                while store_reads := (
+                    attempt := self._attempt_with(loaded, fence_check)
+                ).store_reads:
+                    await self._load_some(store_reads[:LOADS_AT_ONCE], loaded)
         except TimeoutError:
-            look = self._look_with(loaded, standing)  # what there is; the consumer asks again
-        if look.is_doubtful:
-            look = self._look_with(loaded, await fence_check_of(self._broker.log))
-        self._answer(look)
+            attempt = self._attempt_with(
+                loaded, fence_check
+            )  # what there is; the consumer asks again
+        if attempt.is_doubtful:
+            attempt = self._attempt_with(loaded, await fence_check_of(self._broker.log))
+        self._answer(attempt)
 
-    def _look_with(
-        self, loaded: dict[tuple[int, int], Chunk | ErrorCode], standing: FenceCheck = None
+    def _attempt_with(
+        self, loaded: dict[tuple[int, int], Chunk | ErrorCode], fence_check: FenceCheck = None
     ) -> FetchAttempt:
-        return FetchAttempt(self._broker, self._call, self._request, loaded, standing)
+        return FetchAttempt(self._broker, self._call, self._request, loaded, fence_check)
 
     async def _load_some(
-        self, cold: list[StoreRead], loaded: dict[tuple[int, int], Chunk | ErrorCode]
+        self, store_reads: list[StoreRead], loaded: dict[tuple[int, int], Chunk | ErrorCode]
     ) -> None:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._outcome(one)) for one in cold]
-        for one, task in zip(cold, tasks, strict=True):
+            tasks = [group.create_task(self._outcome(one)) for one in store_reads]
+        for one, task in zip(store_reads, tasks, strict=True):
             outcome = task.result()
             if isinstance(outcome, LogstoreError):
                 self._broker.alarms.cannot_serve(one.partition, one.offset, outcome)
@@ -196,13 +200,13 @@ class _Fetch:
             read(one.partition, one.offset, one.up_to, one.bytes_max, one.compression)
         )
 
-    def _answer(self, look: FetchAttempt) -> None:
-        for partition in look.sent_away:
+    def _answer(self, attempt: FetchAttempt) -> None:
+        for partition in attempt.sent_away:
             self._call.connection.referrals.note_sent(partition, self._broker.loop.time())
-        response = FetchResponse(0, 0, 0, look.topics)
-        if look.hints and self._call.version >= ENDPOINTS_FROM:
+        response = FetchResponse(0, 0, 0, attempt.topics)
+        if attempt.hints and self._call.version >= ENDPOINTS_FROM:
             response.node_endpoints = [
                 NodeEndpoint(one.broker, one.host, one.port, one.rack)
-                for one in look.hints.values()
+                for one in attempt.hints.values()
             ]
         self._call.answer(response)

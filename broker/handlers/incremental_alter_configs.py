@@ -11,7 +11,7 @@ from functools import partial
 from broker.answers.budgets import over_budget
 from broker.answers.config_changes import ConfigChange, apply_changes, check_changes
 from broker.answers.config_resources import ResourceType, check_broker_name, find_topic
-from broker.answers.errors import Refuse, code_of
+from broker.answers.error_codes import Refuse, code_of
 from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call

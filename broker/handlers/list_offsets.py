@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
-from broker.answers.errors import code_of
-from broker.answers.fencing import FenceCheck, answer_after_fence_check
+from broker.answers.error_codes import code_of
+from broker.answers.fence_check import FenceCheck, answer_after_fence_check
 from broker.answers.partitions import check_epoch, epoch_at, find_leader
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
@@ -43,9 +43,9 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4,
 KNOWN_FROM = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 READ_COMMITTED = 1
 NO_TIME = -1
-LOOKS_MAX = 5
+READS_MAX = 5
 """Log start goes up once a minute or by request: it does not overtake five look-ups in a row."""
-COLD_TIMEOUT_S = 30.0
+STORE_READ_TIMEOUT_S = 30.0
 
 _ByTime = tuple[Leader, ListOffsetsPartition, ListOffsetsPartitionResponse]
 
@@ -55,19 +55,19 @@ def handle(broker: Services, call: Call, request: ListOffsetsRequest) -> None:
 
 
 def _answer(
-    broker: Services, call: Call, request: ListOffsetsRequest, standing: FenceCheck
+    broker: Services, call: Call, request: ListOffsetsRequest, fence_check: FenceCheck
 ) -> Slices[bool]:
     by_time: list[_ByTime] = []
     topics: list[ListOffsetsTopicResponse] = []
     for asked in request.topics:
-        topics.append((yield from _list_topic(broker, call, request, asked, by_time, standing)))
-    if standing is None and (_is_doubtful(topics) or not broker.log.has_read_lease):
+        topics.append((yield from _list_topic(broker, call, request, asked, by_time, fence_check)))
+    if fence_check is None and (_is_doubtful(topics) or not broker.log.has_read_lease):
         return False
     response = ListOffsetsResponse(0, topics)
     if by_time:
         committed_only = request.isolation_level == READ_COMMITTED
         work = partial(_look_up, broker, call, by_time, committed_only, response)
-        broker.start(call, work, broker.cold_reads)
+        broker.start(call, work, broker.store_reads)
     else:
         call.answer(response)
     return True
@@ -84,10 +84,10 @@ def _list_topic(
     request: ListOffsetsRequest,
     asked: ListOffsetsTopic,
     by_time: list[_ByTime],
-    standing: FenceCheck,
+    fence_check: FenceCheck,
 ) -> Slices[ListOffsetsTopicResponse]:
     topic = broker.log.topics.get(asked.name)
-    refusal = standing or ErrorCode.NONE
+    refusal = fence_check or ErrorCode.NONE
     if topic is None:
         refusal = refusal or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, asked.name):
@@ -150,7 +150,7 @@ async def _look_up(
 ) -> None:
     left = list(by_time)
     try:
-        async with asyncio.timeout(COLD_TIMEOUT_S):
+        async with asyncio.timeout(STORE_READ_TIMEOUT_S):
             while left:
                 await _look_up_one(broker, *left[-1], committed_only)
                 left.pop()
@@ -208,7 +208,7 @@ async def find_by_time(
     Asked again where log start has gone up since: another record is the first now. Raises
     `Retryable` where answers stay below log start.
     """
-    for _ in range(LOOKS_MAX):
+    for _ in range(READS_MAX):
         found = await log.offset_for_time(leader, timestamp, up_to)
         if found is None or found.offset >= leader.log_start:
             return found

@@ -12,7 +12,7 @@ may, so any may be shown as it.
 from collections.abc import Iterator
 
 from broker.answers.creation import auto_create, check_new_name
-from broker.answers.errors import code_of
+from broker.answers.error_codes import code_of
 from broker.answers.metadata_bytes import NOT_ASKED, encode_topic, frame_with_topics
 from broker.answers.repeats import without_repeats
 from broker.answers.services import Services

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from broker.answers.budgets import check_answer
-from broker.answers.errors import Refuse
+from broker.answers.error_codes import Refuse
 from broker.answers.group_requests import answer_read, coordinator_for, when_leased
 from broker.answers.item_frames import ItemFrame
 from broker.answers.repeats import Topics, merge_groups

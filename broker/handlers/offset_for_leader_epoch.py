@@ -7,7 +7,7 @@ Only the leader answers.
 
 from functools import partial
 
-from broker.answers.fencing import FenceCheck, answer_after_fence_check
+from broker.answers.fence_check import FenceCheck, answer_after_fence_check
 from broker.answers.partitions import check_epoch, end_of_epoch, find_leader
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
@@ -30,13 +30,13 @@ def handle(broker: Services, call: Call, request: OffsetForLeaderEpochRequest) -
 
 
 def _answer(
-    broker: Services, call: Call, request: OffsetForLeaderEpochRequest, standing: FenceCheck
+    broker: Services, call: Call, request: OffsetForLeaderEpochRequest, fence_check: FenceCheck
 ) -> Slices[bool]:
     topics: list[OffsetForLeaderTopicResult] = []
     for asked in request.topics:
-        topics.append((yield from _topic(broker, call, asked, standing)))
+        topics.append((yield from _topic(broker, call, asked, fence_check)))
     unknown = ErrorCode.UNKNOWN_LEADER_EPOCH
-    if standing is None and (
+    if fence_check is None and (
         any(p.error_code == unknown for t in topics for p in t.partitions)
         or not broker.log.has_read_lease
     ):
@@ -46,10 +46,12 @@ def _answer(
 
 
 def _topic(
-    broker: Services, call: Call, asked: OffsetForLeaderTopic, standing: FenceCheck
+    broker: Services, call: Call, asked: OffsetForLeaderTopic, fence_check: FenceCheck
 ) -> Slices[OffsetForLeaderTopicResult]:
     topic = broker.log.topics.get(asked.topic)
-    code = standing or (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else ErrorCode.NONE)
+    code = fence_check or (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else ErrorCode.NONE
+    )
     if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, asked.topic):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     answers: list[EpochEndOffset] = []

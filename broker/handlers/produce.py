@@ -2,7 +2,7 @@
 
 Every partition has its own outcome; one bad batch does not fail the request. Offsets are given at
 once, and the answer leaves when all batches of the request are committed: acks 1 and all mean the
-same here, since the object store is the replica set (`broker.answers.commits`).
+same here, since the object store is the replica set (`broker.answers.pending_produces`).
 
 A repeat of an idempotent producer's batch gets the offset of the first copy, and waits for the same
 commit as that one. A request that is not committed within its `timeout_ms` is answered
@@ -12,7 +12,7 @@ acks=0 is never answered; an error closes the connection, as in Kafka.
 
 A partition that another broker leads is answered NOT_LEADER_OR_FOLLOWER with its leader (KIP-951).
 A batch that breaks its producer's sequence is refused only after a fencing check
-(`broker.answers.fencing`): a broker that was replaced knows the sequence only as it was then.
+(`broker.answers.fence_check`): a broker that was replaced knows the sequence only as it was then.
 While it may only have overtaken another because of a change of leaders, it gets
 NOT_LEADER_OR_FOLLOWER (`Leader.append`).
 
@@ -22,10 +22,10 @@ Not done: transactions (INVALID_TXN_STATE), recompression (`compression.type` ot
 from functools import partial
 
 from broker.answers.batch_checks import NO_BATCH, check_produced
-from broker.answers.commits import failed
-from broker.answers.errors import Refuse, code_of
-from broker.answers.fencing import check_not_sealed
+from broker.answers.error_codes import Refuse, code_of
+from broker.answers.fence_check import check_not_sealed
 from broker.answers.leaders import hint_of
+from broker.answers.pending_produces import failed
 from broker.answers.produce_bytes import PartitionOutcome, TopicOutcome, encode_produce_frame
 from broker.answers.record_checks import (
     PLAIN_BYTES_MAX,
@@ -136,11 +136,11 @@ def _append_all(
         work = partial(
             _answer_after_fence_check, broker, call, topics, seq, request.timeout_ms, doubts
         )
-        broker.start(call, work, broker.cold_reads)
+        broker.start(call, work, broker.store_reads)
     elif seq < broker.log.writer.committed_end:
         call.answer_bytes(encode_produce_frame(call.correlation_id, call.version, topics))
     else:
-        broker.commits.wait(call, topics, seq, request.timeout_ms)
+        broker.pending_produces.wait(call, topics, seq, request.timeout_ms)
 
 
 async def _answer_after_fence_check(
@@ -156,7 +156,7 @@ async def _answer_after_fence_check(
     if error is not None:
         for outcomes, number in doubts:
             outcomes[number] = _refused(outcomes[number].partition, error)
-    broker.commits.wait(call, topics, seq, timeout_ms)
+    broker.pending_produces.wait(call, topics, seq, timeout_ms)
 
 
 def _find_topic(

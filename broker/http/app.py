@@ -13,7 +13,7 @@ from broker.http.observed import Observed, fence_check_of
 from broker.http.scrape import Scrape
 from broker.http.server import Answer, HttpPage, HttpServer
 from broker.network.listeners import Listener
-from broker.upkeep.trimming import Trimming
+from broker.upkeep.trim_task import Trimming
 from logstore.cli.main import installed_version
 from logstore.config.broker import BrokerSettings
 from logstore.objects.metered import StoreCounts
@@ -25,15 +25,15 @@ class HttpApp:
     def __init__(self, settings: BrokerSettings) -> None:
         loop = asyncio.get_running_loop()
         self._watched: Observed | None = None
-        self._beat = LoopLag(loop)
-        observer = Observer(installed_version(), settings, self._beat.lateness)
+        self._loop_lag = LoopLag(loop)
+        observer = Observer(installed_version(), settings, self._loop_lag.lateness)
         scrape = Scrape(loop, lambda: observer.read(self._watched))
         routes = {"/metrics": scrape.ask, "/healthz": self._healthz, "/readyz": self._readyz}
         self._server = HttpServer(loop, routes)
 
     async def open(self, listener: Listener) -> None:
         await self._server.listen(listener.socket)
-        self._beat.start()
+        self._loop_lag.start()
         logger.info("metrics and health are served: address=%s", listener)
 
     def watch(
@@ -57,7 +57,7 @@ class HttpApp:
         )
 
     def close(self) -> None:
-        self._beat.stop()
+        self._loop_lag.stop()
         self._server.close()
 
     def _healthz(self, answer: Answer) -> None:

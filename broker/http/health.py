@@ -57,20 +57,20 @@ class Patience:
         return sum(1 for since_s in self._since_s.values() if now_s - since_s > UNLED_MAX_S)
 
 
-def why_not_healthy(standing: ServingStatus) -> str:
+def why_not_healthy(status: ServingStatus) -> str:
     """Empty when it is."""
-    return "fenced: another broker took over" if standing.state is State.FENCED else ""
+    return "fenced: another broker took over" if status.state is State.FENCED else ""
 
 
-def why_not_ready(standing: ServingStatus) -> list[str]:
+def why_not_ready(status: ServingStatus) -> list[str]:
     """Empty when it is."""
-    if standing.state is not State.SERVING:
-        return [f"not accepting: {standing.state.value}"]
+    if status.state is not State.SERVING:
+        return [f"not accepting: {status.state.value}"]
     reasons = []
-    if standing.unled:
-        reasons.append(f"partitions are not led yet: led={standing.led} named={standing.named}")
-    if not standing.has_read_lease:
+    if status.unled:
+        reasons.append(f"partitions are not led yet: led={status.led} named={status.named}")
+    if not status.has_read_lease:
         reasons.append("the lease is not renewed: the registry does not answer")
-    if standing.put_age_s > PUT_AGE_MAX_S:
-        reasons.append(f"the store accepts no puts: oldest put={standing.put_age_s:.1f} s")
+    if status.put_age_s > PUT_AGE_MAX_S:
+        reasons.append(f"the store accepts no puts: oldest put={status.put_age_s:.1f} s")
     return reasons

@@ -8,7 +8,7 @@ import asyncio
 
 from broker.network.latencies import Histogram
 
-BEAT_S = 0.5
+INTERVAL_S = 0.5
 
 
 class LoopLag:
@@ -19,13 +19,13 @@ class LoopLag:
         self._handle: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        self._due_s = self._loop.time() + BEAT_S
-        self._handle = self._loop.call_at(self._due_s, self._beat)
+        self._due_s = self._loop.time() + INTERVAL_S
+        self._handle = self._loop.call_at(self._due_s, self._on_timer)
 
     def stop(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
 
-    def _beat(self) -> None:
+    def _on_timer(self) -> None:
         self.lateness.add(max(0.0, self._loop.time() - self._due_s))
         self.start()

@@ -1,11 +1,11 @@
-"""Reads a broker's counters as they are, in pieces. No counter exists for it alone."""
+"""Reads a broker's counters as they are, in chunks. No counter exists for it alone."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
 from broker.http import catalogue as m
 from broker.http.health import ServingStatus, State, why_not_ready
-from broker.http.names import ShownNames
+from broker.http.label_names import ShownNames
 from broker.http.observe_groups import GroupReading
 from broker.http.observed import Observed, fence_check_of
 from broker.http.reading import Reading
@@ -29,18 +29,18 @@ class Observer:
         self._topics, self._groups = ShownNames(names_max), ShownNames(names_max)
 
     def read(self, watched: Observed | None) -> Iterator[Sequence[Reading]]:
-        standing = fence_check_of(watched)
+        status = fence_check_of(watched)
         yield [
             _one(m.BUILD, 1, self._version),
-            *(_one(m.STATE, standing.state is state, state) for state in State),
-            _one(m.READY, not why_not_ready(standing)),
+            *(_one(m.STATE, status.state is state, state) for state in State),
+            _one(m.READY, not why_not_ready(status)),
             _one(m.LOOP_LAG, self._lateness.copy()),
         ]
         if watched is None:
             return
         yield _clients(watched)
         yield _writing(watched)
-        yield _cluster(watched, standing)
+        yield _cluster(watched, status)
         yield _controller(watched)
         yield _store(watched)
         log = watched.broker.log
@@ -108,14 +108,14 @@ def _history(history: History) -> list[Reading]:
     ]
 
 
-def _cluster(watched: Observed, standing: ServingStatus) -> list[Reading]:
+def _cluster(watched: Observed, status: ServingStatus) -> list[Reading]:
     log, peers = watched.broker.log, watched.peers
     return [
         _one(m.BROKERS, len(log.live_brokers())),
-        _one(m.VOUCHES, standing.has_read_lease),
+        _one(m.VOUCHES, status.has_read_lease),
         _one(m.TOPICS, len(log.topics)),
-        _one(m.NAMED, standing.named),
-        _one(m.LED, standing.led),
+        _one(m.NAMED, status.named),
+        _one(m.LED, status.led),
         _one(m.FOLLOWED, sum(len(topic.followers) for topic in log.topics.values())),
         _one(m.CLAIMS, log.claim_count),
         _one(m.RELEASES, log.release_count),

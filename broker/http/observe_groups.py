@@ -11,12 +11,12 @@ from broker.groups.coordinators import Coordinators
 from broker.groups.decisions.group import Group, Phase
 from broker.groups.decisions.offsets import Place, find
 from broker.http import catalogue as m
-from broker.http.names import OTHER, ShownNames
+from broker.http.label_names import OTHER, ShownNames
 from broker.http.reading import Reading
 from logstore.epoch.log import Log, Topic
 
 AT_ONCE = 256
-"""Groups, or partitions of a group, between two pieces."""
+"""Groups, or partitions of a group, between two chunks."""
 
 
 class GroupReading:

@@ -8,7 +8,7 @@ from broker.cluster.controller import Controller
 from broker.cluster.peers import TcpPeers
 from broker.handlers.broker import Broker
 from broker.http.health import Patience, ServingStatus, State
-from broker.upkeep.trimming import Trimming
+from broker.upkeep.trim_task import Trimming
 from logstore.epoch.log import Log, Topic
 from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.metered import StoreCounts

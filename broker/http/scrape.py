@@ -15,12 +15,12 @@ from broker.http.reading import Reading
 from broker.http.server import Answer, HttpPage
 
 STEP_S = 0.002
-"""Longest that the event loop is held, but for one piece of reading."""
+"""Longest that the event loop is held, but for one chunk of reading."""
 
 logger = logging.getLogger(__name__)
 
 Read = Callable[[], Iterator[Sequence[Reading]]]
-"""All readings, in pieces between which others may go on."""
+"""All readings, in chunks between which others may go on."""
 
 
 class Scrape:
@@ -28,20 +28,20 @@ class Scrape:
         self._loop = loop
         self._read = read
         self._waiting: list[Answer] = []
-        self._pieces: Iterator[Sequence[Reading]] = iter(())
+        self._chunks: Iterator[Sequence[Reading]] = iter(())
         self._found: list[Reading] = []
 
     def ask(self, answer: Answer) -> None:
         self._waiting.append(answer)
         if len(self._waiting) == 1:
-            self._pieces, self._found = self._read(), []
+            self._chunks, self._found = self._read(), []
             self._step()
 
     def _step(self) -> None:
         end_s = self._loop.time() + STEP_S
         try:
-            for piece in self._pieces:
-                self._found += piece
+            for chunk in self._chunks:
+                self._found += chunk
                 if self._loop.time() > end_s:
                     self._loop.call_soon(self._step)
                     return

@@ -33,7 +33,7 @@ from logstore.errors import Invalid
 from logstore.wire.primitives import Buffer
 
 JOINED_BYTES_MAX = 64 * 1024
-PIECE_BYTES_MAX = 512 * 1024
+CHUNK_BYTES_MAX = 512 * 1024
 UNSENT_BYTES_MAX = 1024 * 1024
 _PRODUCE = PRODUCE_KEY.to_bytes(2, "big")
 
@@ -293,24 +293,24 @@ class ClientConnection(asyncio.BufferedProtocol):
         outbox, transport = self._outbox, self._transport
         assert transport is not None
         while outbox and not self._is_blocked and not self._is_closed:
-            piece = self._next_piece()
-            self.unsent_bytes -= len(piece)
-            self._clients.slow_readers.unsent_bytes -= len(piece)
-            transport.write(piece)
+            chunk = self._next_chunk()
+            self.unsent_bytes -= len(chunk)
+            self._clients.slow_readers.unsent_bytes -= len(chunk)
+            transport.write(chunk)
         if self._paused & Pause.UNSENT and self.unsent_bytes <= UNSENT_BYTES_MAX:
             self.resume(Pause.UNSENT)
         if self._is_ending:
             self._close_if_sent()
 
-    def _next_piece(self) -> Buffer:
-        """Small buffers joined, large ones in pieces: the transport copies what does not fit."""
+    def _next_chunk(self) -> Buffer:
+        """Small buffers joined, large ones in chunks: the transport copies what does not fit."""
         outbox = self._outbox
         first = outbox.popleft()
         size = len(first)
-        if size > PIECE_BYTES_MAX:
+        if size > CHUNK_BYTES_MAX:
             view = memoryview(first)
-            outbox.appendleft(view[PIECE_BYTES_MAX:])
-            return view[:PIECE_BYTES_MAX]
+            outbox.appendleft(view[CHUNK_BYTES_MAX:])
+            return view[:CHUNK_BYTES_MAX]
         if not outbox or size + len(outbox[0]) > JOINED_BYTES_MAX:
             return first
         joined = [first]

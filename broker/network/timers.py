@@ -72,9 +72,9 @@ class Timers:
             number = heapq.heappop(self._order)
             due += [(number, timed) for timed in self._buckets.pop(number)]
         self._schedule()
-        self._tell(iter(due))
+        self._time_out(iter(due))
 
-    def _tell(self, due: Iterator[tuple[int, Timed]]) -> None:
+    def _time_out(self, due: Iterator[tuple[int, Timed]]) -> None:
         """An exception of one goes to the loop, and the others are called all the same."""
         for number, timed in due:
             if timed.timer_bucket == number:  # else it was unset by one before it
@@ -82,5 +82,5 @@ class Timers:
                 try:
                     timed.time_out()
                 except Exception:
-                    self._loop.call_soon(self._tell, due)
+                    self._loop.call_soon(self._time_out, due)
                     raise

@@ -24,8 +24,8 @@ from broker.handlers.broker import Broker
 from broker.network.authorizer import AllowAll
 from broker.network.listeners import Listener
 from broker.process.server import Server
-from broker.upkeep.retention import Retention
-from broker.upkeep.trimming import PERIOD_S, Trimming
+from broker.upkeep.retention_task import Retention
+from broker.upkeep.trim_task import PERIOD_S, Trimming
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import BrokerInfo, Log, LogSettings
 from logstore.epoch.table_queries import TableQueries

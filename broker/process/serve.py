@@ -82,12 +82,12 @@ def serve(settings: ServeSettings, *, wrap: Wrap | None = None) -> int:
 async def _serve(settings: ServeSettings, wrap: Wrap | None) -> int:
     stop = _stop_on_signal()
     listeners: list[Listener] = []
-    door: HttpApp | None = None
+    http: HttpApp | None = None
     try:
         for place, advertised in plan_listeners(settings.listen, settings.advertise):
             listeners.append(bind(place, advertised))
         if settings.http:
-            door = await _open_door(settings)
+            http = await _open_http(settings)
         opened = await open_log(
             settings.url,
             clock=SystemClock(),
@@ -97,24 +97,24 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None) -> int:
         )
         try:
             ports = watch_store(wrap(opened) if wrap else opened, SystemClock())
-            return await _serve_log(settings, ports, listeners, stop, door)
+            return await _serve_log(settings, ports, listeners, stop, http)
         finally:
             await opened.close()
     finally:
         for listener in listeners:
             listener.socket.close()
-        if door is not None:
-            door.close()
+        if http is not None:
+            http.close()
 
 
-async def _open_door(settings: ServeSettings) -> "HttpApp":
+async def _open_http(settings: ServeSettings) -> "HttpApp":
     """Metrics and health, from before the log is opened until the process ends."""
     from broker.http.app import HttpApp  # a library of 5 MB, needed here alone
 
     listener = bind(parse_address(settings.http), None, "--http")
-    door = HttpApp(settings.settings)
-    await door.open(listener)
-    return door
+    http = HttpApp(settings.settings)
+    await http.open(listener)
+    return http
 
 
 async def _serve_log(
@@ -122,13 +122,13 @@ async def _serve_log(
     opened: OpenLog,
     listeners: Sequence[Listener],
     stop: asyncio.Event,
-    door: "HttpApp | None",
+    http: "HttpApp | None",
 ) -> int:
     """Hold the lock of this broker, and live until it is stopped, again after each fence."""
 
     def on_serving(serving: Serving) -> None:
-        if door is not None:
-            door.watch(
+        if http is not None:
+            http.watch(
                 broker=serving.broker,
                 controller=serving.controller,
                 peers=serving.peers,

@@ -13,7 +13,7 @@ from logstore.ports.clock import Clock
 from logstore.ports.objects import Buffer, ObjectInfo, ObjectStore
 from logstore.wiring.open import OpenLog
 
-TOLD_AFTER_S = 1.0
+REPORT_AFTER_S = 1.0
 AGAIN_S = 60.0
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class WatchedStore:
         self._store = store
         self._clock = clock
         self._failing_since_s: float | None = None
-        self._told_at_s: float | None = None
+        self._reported_at_s: float | None = None
 
     async def create(self, key: str, parts: Sequence[Buffer]) -> None:
         try:
@@ -59,16 +59,16 @@ class WatchedStore:
         if self._failing_since_s is None:
             self._failing_since_s = now_s
         for_s = now_s - self._failing_since_s
-        is_new = self._told_at_s is None or now_s - self._told_at_s >= AGAIN_S
-        if for_s >= TOLD_AFTER_S and is_new:
-            self._told_at_s = now_s
+        is_new = self._reported_at_s is None or now_s - self._reported_at_s >= AGAIN_S
+        if for_s >= REPORT_AFTER_S and is_new:
+            self._reported_at_s = now_s
             logger.warning("nothing could be stored for %.0f s, producers wait: %s", for_s, error)
 
     def _worked(self) -> None:
-        if self._told_at_s is not None and self._failing_since_s is not None:
+        if self._reported_at_s is not None and self._failing_since_s is not None:
             for_s = self._clock.monotonic_s() - self._failing_since_s
             logger.warning("the store accepts puts again, after %.0f s", for_s)
-        self._failing_since_s = self._told_at_s = None
+        self._failing_since_s = self._reported_at_s = None
 
 
 def watch_store(opened: OpenLog, clock: Clock) -> OpenLog:

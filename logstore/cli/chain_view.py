@@ -1,9 +1,9 @@
-"""One chain on its own: `logstore inspect chain`, and its line in the survey of a whole log."""
+"""One chain on its own: `logstore inspect chain`, and its line in the overview of a whole log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from logstore.cli.chain_survey import ChainSurvey, SegmentLine, survey_chain
+from logstore.cli.chain_overview import ChainOverview, SegmentLine, read_chain_overview
 from logstore.cli.findings import Finding
 from logstore.cli.output import progress
 from logstore.errors import NotFound
@@ -52,8 +52,8 @@ def view_chain(log: ReadableLog, epoch: int) -> ChainView:
     if row is None and not objects:
         raise NotFound(f"no such chain: epoch={epoch}; see the chains there are with: inspect")
     with progress("reading segments", len(objects)) as advance:
-        survey = survey_chain(log, epoch, row, objects, advance)
-    return ChainView(chain_line(survey), survey.lines, survey.findings)
+        overview = read_chain_overview(log, epoch, row, objects, advance)
+    return ChainView(chain_line(overview), overview.lines, overview.findings)
 
 
 def _row(epoch: int) -> Steps[ChainRow | None]:
@@ -61,22 +61,22 @@ def _row(epoch: int) -> Steps[ChainRow | None]:
     return None if row is None else ChainRow.of(row)
 
 
-def chain_line(survey: ChainSurvey) -> ChainLine:
-    row = survey.row
+def chain_line(overview: ChainOverview) -> ChainLine:
+    row = overview.row
     return ChainLine(
-        survey.epoch,
+        overview.epoch,
         None if row is None else row.broker,
         NO_ROW if row is None else row.status.value,
         0 if row is None else row.trim,
         0 if row is None else row.checkpoint,
         None if row is None or row.seal < 0 else row.seal,
-        survey.committed_end,
-        survey.seal,
-        survey.objects,
-        survey.objects_beyond,
-        survey.size_bytes,
-        sum(line.batches for line in survey.lines if line.is_committed),
-        sum(line.records for line in survey.lines if line.is_committed),
+        overview.committed_end,
+        overview.seal,
+        overview.objects,
+        overview.objects_beyond,
+        overview.size_bytes,
+        sum(line.batches for line in overview.lines if line.is_committed),
+        sum(line.records for line in overview.lines if line.is_committed),
     )
 
 

@@ -52,13 +52,13 @@ def run_in_turn(
     follows.
     """
     if every_s is None:
-        return _tell(_watched(run, options), as_json)
+        return _print_summary(_watched(run, options), as_json)
     former = signal.signal(signal.SIGTERM, _interrupt)
     try:
         while True:
             began_s = clock.monotonic_s()
             try:
-                _tell(_watched(run, options), as_json)
+                _print_summary(_watched(run, options), as_json)
             except (Unavailable, Busy) as error:
                 _complain(error)
             sleep_s(max(0.0, began_s + every_s - clock.monotonic_s()))
@@ -71,7 +71,7 @@ def _watched(run: RunOnce, options: RunOptions) -> Summary:
         return run(options, lambda step: advance(int(step == "task done")))
 
 
-def _tell(summary: Summary, as_json: bool) -> int:
+def _print_summary(summary: Summary, as_json: bool) -> int:
     text = json.dumps(jsonable(summary.figures())) if as_json else line_of(summary)
     sys.stdout.write(text + "\n")
     sys.stdout.flush()

@@ -8,7 +8,7 @@ from logstore.cli.output import print_facts, print_json, progress
 from logstore.cli.storage_arguments import add_url, storage_of
 
 if TYPE_CHECKING:
-    from logstore.cli.fsck_look import Verdict
+    from logstore.cli.fsck_log import Verdict
 
 SHOWN_MAX = 20
 """Problems of one kind that people are shown; `--json` has all."""
@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from logstore.cli.fsck_look import check_log
+    from logstore.cli.fsck_log import check_log
     from logstore.wiring.open import open_readable
 
     log = open_readable(options.url, storage_of(options))
@@ -60,7 +60,7 @@ def _json(verdict: "Verdict") -> object:
 
 
 def _print(verdict: "Verdict") -> None:
-    from logstore.cli.fsck_look import by_cause
+    from logstore.cli.fsck_log import by_cause
     from logstore.protocol.checks import CURES
 
     counts = verdict.counts

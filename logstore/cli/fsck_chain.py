@@ -72,7 +72,7 @@ class CheckedChain:
     problems: list[Problem] = field(default_factory=list)
 
 
-def look_at_chain(
+def check_chain(
     runner: BlockingStepRunner,
     cluster_id: bytes,
     epoch: int,
@@ -83,11 +83,11 @@ def look_at_chain(
     bodies: bool,
 ) -> CheckedChain:
     """`objects` are those under the chain's keys, by seq, in order. `bodies`: read all bytes."""
-    look = _ChainCheck(runner, cluster_id, epoch, row, counts, bodies)
+    check = _ChainCheck(runner, cluster_id, epoch, row, counts, bodies)
     for some in _chunks(objects):
-        for (seq, info), front in zip(some, look.fronts(some), strict=True):
-            look.visit(seq, info, front)
-    return look.finish()
+        for (seq, info), front in zip(some, check.fronts(some), strict=True):
+            check.visit(seq, info, front)
+    return check.finish()
 
 
 def _chunks(

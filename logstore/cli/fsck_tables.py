@@ -1,7 +1,7 @@
 """Tables of topics held against their files and their own logs: a part of `logstore fsck`.
 
-A table is read before chains are, and its copy row before it: both only go up, so what was read
-later may be ahead and must not be behind. The list of files comes first of all; a file that a
+A table is read before chains are, and its table pointer before it: both only go up, so what was
+read later may be ahead and must not be behind. The list of files comes first of all; a file that a
 concurrent run creates is found by the second check.
 """
 
@@ -55,12 +55,12 @@ class SeenTables:
 _FAR = 2**63 - 1
 
 
-def look_at_tables(log: ReadableLog, counts: FsckCounts, *, bodies: bool) -> SeenTables:
+def check_tables(log: ReadableLog, counts: FsckCounts, *, bodies: bool) -> SeenTables:
     """Every table there is, also of topics that are gone. `bodies`: read every file."""
-    look = _TableCheck(log, counts, bodies)
-    for topic_id in look.topic_ids():
-        look.visit(topic_id)
-    return look.seen
+    check = _TableCheck(log, counts, bodies)
+    for topic_id in check.topic_ids():
+        check.visit(topic_id)
+    return check.seen
 
 
 class _TableCheck:
@@ -72,7 +72,7 @@ class _TableCheck:
         self._rows = self._read_rows()
 
     def topic_ids(self) -> Sequence[bytes]:
-        """Of whatever lies there, and of copy rows that say that something does."""
+        """Of whatever lies there, and of table pointers that say that something does."""
         found = {topic_id for topic_id, row in self._rows.items() if row.ends}
         for folder in {key.split("/")[1] for key in self._sizes}:
             try:
@@ -96,7 +96,7 @@ class _TableCheck:
         row = self._rows.get(topic_id)
         if snapshot is None:
             if row is not None and row.ends:
-                self._problem(ProblemKind.TABLE, where, "there is a copy row and no table")
+                self._problem(ProblemKind.TABLE, where, "there is a table pointer and no table")
             return
         for name, damage in table.damaged.items():
             self._problem(ProblemKind.TABLE_CHECKPOINT, name.keys(topic_id)[0], str(damage))
@@ -104,7 +104,7 @@ class _TableCheck:
         self._count_entries(where, table, snapshot)
         self.seen.snapshots[topic_id] = snapshot
         if row is not None:
-            self.seen.problems += copy_row_problems(row, snapshot)
+            self.seen.problems += table_pointer_problems(row, snapshot)
         self.seen.problems += commit_problems(where, commits)
         for files in snapshot.files.values():
             self._counts.table_files += len(files)
@@ -164,7 +164,7 @@ class _TableCheck:
         self.seen.problems.append(Problem(what, where, detail, ()))
 
 
-def copy_row_problems(row: TableRow, snapshot: Snapshot) -> Iterator[Problem]:
+def table_pointer_problems(row: TableRow, snapshot: Snapshot) -> Iterator[Problem]:
     """The row was read before the table, so it cannot know more."""
     ahead = [n for n, end in row.ends.items() if end > (snapshot.end(n) or 0)]
     if ahead or row.version > snapshot.version:

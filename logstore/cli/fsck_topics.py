@@ -20,7 +20,7 @@ from logstore.formats.topic_record import (
     deletion_in,
     record_place,
     record_problem,
-    standing,
+    valid_record,
 )
 from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.protocol.checks import Problem, ProblemKind
@@ -47,7 +47,7 @@ class SeenTopics:
     deleted: set[bytes] = field(default_factory=set)
 
 
-def look_at_topics(
+def check_topics(
     log: ReadableLog,
     topics: Mapping[str, TopicRow],
     held: Mapping[bytes, DataLocation],
@@ -72,7 +72,7 @@ def look_at_topics(
         if problem is not None:
             seen.problems.append(Problem(ProblemKind.NO_RECORD, f"row topic/{name}", problem, ()))
         elif topic.status is TopicStatus.LIVE:
-            counts.never_made += standing(known).topic != topic
+            counts.never_made += valid_record(known).topic != topic
     for topic_id, (where, chains) in held.items():
         deletion = deletion_in(records.get(topic_id, ()))
         fate = fate_of(rows.get(topic_id), deletion_recorded=deletion is not None)

@@ -134,10 +134,10 @@ async def _trim(
     from logstore.protocol.trimming import Trimmer
 
     rows = await log.runner.run(read_table_rows())
-    held = await DurableTableEnds(tables, grace_ms).look(log.runner, fresh=rows.keys())
+    durable_ends = await DurableTableEnds(tables, grace_ms).look(log.runner, fresh=rows.keys())
     trimmer = Trimmer(log.identity.cluster_id, grace_ms=grace_ms)
-    steps = trimmer.steps(held=held.ends, asked_ms=held.asked_ms)
-    return await log.runner.run(steps), held.troubles
+    steps = trimmer.steps(durable_ends=durable_ends.ends, asked_ms=durable_ends.asked_ms)
+    return await log.runner.run(steps), durable_ends.troubles
 
 
 def _facts(done: "TrimPass") -> dict[str, object]:

@@ -10,12 +10,12 @@ from logstore.cli.output import print_json
 if TYPE_CHECKING:
     from logstore.wiring.open import ReadableLog
 
-Look = Callable[["ReadableLog", argparse.Namespace], int]
+View = Callable[["ReadableLog", argparse.Namespace], int]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     _add_common(parser, inner=False)
-    parser.set_defaults(look=_overview, fail=parser.error)
+    parser.set_defaults(view=_overview, fail=parser.error)
     parts = parser.add_subparsers(dest="what", metavar="WHAT")
 
     chain = _part(parts, "chain", _chain, "every segment of one chain")
@@ -43,12 +43,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _part(
     parts: "argparse._SubParsersAction[argparse.ArgumentParser]",
     name: str,
-    look: Look,
+    view: View,
     summary: str,
 ) -> argparse.ArgumentParser:
     parser = parts.add_parser(name, help=summary, description=summary)
     _add_common(parser, inner=True)
-    parser.set_defaults(look=look, fail=parser.error)
+    parser.set_defaults(view=view, fail=parser.error)
     return parser
 
 
@@ -90,19 +90,19 @@ def run(options: argparse.Namespace) -> int:
     options.storage += getattr(options, "more_storage", [])
     log = open_readable(options.url, storage_of(options), through_fsspec=options.fsspec)
     try:
-        code: int = options.look(log, options)
+        code: int = options.view(log, options)
         return code
     finally:
         log.close()
 
 
 def _overview(log: "ReadableLog", options: argparse.Namespace) -> int:
-    from logstore.cli.inspection_text import print_survey
-    from logstore.cli.log_survey import survey_log
+    from logstore.cli.inspection_text import print_overview
+    from logstore.cli.log_overview import read_log_overview
 
-    survey = survey_log(log)
-    print_json(survey) if options.json else print_survey(survey)
-    return FAILED if survey.findings else OK
+    overview = read_log_overview(log)
+    print_json(overview) if options.json else print_overview(overview)
+    return FAILED if overview.findings else OK
 
 
 def _chain(log: "ReadableLog", options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 from logstore.cli.chain_view import ChainLine, ChainView
 from logstore.cli.checkpoint_view import CheckpointView
 from logstore.cli.findings import Finding
-from logstore.cli.log_survey import LogSurvey, TableLine
+from logstore.cli.log_overview import LogOverview, TableLine
 from logstore.cli.output import (
     dollars_text,
     jsonable,
@@ -28,25 +28,25 @@ CHAIN_COLUMNS = (
 ENDS_SHOWN_MAX = 4
 
 
-def print_survey(survey: LogSurvey) -> None:
+def print_overview(overview: LogOverview) -> None:
     print_facts(
         [
-            ("cluster", survey.cluster_id.hex()),
-            ("registry", survey.registry),
-            ("format level", survey.format_level),
+            ("cluster", overview.cluster_id.hex()),
+            ("registry", overview.registry),
+            ("format level", overview.format_level),
         ]
     )
     print_table(
         "brokers",
         ("broker", "epoch", "address", "rack"),
-        [(b.broker, b.epoch, b.address, b.rack or NONE) for b in survey.brokers],
+        [(b.broker, b.epoch, b.address, b.rack or NONE) for b in overview.brokers],
     )
     print_table(
         "topics",
         ("topic", "partitions", "status", "topic id", "settings"),
         [
             (t.name, t.partition_count, t.status, t.topic_id.hex(), settings_text(t.configs))
-            for t in survey.topics
+            for t in overview.topics
         ],
     )
     print_table(
@@ -54,30 +54,30 @@ def print_survey(survey: LogSurvey) -> None:
         ("topic", "partition", "leader", "leader epoch", "chain", "start", "end"),
         [
             (p.topic, p.partition, p.leader, p.leader_epoch, p.chain, p.start, _end(p))
-            for p in survey.partitions
+            for p in overview.partitions
         ],
     )
-    if survey.tables:
+    if overview.tables:
         print_table(
             "tables",
             ("topic", "version", "files", "size", "ends"),
             [
                 (t.topic, t.version, t.files, size_text(t.size_bytes), _ends(t))
-                for t in survey.tables
+                for t in overview.tables
             ],
         )
-    print_table("chains", CHAIN_COLUMNS, [_chain(line) for line in survey.chains])
+    print_table("chains", CHAIN_COLUMNS, [_chain(line) for line in overview.chains])
     print_table(
         "stored",
         ("under", "objects", "size"),
-        [(s.folder, s.objects, size_text(s.size_bytes)) for s in survey.stored],
+        [(s.folder, s.objects, size_text(s.size_bytes)) for s in overview.stored],
     )
-    cost = survey.cost
+    cost = overview.cost
     print(
         f"\non S3 this would cost {dollars_text(cost.storage_dollars_month)} a month to keep; "
         f"putting it cost {dollars_text(cost.put_dollars)} in requests"
     )
-    _print_findings(survey.findings)
+    _print_findings(overview.findings)
 
 
 def print_chain(view: ChainView) -> None:

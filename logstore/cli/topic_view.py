@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from logstore.cli.log_survey import TopicLine
+from logstore.cli.log_overview import TopicLine
 from logstore.cli.table_records import table_batches, table_of
 from logstore.errors import Invalid
 from logstore.formats.partition_row import EpochEntry
@@ -117,15 +117,15 @@ def _records(
         for made in table_batches(log, table, key, start, seam):
             found += _decoded(key.partition, memoryview(made), start, seam)
     low = max(start, seam)
-    for piece in reader.pieces(key, view.row, low, end) if low < end else []:
-        for batch in _batches(log, piece):
-            found += _decoded(key.partition, batch.data, piece.start, piece.end)
+    for segments in reader.segment_ranges(key, view.row, low, end) if low < end else []:
+        for batch in _batches(log, segments):
+            found += _decoded(key.partition, batch.data, segments.start, segments.end)
     return found
 
 
-def _batches(log: ReadableLog, piece: SegmentRange) -> Iterator[FoundBatch]:
+def _batches(log: ReadableLog, segments: SegmentRange) -> Iterator[FoundBatch]:
     store = log.runner.store
-    return read_batches(store, piece.chain, piece.first_seq, piece.last_seq, [piece])
+    return read_batches(store, segments.chain, segments.first_seq, segments.last_seq, [segments])
 
 
 def _decoded(partition: int, batch: memoryview, start: int, end: int) -> Iterator[StoredRecordLine]:

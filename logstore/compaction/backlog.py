@@ -29,10 +29,10 @@ from logstore.protocol.disposal import confirmed_start
 from logstore.reading.reader import LogReader, PartitionView
 from logstore.reading.segment_gone import SegmentGone
 
-LOOKS = 16
+READERS_MAX = 16
 """Tables that are looked at together."""
 
-Tell = Callable[[TableTopic, LogstoreError], None]
+Report = Callable[[TableTopic, LogstoreError], None]
 """Reports a topic that cannot be read; the others continue."""
 
 
@@ -63,18 +63,20 @@ class Due:
     """Offsets to move: ranges, their locations, and their approximate size."""
 
     cut: Sequence[Waiting]
-    pieces: Mapping[TopicPartition, Sequence[SegmentRange]]
+    segment_ranges: Mapping[TopicPartition, Sequence[SegmentRange]]
     size_bytes: int
 
 
 class Backlog:
     """Looks at one log. Not for several threads at once."""
 
-    def __init__(self, reader: LogReader, tables: CommitTables, clock: Clock, tell: Tell) -> None:
+    def __init__(
+        self, reader: LogReader, tables: CommitTables, clock: Clock, report: Report
+    ) -> None:
         self._reader = reader
         self._tables = tables
         self._clock = clock
-        self._tell = tell
+        self._report = report
 
     def look(
         self, names: Sequence[str], known: Mapping[bytes, Snapshot]
@@ -111,8 +113,8 @@ class Backlog:
         waiting = [
             one for state in states.values() if state.topic.is_enabled for one in state.waiting()
         ]
-        pieces = self.pieces(states, waiting)
-        loads = loads_of(pieces, self._chain_bytes(pieces))
+        segment_ranges = self.segment_ranges(states, waiting)
+        loads = loads_of(segment_ranges, self._chain_bytes(segment_ranges))
         first_seqs: dict[int, list[int]] = {}
         for load in loads.values():
             first_seqs.setdefault(load.first[0], []).append(load.first[1])
@@ -134,10 +136,10 @@ class Backlog:
                 )
             )
         ]
-        mine = {one.key: pieces[one.key] for one in cut}
+        mine = {one.key: segment_ranges[one.key] for one in cut}
         return Due(cut, mine, sum(loads[key].size_bytes for key in mine))
 
-    def pieces(
+    def segment_ranges(
         self, states: Mapping[bytes, TopicState], ranges: Sequence[Waiting]
     ) -> dict[TopicPartition, list[SegmentRange]]:
         """Locations of ranges. One that cannot be found is reported, or moves with the next run."""
@@ -146,11 +148,11 @@ class Backlog:
             state = states[one.key.topic_id]
             row = state.views[one.key].row
             try:
-                found[one.key] = self._reader.pieces(one.key, row, one.start, one.end)
+                found[one.key] = self._reader.segment_ranges(one.key, row, one.start, one.end)
             except Retryable:
                 continue  # log start was raised concurrently
             except Corrupt as error:
-                self._tell(state.topic, error)
+                self._report(state.topic, error)
         return found
 
     def segment_sizes(self, chain: int, first_seq: int, last_seq: int) -> list[int]:
@@ -186,22 +188,22 @@ class Backlog:
             except LogstoreError as error:
                 return error
 
-        with ThreadPoolExecutor(LOOKS, thread_name_prefix="logstore-tables") as threads:
+        with ThreadPoolExecutor(READERS_MAX, thread_name_prefix="logstore-tables") as threads:
             found = list(threads.map(look, topics))
         states = {}
         for topic, snapshot in zip(topics, found, strict=True):
             if isinstance(snapshot, LogstoreError):
-                self._tell(topic, snapshot)
+                self._report(topic, snapshot)
             else:
                 states[topic.topic_id] = TopicState(topic, snapshot)
         return states
 
     def _chain_bytes(
-        self, pieces: Mapping[TopicPartition, Sequence[SegmentRange]]
+        self, segment_ranges: Mapping[TopicPartition, Sequence[SegmentRange]]
     ) -> dict[int, int]:
         return {
             chain: sum(sum(self.segment_sizes(chain, seqs.start, seqs.stop - 1)) for seqs in ranges)
-            for chain, ranges in seqs_needed(pieces).items()
+            for chain, ranges in seqs_needed(segment_ranges).items()
         }
 
 

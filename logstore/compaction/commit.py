@@ -78,7 +78,7 @@ def commit_once(
         newest = tables.snapshot(snapshot.topic_id)
         if newest is None:
             raise Overtaken(f"the table is gone: topic={snapshot.topic_id.hex()}")
-        match standing(newest, snapshot, commit):
+        match commit_status(newest, snapshot, commit):
             case CommitStatus.DONE:
                 return newest
             case CommitStatus.CHANGED:
@@ -92,7 +92,7 @@ def commit_once(
     return tables.commit(snapshot, commit)
 
 
-def standing(newest: Snapshot, before: Snapshot, commit: TableCommit) -> CommitStatus:
+def commit_status(newest: Snapshot, before: Snapshot, commit: TableCommit) -> CommitStatus:
     """Whether a commit made for `before` has happened, still may, or may not, in `newest`."""
     are_there = all(_is_there(newest, file) for file in commit.adds)
     if commit.ends:

@@ -1,6 +1,6 @@
 """Offsets that a run moves: per partition a range from the table's end that is due. Pure.
 
-    table end (the snapshot that will be committed on; never the copy row)    ─┐
+    table end (the snapshot that will be committed on; never the table pointer)    ─┐
     log start: what lies below it and is not in the table is gone             ─┴▶ start
     committed end, read after the snapshot                                     ─▶ end
 
@@ -139,27 +139,31 @@ def is_due(size_bytes: int, freshness_ms: int, is_older_than: Callable[[int], bo
 
 
 def loads_of(
-    pieces: Mapping[TopicPartition, Sequence[SegmentRange]], chain_bytes: Mapping[int, int]
+    segment_ranges: Mapping[TopicPartition, Sequence[SegmentRange]], chain_bytes: Mapping[int, int]
 ) -> dict[TopicPartition, PartitionBacklog]:
-    """`chain_bytes` are the sizes of all segments of a chain that any of the pieces needs."""
+    """`chain_bytes` are the sizes of all segments of a chain that any of the segment ranges
+    needs.
+    """
     offsets: dict[int, int] = {}
-    for piece in _all(pieces):
-        offsets[piece.chain] = offsets.get(piece.chain, 0) + piece.end - piece.start
+    for segments in _all(segment_ranges):
+        offsets[segments.chain] = offsets.get(segments.chain, 0) + segments.end - segments.start
     loads = {}
-    for key, mine in pieces.items():
+    for key, mine in segment_ranges.items():
         shares = [
-            chain_bytes[piece.chain] * (piece.end - piece.start) // offsets[piece.chain]
-            for piece in mine
+            chain_bytes[segments.chain] * (segments.end - segments.start) // offsets[segments.chain]
+            for segments in mine
         ]
         loads[key] = PartitionBacklog(sum(shares), (mine[0].chain, mine[0].first_seq))
     return loads
 
 
-def seqs_needed(pieces: Mapping[TopicPartition, Sequence[SegmentRange]]) -> dict[int, list[range]]:
-    """By chain, the seqs that the pieces need, in ranges without overlap."""
+def seqs_needed(
+    segment_ranges: Mapping[TopicPartition, Sequence[SegmentRange]],
+) -> dict[int, list[range]]:
+    """By chain, the seqs that the segment ranges need, in ranges without overlap."""
     by_chain: dict[int, list[tuple[int, int]]] = {}
-    for piece in _all(pieces):
-        by_chain.setdefault(piece.chain, []).append((piece.first_seq, piece.last_seq + 1))
+    for segments in _all(segment_ranges):
+        by_chain.setdefault(segments.chain, []).append((segments.first_seq, segments.last_seq + 1))
     return {chain: _merged(sorted(spans)) for chain, spans in by_chain.items()}
 
 
@@ -197,8 +201,8 @@ def _value(name: str, configs: Mapping[str, str]) -> object:
     return topic_value(name, configs, DEFAULTS)
 
 
-def _all(pieces: Mapping[TopicPartition, Sequence[SegmentRange]]) -> Iterable[SegmentRange]:
-    return (piece for mine in pieces.values() for piece in mine)
+def _all(segment_ranges: Mapping[TopicPartition, Sequence[SegmentRange]]) -> Iterable[SegmentRange]:
+    return (segments for mine in segment_ranges.values() for segments in mine)
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[range]:

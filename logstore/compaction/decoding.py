@@ -71,45 +71,47 @@ def decoded(batches: Sequence[FoundBatch], topic: str) -> Iterator[pa.RecordBatc
     The caller has stored or dropped each result when it asks for the next one: the room of a large
     batch is given up then. Raises `Corrupt` for damage, `Refused` for transactional batches.
     """
-    for piece, stretch in groupby(batches, lambda found: found.piece):
+    for segments, neighbours in groupby(batches, lambda found: found.segments):
         try:
-            yield from _rows_of(piece, _without_transactions(stretch, topic))
+            yield from _rows_of(segments, _without_transactions(neighbours, topic))
         except CorruptBatch as fault:
             raise Corrupt(
-                f"a stored batch is damaged: topic={topic} partition={piece.partition} "
-                f"offsets=[{piece.start}, {piece.end}) chain={piece.chain} cause={fault}; this "
-                "topic is not compacted until it is repaired; see: logstore fsck"
+                f"a stored batch is damaged: topic={topic} partition={segments.partition} "
+                f"offsets=[{segments.start}, {segments.end}) chain={segments.chain} cause={fault}; "
+                "this topic is not compacted until it is repaired; see: logstore fsck"
             ) from fault
 
 
-def _rows_of(piece: SegmentRange, batches: Iterator[Buffer]) -> Iterator[pa.RecordBatch]:
-    """A batch that begins below the piece is decoded alone: as a raw row it would not be seen."""
+def _rows_of(segments: SegmentRange, batches: Iterator[Buffer]) -> Iterator[pa.RecordBatch]:
+    """A batch that begins below the segment range is decoded alone: as a raw row it would not be
+    seen.
+    """
     for batch in batches:
-        if int.from_bytes(batch[:8]) < piece.start:
-            yield from _heavy(piece, batch)
+        if int.from_bytes(batch[:8]) < segments.start:
+            yield from _heavy(segments, batch)
             continue
-        for rows in _decode(piece, chain([batch], batches), LIGHT_BYTES):
+        for rows in _decode(segments, chain([batch], batches), LIGHT_BYTES):
             raw = _raw_batch(rows)
             if raw is None:
                 yield rows
             else:
-                yield from _heavy(piece, raw)
+                yield from _heavy(segments, raw)
 
 
-def _heavy(piece: SegmentRange, batch: Buffer) -> Iterator[pa.RecordBatch]:
+def _heavy(segments: SegmentRange, batch: Buffer) -> Iterator[pa.RecordBatch]:
     is_plain = not batch[_ATTRIBUTES_AT] & CODEC_BITS
     size_bytes = len(batch) if is_plain else INFLATED_BYTES_MAX
     with BUDGET.room(size_bytes):
-        yield from _decode(piece, [batch], INFLATED_BYTES_MAX)
+        yield from _decode(segments, [batch], INFLATED_BYTES_MAX)
 
 
 def _decode(
-    piece: SegmentRange, batches: Iterable[Buffer], payload_bytes_max: int
+    segments: SegmentRange, batches: Iterable[Buffer], payload_bytes_max: int
 ) -> Iterator[pa.RecordBatch]:
     return decode_to_arrow(
         batches,
-        start=piece.start,
-        end=piece.end,
+        start=segments.start,
+        end=segments.end,
         columns=TABLE_COLUMNS,
         rows_max=ROWS_MAX,
         bytes_max=BYTES_MAX,
@@ -129,6 +131,6 @@ def _without_transactions(found: Iterable[FoundBatch], topic: str) -> Iterator[B
         if one.data[_ATTRIBUTES_AT] & _KINDS == _TRANSACTIONAL:
             raise Refused(
                 f"transactional batches need a newer version of logstore: topic={topic} "
-                f"partition={one.piece.partition} offset={one.entry.base_offset}"
+                f"partition={one.segments.partition} offset={one.entry.base_offset}"
             )
         yield one.data

@@ -2,9 +2,9 @@
 
 Below the table end the table is the truth. Segments say the same until the owner deletes or updates
 rows in the table; from then on brokers must not read segments there. So a run looks at the commits
-that it did not make itself, since the version that the copy row names, and raises `edited_end` of
-the partitions that lost files with their rows. The copy row is raised after that: a run that dies
-in between leaves the same commits to the next one.
+that it did not make itself, since the version that the table pointer names, and raises `edited_end`
+of the partitions that lost files with their rows. The table pointer is raised after that: a run
+that dies in between leaves the same commits to the next one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,14 +28,14 @@ class TableCommits(Protocol):
 
 
 def edited_ends(
-    tables: TableCommits, snapshot: Snapshot, told_version: int | None
+    tables: TableCommits, snapshot: Snapshot, pointer_version: int | None
 ) -> dict[int, int]:
-    """By partition, the table end below which its owner changed rows after `told_version`.
+    """By partition, the table end below which its owner changed rows after `pointer_version`.
 
     Every offset that a change may have touched lies below the table end. If commits were removed
     before they were read, that is the end of each partition. One GET per commit.
     """
-    first = 1 if told_version is None else told_version + 1
+    first = 1 if pointer_version is None else pointer_version + 1
     if first > snapshot.version:
         return {}
     try:

@@ -14,8 +14,8 @@ from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.reader import LogReader
-from logstore.reading.run_batches import Resolve
 from logstore.reading.segment_gone import SegmentGone
+from logstore.reading.seq_range_batches import Resolve
 from logstore.reading.tasks import SeqRange
 from logstore.wiring.open import open_readable
 
@@ -25,7 +25,7 @@ class RunRows(Protocol):
 
     def partition_row(self, key: TopicPartition) -> PartitionRow | None: ...
 
-    def pieces(
+    def segment_ranges(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
     ) -> list[SegmentRange]: ...
 
@@ -34,11 +34,11 @@ def resolver(url: str, storage: Mapping[str, str]) -> Resolve[Never]:
     """Opens the registry only when it is needed."""
 
     def resolve(
-        run: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int]
+        seq_range: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int]
     ) -> tuple[Sequence[Never], SeqRange | None]:
         log = open_readable(url, storage)
         try:
-            return (), rest_of(run, gone, reached, LogReader(log))
+            return (), rest_of(seq_range, gone, reached, LogReader(log))
         finally:
             log.close()
 
@@ -46,27 +46,29 @@ def resolver(url: str, storage: Mapping[str, str]) -> Resolve[Never]:
 
 
 def rest_of(
-    run: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int], rows: RunRows
+    seq_range: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int], rows: RunRows
 ) -> SeqRange | None:
-    """The rest of `run` above the deleted segment. Raises `Corrupt` if a segment is missing."""
+    """The rest of `seq_range` above the deleted segment. Raises `Corrupt` if a segment is
+    missing.
+    """
     left = []
-    for piece in run.pieces:
-        start = reached.get(piece, piece.start)
-        if piece.last_seq < gone.seq or start >= piece.end:
+    for segments in seq_range.segment_ranges:
+        start = reached.get(segments, segments.start)
+        if segments.last_seq < gone.seq or start >= segments.end:
             continue
-        key = TopicPartition(piece.topic_id, piece.partition)
+        key = TopicPartition(segments.topic_id, segments.partition)
         row = rows.partition_row(key)
-        if row is None or row.log_start >= piece.end:
+        if row is None or row.log_start >= segments.end:
             continue
         start = max(start, row.log_start)
-        for found in rows.pieces(key, row, start, piece.end):
-            if found.chain == gone.chain and not gone.seq < found.first_seq <= run.last_seq:
+        for found in rows.segment_ranges(key, row, start, segments.end):
+            if found.chain == gone.chain and not gone.seq < found.first_seq <= seq_range.last_seq:
                 raise Corrupt(
                     f"a segment is missing: chain={gone.chain} seq={gone.seq} "
-                    f"topic={piece.topic_id.hex()} partition={piece.partition} offset={start}; "
-                    "see what the log holds with: logstore inspect"
+                    f"topic={segments.topic_id.hex()} partition={segments.partition} "
+                    f"offset={start}; see what the log holds with: logstore inspect"
                 )
-        left.append(replace(piece, start=start))
+        left.append(replace(segments, start=start))
     if not left:
         return None
-    return SeqRange(run.chain, gone.seq + 1, run.last_seq, tuple(left))
+    return SeqRange(seq_range.chain, gone.seq + 1, seq_range.last_seq, tuple(left))

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 LEASE_S = 10.0
 STEPS_PER_LEASE = 3
-LOOKS_PER_LEASE = 12
+READS_PER_LEASE = 12
 CALL_TIMEOUT_S = 120.0
 GIVE_UP_S = 5.0
 
@@ -32,9 +32,9 @@ class Busy(Refused):
     """Another run is at work. `holder` is its lease."""
 
     def __init__(
-        self, holder: LeaseRow, told: str = "another compaction run is in progress"
+        self, holder: LeaseRow, message: str = "another compaction run is in progress"
     ) -> None:
-        super().__init__(told)
+        super().__init__(message)
         self.holder = holder
 
 
@@ -150,7 +150,7 @@ class LeasedRows:
                 is_alive = first.heartbeat != seen.heartbeat
                 if is_alive and self._clock.monotonic_s() - began_s >= wait_s:
                     raise Busy(seen)
-            await self._clock.sleep_s(self._lease.lease_s / LOOKS_PER_LEASE)
+            await self._clock.sleep_s(self._lease.lease_s / READS_PER_LEASE)
 
     async def _try_to_acquire(self) -> None:
         now_s = self._clock.monotonic_s()

@@ -25,8 +25,8 @@ def groups_of(
     groups = [
         group
         for files in snapshot.files.values()
-        for stretch in _small_stretches(files, small_bytes)
-        for group in _groups(stretch)
+        for neighbours in _small_neighbours(files, small_bytes)
+        for group in _groups(neighbours)
         if len(group) >= files_min
     ]
     return sorted(groups, key=len, reverse=True)
@@ -48,26 +48,26 @@ def size_bytes(files: Sequence[DataFile]) -> int:
     return sum(file.size_bytes for file in files)
 
 
-def _small_stretches(files: Sequence[DataFile], small_bytes: int) -> Iterator[list[DataFile]]:
+def _small_neighbours(files: Sequence[DataFile], small_bytes: int) -> Iterator[list[DataFile]]:
     """Small files with nothing between them. Others' files, which may overlap, are left alone."""
-    stretch: list[DataFile] = []
+    neighbours: list[DataFile] = []
     reached = -1
     for file in files:
         is_plain = file.has_bounds and file.rows > 0 and file.min_offset > reached
         if is_plain and file.size_bytes < small_bytes:
-            stretch.append(file)
+            neighbours.append(file)
         else:
-            if not is_plain and stretch:
-                stretch.pop()  # it may overlap the one before
-            yield stretch
-            stretch = []
+            if not is_plain and neighbours:
+                neighbours.pop()  # it may overlap the one before
+            yield neighbours
+            neighbours = []
         reached = max(reached, file.max_offset)
-    yield stretch
+    yield neighbours
 
 
-def _groups(stretch: Sequence[DataFile]) -> Iterator[list[DataFile]]:
+def _groups(neighbours: Sequence[DataFile]) -> Iterator[list[DataFile]]:
     group: list[DataFile] = []
-    for file in stretch:
+    for file in neighbours:
         if group and size_bytes(group) + file.size_bytes > MERGED_BYTES_MAX:
             yield _worth_it(group)
             group = []

@@ -26,14 +26,14 @@ class Moves:
         self._session = session
         self._backlog = backlog
         self._states = states
-        self._pieces: dict[Waiting, Sequence[SegmentRange]] = {}
+        self._segment_ranges: dict[Waiting, Sequence[SegmentRange]] = {}
         self._overtaken_count = 0
 
     def go(self) -> None:
         """Move all that is due now. Offsets committed during the run wait for the next one."""
         self._session.step("cut")
         due = self._backlog.due(self._states, everything=self._session.options.now)
-        self._pieces = {one: due.pieces[one.key] for one in due.cut}
+        self._segment_ranges = {one: due.segment_ranges[one.key] for one in due.cut}
         wanted = {one.key: one for one in due.cut}
         rounds = rounds_of(due.size_bytes)
         while wanted:
@@ -63,7 +63,12 @@ class Moves:
         by_topic = self._findable(cut)
         tasks = plan_moves(
             str(self._session.run),
-            (piece for mine in by_topic.values() for one in mine for piece in self._pieces[one]),
+            (
+                segments
+                for mine in by_topic.values()
+                for one in mine
+                for segments in self._segment_ranges[one]
+            ),
             self._backlog.segment_sizes,
             self._backlog.offsets_at,
             {topic_id: self._states[topic_id].topic.name for topic_id in by_topic},
@@ -80,20 +85,22 @@ class Moves:
             except Overtaken:
                 self._begin_again(state)
             except LogstoreError as error:
-                self._session.tell(state.topic, error)
+                self._session.report(state.topic, error)
 
     def _findable(self, cut: Sequence[Waiting]) -> dict[bytes, list[Waiting]]:
-        """The cut by topic, without ranges that cannot be found: their pieces are known now."""
-        unknown = [one for one in cut if one not in self._pieces]
-        found = self._backlog.pieces(self._states, unknown)
-        self._pieces |= {one: found[one.key] for one in unknown if one.key in found}
+        """The cut by topic, without ranges that cannot be found: their segment ranges are known
+        now.
+        """
+        unknown = [one for one in cut if one not in self._segment_ranges]
+        found = self._backlog.segment_ranges(self._states, unknown)
+        self._segment_ranges |= {one: found[one.key] for one in unknown if one.key in found}
         by_topic: dict[bytes, list[Waiting]] = {}
         for one in cut:
             topic = self._states[one.key.topic_id].topic
-            if one in self._pieces:
+            if one in self._segment_ranges:
                 by_topic.setdefault(one.key.topic_id, []).append(one)
             elif not self._session.has_failed(topic):
-                self._session.tell(
+                self._session.report(
                     topic, Retryable("log start was raised during the run: run it again")
                 )
         return by_topic

@@ -41,12 +41,17 @@ class MoveTask:
     run: str
     number: int
     names: Mapping[bytes, str]
-    runs: Sequence[SeqRange]
+    seq_ranges: Sequence[SeqRange]
 
     def text(self) -> str:
         runs = [
-            [run.chain, run.first_seq, run.last_seq, [_piece_list(piece) for piece in run.pieces]]
-            for run in self.runs
+            [
+                run.chain,
+                run.first_seq,
+                run.last_seq,
+                [_segment_range_list(segments) for segments in run.segment_ranges],
+            ]
+            for run in self.seq_ranges
         ]
         names = {topic_id.hex(): name for topic_id, name in self.names.items()}
         return _json(
@@ -55,7 +60,7 @@ class MoveTask:
 
     @property
     def topic_ids(self) -> set[bytes]:
-        return {piece.topic_id for run in self.runs for piece in run.pieces}
+        return {segments.topic_id for run in self.seq_ranges for segments in run.segment_ranges}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +132,7 @@ class TaskResult:
 
 def plan_moves(
     run: str,
-    pieces: Iterable[SegmentRange],
+    segment_ranges: Iterable[SegmentRange],
     sizes: SegmentSizes,
     offsets_at: OffsetsAt,
     names: Mapping[bytes, str],
@@ -136,9 +141,9 @@ def plan_moves(
     parallelism: int,
     task_bytes: int = TASK_BYTES,
 ) -> list[MoveTask]:
-    """Tasks that read each segment once and every offset of `pieces` once."""
+    """Tasks that read each segment once and every offset of `segment_ranges` once."""
     tasks: list[ReadTask] = plan_tasks(
-        Located((), list(pieces)),
+        Located((), list(segment_ranges)),
         sizes,
         offsets_at,
         parallelism=parallelism,
@@ -147,9 +152,9 @@ def plan_moves(
     )
     found = []
     for task in tasks:
-        wanted = {piece.topic_id for each in task.runs for piece in each.pieces}
+        wanted = {segments.topic_id for each in task.seq_ranges for segments in each.segment_ranges}
         mine = {topic_id: names[topic_id] for topic_id in sorted(wanted)}
-        found.append(MoveTask(run, next(numbers), mine, task.runs))
+        found.append(MoveTask(run, next(numbers), mine, task.seq_ranges))
     return found
 
 
@@ -166,8 +171,8 @@ def task_of(text: str) -> Task:
                 tuple(DataFile(*file) for file in data["files"]),
             )
         runs = [
-            SeqRange(chain, first, last, tuple(map(_piece_of, pieces)))
-            for chain, first, last, pieces in data["runs"]
+            SeqRange(chain, first, last, tuple(map(_segment_range_of, segment_ranges)))
+            for chain, first, last, segment_ranges in data["runs"]
         ]
         names = {bytes.fromhex(topic_id): name for topic_id, name in data["names"].items()}
         return MoveTask(data["run"], data["number"], names, tuple(runs))
@@ -198,12 +203,12 @@ def result_of(text: str) -> TaskResult:
         raise Corrupt(f"not a result of compaction: {error!r}") from error
 
 
-def _piece_list(piece: SegmentRange) -> list[object]:
-    topic_id, *numbers = astuple(piece)
+def _segment_range_list(segments: SegmentRange) -> list[object]:
+    topic_id, *numbers = astuple(segments)
     return [topic_id.hex(), *numbers]
 
 
-def _piece_of(item: Sequence[object]) -> SegmentRange:
+def _segment_range_of(item: Sequence[object]) -> SegmentRange:
     topic_id, *numbers = item
     return SegmentRange(bytes.fromhex(str(topic_id)), *(int(str(number)) for number in numbers))
 

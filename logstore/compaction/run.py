@@ -1,8 +1,8 @@
 """One run of compaction, from its row to its last step, in the order that is safe.
 
     row of the run, rows of dead runs closed → snapshots, then committed ends → cut, kept in the row
-    → tasks → per topic: commit on the snapshot, then copy row → files below log start, small files
-    → tables of deleted topics, files that nothing names → row
+    → tasks → per topic: commit on the snapshot, then table pointer → files below log start, small
+    files → tables of deleted topics, files that nothing names → row
 
 It has the lease already (`compactor`). Trimming what tables hold is for brokers and `logstore gc`.
 """
@@ -35,7 +35,7 @@ def _work(session: Session) -> None:
     closed = ports.rows.perform(close_earlier(session.run, ports.clock.now_ms()))
     session.summary.abandoned_runs = len(closed)
     session.step("tables and log")
-    backlog = Backlog(ports.reader, ports.tables, ports.clock, session.tell)
+    backlog = Backlog(ports.reader, ports.tables, ports.clock, session.report)
     states = backlog.look(options.topics, session.known)
     there = {state.topic.name for state in states.values()} | set(session.summary.topics)
     if missing := sorted(set(options.topics) - there):
@@ -45,7 +45,7 @@ def _work(session: Session) -> None:
     for state in states.values():
         session.see(state, state.snapshot)
     upkeep = Upkeep(session)
-    session.step("copy rows")
+    session.step("table pointers")
     upkeep.repair(states, ports.rows.perform(read_table_rows()), closed)
     Moves(session, backlog, states).go()
     upkeep.expire(states)
@@ -54,9 +54,9 @@ def _work(session: Session) -> None:
     upkeep.folders(states, ports.rows.perform(read_table_rows()))
 
 
-def _end(session: Session, status: RunStatus, told: str) -> None:
+def _end(session: Session, status: RunStatus, message: str) -> None:
     """The run's row. Where it cannot be written, the next run closes it."""
     session.ports.watch("end of the run")
     rows = session.ports.rows
     if rows.holds:
-        rows.perform(end_run(session.run, status, told, session.ports.clock.now_ms()))
+        rows.perform(end_run(session.run, status, message, session.ports.clock.now_ms()))

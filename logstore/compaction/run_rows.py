@@ -1,7 +1,7 @@
-"""Rows of a run as steps: its own row, and the copy row of each table. Pure.
+"""Rows of a run as steps: its own row, and the table pointer of each table. Pure.
 
 A run's row lists the offsets that it moves. The holder of the lease finds rows of runs that did not
-end and closes them: their commits are in tables, their uncommitted files are swept. A copy row
+end and closes them: their commits are in tables, their uncommitted files are swept. A table pointer
 only goes up, and only once the table has what it says.
 """
 
@@ -41,9 +41,9 @@ def store_cut(run: RunId, cut: Sequence[TopicCut]) -> Steps[None]:
     yield UpdateRow(COMPACTION, str(run), sets, [_is_running()])
 
 
-def end_run(run: RunId, status: RunStatus, told: str, now_ms: int) -> Steps[None]:
+def end_run(run: RunId, status: RunStatus, message: str, now_ms: int) -> Steps[None]:
     """Nothing where a later run has closed this one already."""
-    sets: Row = {"status": status.value, "told": told[:500], "ended_ms": now_ms}
+    sets: Row = {"status": status.value, "told": message[:500], "ended_ms": now_ms}
     try:
         yield UpdateRow(COMPACTION, str(run), sets, [_is_running()])
     except ConditionFailed:
@@ -76,8 +76,8 @@ def close_earlier(run: RunId, now_ms: int) -> Steps[list[CompactionRow]]:
     return closed
 
 
-def raise_copy_row(topic_id: bytes, row: TableRow) -> Steps[None]:
-    """Let the copy row say what `row` does, unless it says more already."""
+def raise_table_pointer(topic_id: bytes, row: TableRow) -> Steps[None]:
+    """Let the table pointer say what `row` does, unless it says more already."""
     sets: Row = {
         "version": row.version,
         "ends": pack_ends(row.ends),
@@ -94,7 +94,7 @@ def raise_copy_row(topic_id: bytes, row: TableRow) -> Steps[None]:
                 return
 
 
-def note_on_copy_row(topic_id: bytes, **sets: int | str) -> Steps[None]:
+def note_on_table_pointer(topic_id: bytes, **sets: int | str) -> Steps[None]:
     """Set attributes other than the table's end."""
     try:
         yield UpdateRow(TABLE, topic_id.hex(), sets, [RowExists()])
@@ -105,10 +105,10 @@ def note_on_copy_row(topic_id: bytes, **sets: int | str) -> Steps[None]:
 def note_topic_gone(topic_id: bytes) -> Steps[None]:
     """Stamped by the store: the clock of this host may be behind those of later runs."""
     seen_ms: int = yield StoreMs()
-    yield from note_on_copy_row(topic_id, gone_ms=seen_ms)
+    yield from note_on_table_pointer(topic_id, gone_ms=seen_ms)
 
 
-def remove_copy_row(topic_id: bytes, version: int) -> Steps[None]:
+def remove_table_pointer(topic_id: bytes, version: int) -> Steps[None]:
     """Once its table is dropped."""
     try:
         yield DeleteRow(TABLE, topic_id.hex(), [Comparison("version", "=", version)])

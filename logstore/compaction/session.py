@@ -15,9 +15,9 @@ from logstore.compaction.commit import CommitTables, commit_once
 from logstore.compaction.cut import TableTopic
 from logstore.compaction.edits import edited_ends, raise_edited_ends
 from logstore.compaction.leased_rows import LeasedRows
+from logstore.compaction.obsolete_files import HORIZON_HOURS, HOUR_MS
 from logstore.compaction.plan import TASK_BYTES, Task, TaskResult, result_of
-from logstore.compaction.retention import HORIZON_HOURS, HOUR_MS
-from logstore.compaction.run_rows import RunId, raise_copy_row
+from logstore.compaction.run_rows import RunId, raise_table_pointer
 from logstore.compaction.summary import Summary
 from logstore.errors import Denied, LogstoreError, Retryable
 from logstore.formats.table_row import TableRow
@@ -78,8 +78,8 @@ class Session:
         self.known = known
         self.numbers = count(1)
         """Of tasks: unique in a run."""
-        self.told: dict[bytes, int] = {}
-        """By topic id, the version that its copy row names: later ones may be its owner's."""
+        self.pointer_versions: dict[bytes, int] = {}
+        """By topic id, the version that its table pointer names: later ones may be its owner's."""
         self.summary = Summary(run=str(run))
         self._rng = random.Random(run.owner)
 
@@ -104,7 +104,7 @@ class Session:
         return found
 
     def commit(self, state: TopicState, commit: TableCommit) -> None:
-        """Let the table of a topic take `commit`, then its copy row. Raises `Overtaken`."""
+        """Let the table of a topic take `commit`, then its table pointer. Raises `Overtaken`."""
         topic, snapshot = state.topic, state.snapshot
         if snapshot is None:
             self.step(f"create table: {topic.name}")
@@ -112,8 +112,8 @@ class Session:
         self.step(f"commit: {topic.name}")
         committed = commit_once(self.ports.tables, snapshot, commit, self.ports.sleep_s, self._rng)
         self.see(state, committed)
-        self.step(f"copy row: {topic.name}")
-        self.raise_copy_row(state)
+        self.step(f"table pointer: {topic.name}")
+        self.raise_table_pointer(state)
 
     def see(self, state: TopicState, snapshot: Snapshot | None) -> None:
         """Remember the newest snapshot of a topic's table."""
@@ -121,10 +121,10 @@ class Session:
         if snapshot is not None:
             self.known[state.topic.topic_id] = snapshot
 
-    def raise_copy_row(self, state: TopicState) -> None:
+    def raise_table_pointer(self, state: TopicState) -> None:
         assert state.snapshot is not None
         topic_id, ports = state.topic.topic_id, self.ports
-        edits = edited_ends(ports.tables, state.snapshot, self.told.get(topic_id))
+        edits = edited_ends(ports.tables, state.snapshot, self.pointer_versions.get(topic_id))
         if edits:
             self.step(f"rows changed by the table's owner: {state.topic.name}")
             ports.rows.perform(raise_edited_ends(topic_id, state.topic.name, edits))
@@ -134,11 +134,11 @@ class Session:
             topic=state.topic.name,
             on_delete=state.topic.on_delete,
         )
-        ports.rows.perform(raise_copy_row(topic_id, row))
-        self.told[topic_id] = row.version
+        ports.rows.perform(raise_table_pointer(topic_id, row))
+        self.pointer_versions[topic_id] = row.version
         self.summary.topic(state.topic.name).version = state.snapshot.version
 
-    def tell(self, topic: TableTopic, error: LogstoreError) -> None:
+    def report(self, topic: TableTopic, error: LogstoreError) -> None:
         """A topic's part of the run has failed; the others continue.
 
         Raises what fails every topic alike: `Denied`, and `Retryable` without the lease.

@@ -126,7 +126,7 @@ def line_of(summary: Summary) -> str:
         )
     else:
         parts.append("nothing to move")
-    parts += [f"; {told}" for told in _others(summary)]
+    parts += [f"; {text}" for text in _others(summary)]
     parts.append(f"; {summary.seconds:.1f} s")
     return " ".join(parts).replace(" ;", ";")
 
@@ -141,7 +141,7 @@ def _others(summary: Summary) -> Sequence[str]:
         (summary.swept_files, "file swept"),
         (len(summary.errors), "topic failed"),
     ]
-    return [f"{told}: {count}" for count, told in counts if count]
+    return [f"{text}: {count}" for count, text in counts if count]
 
 
 def _count(number: int, what: str) -> str:

@@ -22,8 +22,8 @@ from logstore.history.read import read_rows
 from logstore.history.snapshot import DataFile
 from logstore.history.write import TableWriter
 from logstore.ports.objects import BlockingObjectStore
-from logstore.reading.run_batches import Resolve, run_batches
 from logstore.reading.segment_fetch import FoundBatch, read_batches
+from logstore.reading.seq_range_batches import Resolve, seq_range_batches
 from logstore.reading.tasks import SeqRange
 
 WRITERS = 8
@@ -59,11 +59,11 @@ def _move(
     bytes_in: dict[bytes, int] = {}
 
     def read(run: SeqRange) -> Iterator[FoundBatch]:
-        return read_batches(store, run.chain, run.first_seq, run.last_seq, run.pieces)
+        return read_batches(store, run.chain, run.first_seq, run.last_seq, run.segment_ranges)
 
-    for each in task.runs:
-        for found in run_batches(each, read, resolve):
-            key = TopicPartition(found.piece.topic_id, found.piece.partition)
+    for each in task.seq_ranges:
+        for found in seq_range_batches(each, read, resolve):
+            key = TopicPartition(found.segments.topic_id, found.segments.partition)
             gathered.setdefault(key, []).append(found)
             bytes_in[key[0]] = bytes_in.get(key[0], 0) + len(found.data)
 

@@ -1,4 +1,5 @@
-"""A run's other work: repair of copy rows, retention of files, merges of small files, sweeping.
+"""A run's other work: repair of table pointers, retention of files, merges of small files,
+sweeping.
 
 None of it moves a table end, and each commit is conditional like any other. What cannot be done now
 is done by a later run.
@@ -9,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from logstore.compaction.backlog import TopicState
 from logstore.compaction.commit import Overtaken
 from logstore.compaction.merge import RUN_BYTES_MAX, groups_of, within
+from logstore.compaction.obsolete_files import expired, is_sweep_due
 from logstore.compaction.plan import MergeTask, TaskResult
-from logstore.compaction.retention import expired, is_sweep_due
 from logstore.compaction.run_rows import (
-    note_on_copy_row,
+    note_on_table_pointer,
     note_topic_gone,
-    raise_copy_row,
-    remove_copy_row,
+    raise_table_pointer,
+    remove_table_pointer,
 )
 from logstore.compaction.session import Session
 from logstore.compaction.worker import error_of
@@ -27,7 +28,7 @@ from logstore.protocol.disposal import DROP, ON_DELETE, Fate, may_drop_table
 from logstore.protocol.steps import believed_ms
 
 States = Mapping[bytes, TopicState]
-CopyRows = Mapping[bytes, TableRow]
+TablePointers = Mapping[bytes, TableRow]
 
 
 class Upkeep:
@@ -35,23 +36,27 @@ class Upkeep:
         self._session = session
         self._perform = session.ports.rows.perform
 
-    def repair(self, states: States, copy_rows: CopyRows, closed: Sequence[CompactionRow]) -> None:
-        """Write copy rows that a dead run did not, also of topics that were deleted since."""
-        self._session.told = {topic_id: row.version for topic_id, row in copy_rows.items()}
+    def repair(
+        self, states: States, table_pointers: TablePointers, closed: Sequence[CompactionRow]
+    ) -> None:
+        """Write table pointers that a dead run did not, also of topics that were deleted since."""
+        self._session.pointer_versions = {
+            topic_id: row.version for topic_id, row in table_pointers.items()
+        }
         for topic_id, state in states.items():
-            row = copy_rows.get(topic_id)
+            row = table_pointers.get(topic_id)
             if state.snapshot is None:
                 continue
             if row is None or row.version < state.snapshot.version:
-                self._session.raise_copy_row(state)
+                self._session.raise_table_pointer(state)
             elif row.on_delete != state.topic.on_delete:
-                self._perform(note_on_copy_row(topic_id, on_delete=state.topic.on_delete))
-        for topic_id in {one.topic_id for row in closed for one in row.cut} - copy_rows.keys():
+                self._perform(note_on_table_pointer(topic_id, on_delete=state.topic.on_delete))
+        for topic_id in {one.topic_id for row in closed for one in row.cut} - table_pointers.keys():
             if topic_id not in states:
                 snapshot = self._session.ports.tables.snapshot(topic_id)
                 if snapshot is not None:
                     new = TableRow(version=snapshot.version, ends=snapshot.ends)
-                    self._perform(raise_copy_row(topic_id, new))
+                    self._perform(raise_table_pointer(topic_id, new))
 
     def expire(self, states: States) -> None:
         """Files that are wholly below log start leave their tables."""
@@ -81,14 +86,14 @@ class Upkeep:
             mine = [task for task in tasks if task.topic_id == topic_id]
             self._commit_merges(states[topic_id], mine, results)
 
-    def folders(self, states: States, copy_rows: CopyRows) -> None:
+    def folders(self, states: States, table_pointers: TablePointers) -> None:
         """Tables of topics that are gone are dropped; files that nothing names are swept."""
         now_ms = self._perform(believed_ms())
         live = {row.topic_id for row in self._session.ports.reader.topics().values()}
-        for topic_id, row in copy_rows.items():
+        for topic_id, row in table_pointers.items():
             if topic_id in live:
                 if row.gone_ms:  # its topic is back, by a restore
-                    self._perform(note_on_copy_row(topic_id, gone_ms=0))
+                    self._perform(note_on_table_pointer(topic_id, gone_ms=0))
                 if topic_id in states and is_sweep_due(row, now_ms):
                     self._sweep(states[topic_id], now_ms)
             elif not self._session.options.topics:
@@ -105,7 +110,7 @@ class Upkeep:
         for task in tasks:
             result = results[task.number]
             if result.error:
-                self._session.tell(state.topic, error_of(result))
+                self._session.report(state.topic, error_of(result))
                 continue
             removes += task.files
             adds += [file for _, file in result.files]
@@ -120,7 +125,7 @@ class Upkeep:
         except Overtaken:
             return False
         except LogstoreError as error:
-            self._session.tell(state.topic, error)
+            self._session.report(state.topic, error)
             return False
         return True
 
@@ -132,10 +137,10 @@ class Upkeep:
                 state.topic.topic_id, hours, False, now_ms=now_ms
             )
         except LogstoreError as error:
-            self._session.tell(state.topic, error)
+            self._session.report(state.topic, error)
             return
         self._session.summary.swept_files += count
-        self._perform(note_on_copy_row(state.topic.topic_id, swept_ms=now_ms))
+        self._perform(note_on_table_pointer(state.topic.topic_id, swept_ms=now_ms))
 
     def _dismiss(self, topic_id: bytes, row: TableRow, now_ms: int) -> None:
         """A table whose topic is gone: noticed first, dropped a grace later, or kept."""
@@ -157,5 +162,5 @@ class Upkeep:
             if may_drop_table(fate, row, recorded, now_ms).may:
                 self._session.step(f"drop table: {name}")
                 self._session.ports.tables.delete_table(topic_id)
-                self._perform(remove_copy_row(topic_id, row.version))
+                self._perform(remove_table_pointer(topic_id, row.version))
                 self._session.summary.dropped_tables.append(name)

@@ -1,9 +1,9 @@
 """Durable ends of tables for trimming, read as rarely as possible.
 
 Looking at a table costs requests, and trimming looks every minute: so a tenth of the grace may pass
-before tables are read again, and a table whose copy row has not changed since all of it was held is
-not read. That suffices to raise trim points. Before a deletion the tables of its topics are read
-again (`fresh`). Logs without tables cost one query of the registry.
+before tables are read again, and a table whose table pointer has not changed since all of it was
+held is not read. That suffices to raise trim points. Before a deletion the tables of its topics are
+read again (`fresh`). Logs without tables cost one query of the registry.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,14 +18,14 @@ from logstore.protocol.steps import Steps, believed_ms
 from logstore.protocol.verified_versions import change_marks, drop_mark, read_marks
 from logstore.runners.step_runner import StepRunner, outcome_of
 
-LOOKS_PER_GRACE = 10
+READS_PER_GRACE = 10
 MARK_EVERY = 32
 """A mark is raised by so many versions at least: a registry write for each would cost more than
 looking at some commits twice."""
 
 
 class _KnownEnds(NamedTuple):
-    """One table at the last look, by the copy row that there was."""
+    """One table at the last read, by the table pointer that there was."""
 
     row: TableRow
     ends: Mapping[TopicPartition, int]
@@ -36,7 +36,7 @@ class _KnownEnds(NamedTuple):
         return sum(self.ends.values()) == sum(self.row.ends.values())
 
 
-class TableLook(NamedTuple):
+class TableRead(NamedTuple):
     """The ends that tables hold durably, by partition; troubles with tables, a line each."""
 
     ends: Mapping[TopicPartition, int]
@@ -55,14 +55,14 @@ class DurableTableEnds:
         self._troubles: Sequence[str] = ()
         self._looked_at_s: float | None = None
 
-    async def look(self, runner: StepRunner, *, fresh: Collection[bytes] = ()) -> TableLook:
+    async def look(self, runner: StepRunner, *, fresh: Collection[bytes] = ()) -> TableRead:
         """Of every live topic that has a table; those in `fresh` are read again.
 
         Raises as registry and tables do; then nothing may be trimmed.
         """
         now_s, wall_ms = runner.clock.monotonic_s(), runner.clock.now_ms()
         if not fresh and self._is_recent(now_s):
-            return TableLook(self._ends(), self._troubles, wall_ms)
+            return TableRead(self._ends(), self._troubles, wall_ms)
         rows = await runner.run(_live_tables())
         self._known = {key: known for key, known in self._known.items() if key in rows}
         wanted = [
@@ -74,7 +74,7 @@ class DurableTableEnds:
             self._looked_at_s = now_s
             self._troubles = ()
         if not wanted:
-            return TableLook(self._ends(), self._troubles, wall_ms)
+            return TableRead(self._ends(), self._troubles, wall_ms)
         marks = await runner.run(read_marks())
         asked = {topic_id: marks.get(topic_id, NOTHING_VERIFIED) for topic_id in wanted}
         now_ms = await runner.run(believed_ms())
@@ -84,12 +84,12 @@ class DurableTableEnds:
             self._known[topic_id] = _KnownEnds(rows[topic_id], ends)
         self._troubles = sorted({*self._troubles, *found.troubles})
         await self._mark(runner, marks, found.verified, rows.keys())
-        return TableLook(self._ends(), self._troubles, min(wall_ms, now_ms))
+        return TableRead(self._ends(), self._troubles, min(wall_ms, now_ms))
 
     def _is_recent(self, now_s: float) -> bool:
         if self._looked_at_s is None:
             return False
-        return (now_s - self._looked_at_s) * 1000 < self._grace_ms // LOOKS_PER_GRACE
+        return (now_s - self._looked_at_s) * 1000 < self._grace_ms // READS_PER_GRACE
 
     def _is_settled(self, topic_id: bytes, row: TableRow) -> bool:
         known = self._known.get(topic_id)
@@ -117,7 +117,7 @@ class DurableTableEnds:
 
 
 def _live_tables() -> Steps[dict[bytes, TableRow]]:
-    """Copy rows of live topics, by topic id."""
+    """Table pointers of live topics, by topic id."""
     tables = yield from read_table_rows()
     if not tables:
         return {}

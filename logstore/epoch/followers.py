@@ -288,7 +288,7 @@ class _Chain:
         if not follower.is_entered:
             count = await perform(follower.advance())
             self._tail_seen_s = self.runner.clock.monotonic_s()
-            self._tell_all()
+            self._notify_all()
             return count
         touched: set[EpochKey] = set()
 
@@ -302,11 +302,11 @@ class _Chain:
             for key in touched & self.partitions.keys():
                 self.partitions[key].advance()
         if follower.entered_count > entered_count:
-            self._tell_all()
+            self._notify_all()
         if width is None or count < width:
             self._tail_seen_s = self.runner.clock.monotonic_s()
         return count
 
-    def _tell_all(self) -> None:
+    def _notify_all(self) -> None:
         for followed in tuple(self.partitions.values()):
             followed.advance()

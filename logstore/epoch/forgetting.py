@@ -77,31 +77,35 @@ async def forget_ended(
     if len(writer.chain.checkpoints) >= CHECKPOINTS_LISTED_MIN:
         row = await runner.run(read_chain_row(writer.chain.epoch))
         if writer.chain.checkpoints[0] < row.deleted:
-            writer.cut_checkpoints(row.deleted)
+            writer.drop_checkpoints(row.deleted)
     return len(found.epoch_ranges)
 
 
 async def shorten_rows(
-    runner: StepRunner, leaders: Iterable[Leader], held: Mapping[TopicPartition, int] = NOTHING
+    runner: StepRunner,
+    leaders: Iterable[Leader],
+    durable_ends: Mapping[TopicPartition, int] = NOTHING,
 ) -> int:
-    """Drop epoch ranges below log start, or below the end that `held` has for their partition, from
-    the rows of partitions led here. Returns how many rows changed.
+    """Drop epoch ranges below log start, or below the end that `durable_ends` has for their
+    partition, from the rows of partitions led here. Returns how many rows changed.
 
     Else a row would list them until the next change of leader, and those in the table for as long
-    as the partition keeps its records. `held` is what tables hold by safety rule 7.
+    as the partition keeps its records. `durable_ends` is what tables hold by safety rule 7.
     """
     long = [
         leader
         for leader in leaders
         if leader.is_taken
         and not leader.is_released
-        and shortened(leader.row, _held_end(leader, held)) != leader.row
+        and shortened(leader.row, _durable_end(leader, durable_ends)) != leader.row
     ][:AT_ONCE_MAX]
     rows = await runner.run(
         _together(
             [
                 shorten_row(
-                    TopicPartition(one.topic_id, one.partition), one.row, _held_end(one, held)
+                    TopicPartition(one.topic_id, one.partition),
+                    one.row,
+                    _durable_end(one, durable_ends),
                 )
                 for one in long
             ]
@@ -113,8 +117,8 @@ async def shorten_rows(
     return sum(isinstance(row, PartitionRow) for row in rows)
 
 
-def _held_end(leader: Leader, held: Mapping[TopicPartition, int]) -> int:
-    return held.get(TopicPartition(leader.topic_id, leader.partition), 0)
+def _durable_end(leader: Leader, durable_ends: Mapping[TopicPartition, int]) -> int:
+    return durable_ends.get(TopicPartition(leader.topic_id, leader.partition), 0)
 
 
 def _together(

@@ -222,7 +222,7 @@ class Log:
         """The process of that epoch is gone; False where that is old news (`protocol.liveness`)."""
         is_update = self.liveness.mark_dead(broker, epoch)
         if is_update:
-            self._tell_of_death()
+            self._report_death()
         return is_update
 
     def on_death(self, callback: Callable[[], None]) -> None:
@@ -291,22 +291,22 @@ class Log:
         self.brokers, before = brokers, self.liveness.alive
         self.liveness.observe(brokers, self.runner.clock.monotonic_s())
         if before - self.liveness.alive:
-            self._tell_of_death()
+            self._report_death()
         if any(row.status is BrokerStatus.DRAINING for row in self.live_brokers().values()):
             self._watch.hurry()  # it hands out what it leads
 
-    def _tell_of_death(self) -> None:
+    def _report_death(self) -> None:
         self._watch.hurry()
         for callback in self._on_death:
             callback()
 
-    async def forget_ended(self, held: Mapping[TopicPartition, int] = NOTHING) -> int:
+    async def forget_ended(self, durable_ends: Mapping[TopicPartition, int] = NOTHING) -> int:
         """Leave epoch ranges no longer needed out of rows and checkpoints; their number.
 
-        `held` are the ends of tables by safety rule 7: rows do not list epoch ranges below. To be
-        called periodically. Raises `Fenced`, or as store and registry do.
+        `durable_ends` are the ends of tables by safety rule 7: rows do not list epoch ranges below.
+        To be called periodically. Raises `Fenced`, or as store and registry do.
         """
-        await shorten_rows(self.runner, self._catalog.leaders(), held)
+        await shorten_rows(self.runner, self._catalog.leaders(), durable_ends)
         led = {leader.key for leader in self._catalog.leaders() if not leader.is_released}
         live = frozenset(self._catalog.topics_by_id)
         return await forget_ended(self.runner, self.writer, led, live)

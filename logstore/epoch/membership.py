@@ -91,10 +91,10 @@ class Membership:
         self._broker = broker
         self._heartbeats = heartbeats
         self._renewed_s = float("-inf")
-        self._is_told = False
+        self._is_reported = False
         self._looking = asyncio.Lock()
-        self._looks_begun = 0
-        self._last_look = 0
+        self._reads_begun = 0
+        self._last_read = 0
 
     @property
     def has_read_lease(self) -> bool:
@@ -118,14 +118,14 @@ class Membership:
         except (LogstoreError, TimeoutError) as error:  # the registry is away, and will be back
             if self._renewed_s > began_s or self._writer.fenced.is_set():
                 return  # one that began later got through, or none matters any more
-            if not self._is_told:
+            if not self._is_reported:
                 why = str(error) or "no answer in time"
                 logger.warning(
                     "cannot renew the lease, continuing: broker=%d %s", self._broker, why
                 )
-            self._is_told = True
+            self._is_reported = True
         else:
-            self._is_told = False
+            self._is_reported = False
 
     async def renew(self, status: BrokerStatus | None = None) -> None:
         """One heartbeat. Where it is refused, a successor has started, or the controller has
@@ -148,16 +148,16 @@ class Membership:
 
         Callers share looks, but none gets one that began before it asked.
         """
-        wanted = self._looks_begun + 1
+        wanted = self._reads_begun + 1
         async with self._looking:
-            if self._last_look >= wanted and not self._writer.fenced.is_set():
+            if self._last_read >= wanted and not self._writer.fenced.is_set():
                 return
-            self._looks_begun += 1
-            number = self._looks_begun
-            await self._look_once()
-            self._last_look = number
+            self._reads_begun += 1
+            number = self._reads_begun
+            await self._read_once()
+            self._last_read = number
 
-    async def _look_once(self) -> None:
+    async def _read_once(self) -> None:
         writer = self._writer
         if await self._runner.run(find_seal(writer.chain.epoch, writer.committed_end)):
             writer.stop()

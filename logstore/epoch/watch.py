@@ -27,7 +27,7 @@ HURRY_S = 3.0
 BROKERS_S = 0.45
 """A little less than two turns of the feed, so that every second one reads them."""
 EVERYTHING_S = 60.0
-LOOK_S_MAX = 3.0
+POLL_S_MAX = 3.0
 """A call that hangs longer is given up and repeated, or no change would be noticed."""
 EVERYTHING_S_MAX = 30.0
 READS_MAX = 3
@@ -85,13 +85,13 @@ class Watch:
             try:
                 if clock.monotonic_s() >= self._brokers_at_s or self._is_one_silent():
                     self._brokers_at_s = clock.monotonic_s() + BROKERS_S
-                    self._on_brokers(await self._in_time(read_brokers(), LOOK_S_MAX))
+                    self._on_brokers(await self._in_time(read_brokers(), POLL_S_MAX))
                 if clock.monotonic_s() >= self._everything_at_s:
                     self._put_off_everything()
                     if not await self._read(read_everything, EVERYTHING_S_MAX):
                         self._everything_at_s = clock.monotonic_s()
                 else:
-                    await self._read(lambda: read_update(self._version()), LOOK_S_MAX)
+                    await self._read(lambda: read_update(self._version()), POLL_S_MAX)
             except LogstoreError as error:
                 logger.debug("registry cannot be read: %s", error)
             except TimeoutError:

@@ -23,11 +23,11 @@ from logstore.formats.partition_state import PartitionState, encode_state
 from logstore.formats.segment import EntryKind
 from logstore.formats.segment_builder import ArenaPool, FrozenSegment, SegmentBuilder
 from logstore.formats.take import (
+    CHUNK_BYTES_MAX,
     INLINE_BYTES_MAX,
-    PIECE_BYTES_MAX,
     StateChunk,
+    encode_chunks,
     encode_inline,
-    encode_pieces,
 )
 from logstore.formats.topic_partition import TopicPartition
 from logstore.ports.registry import Comparison
@@ -41,7 +41,7 @@ from logstore.runners.step_runner import StepRunner
 
 CHECKPOINT_ATTEMPTS_MAX = 1000
 
-NO_STRETCH = EpochKey(bytes(16), -1, -1)
+NO_EPOCH_RANGE = EpochKey(bytes(16), -1, -1)
 
 Waiter = Callable[[LogstoreError | None], None]
 
@@ -57,7 +57,7 @@ class ChainLimits:
     """Bounds the index that a leader keeps in memory, about 7 MB."""
 
     inline_bytes_max: int = INLINE_BYTES_MAX
-    piece_bytes_max: int = PIECE_BYTES_MAX
+    chunk_bytes_max: int = CHUNK_BYTES_MAX
     arena_bytes: int = 16 * MiB
 
 
@@ -242,10 +242,10 @@ class ChainWriter:
         self._add_state(EntryKind.DELETED_BELOW, EpochKey(*partition, -1), offset, b"")
         self.chain.note_deleted(partition, offset)
 
-    def cut_checkpoints(self, seq: int) -> None:
+    def drop_checkpoints(self, seq: int) -> None:
         """List no more the checkpoints below `seq`, which are deleted."""
-        self._add_state(EntryKind.CUT, NO_STRETCH, seq, b"")
-        self.chain.cut_checkpoints(seq)
+        self._add_state(EntryKind.CUT, NO_EPOCH_RANGE, seq, b"")
+        self.chain.drop_checkpoints(seq)
 
     def _payload(self, key: EpochKey, offset: int, state: PartitionState) -> bytes:
         data = encode_state(state)
@@ -255,14 +255,14 @@ class ChainWriter:
 
     def _put_ahead(self, key: EpochKey, start: int, state: bytes) -> bytes:
         """Store a large state in segments of its own, before the entry that names it."""
-        pieces = []
-        piece_bytes_max = self._limits.piece_bytes_max
+        chunks = []
+        chunk_bytes_max = self._limits.chunk_bytes_max
         self._is_putting_ahead = True
-        for at in range(0, len(state), piece_bytes_max):
-            chunk = state[at : at + piece_bytes_max]
+        for at in range(0, len(state), chunk_bytes_max):
+            chunk = state[at : at + chunk_bytes_max]
             position = self._add_state(EntryKind.STATE, key, start, chunk)
             segment = self._freeze()
-            pieces.append(
+            chunks.append(
                 StateChunk(
                     segment.seq,
                     len(segment.front) + position,
@@ -271,7 +271,7 @@ class ChainWriter:
                 )
             )
         self._is_putting_ahead = False
-        return encode_pieces(pieces)
+        return encode_chunks(chunks)
 
     def _add_state(self, kind: EntryKind, key: EpochKey, offset: int, payload: bytes) -> int:
         builder = self.open_segment(len(payload))
@@ -369,7 +369,7 @@ class ChainWriter:
         return segment
 
     def _is_checkpoint_due(self) -> bool:
-        """Never between the pieces of a state and the entry that names them.
+        """Never between the chunks of a state and the entry that names them.
 
         So a replay from a checkpoint needs no segment below it, and these may be trimmed.
         """

@@ -151,16 +151,16 @@ class ChainState:
                 if self.epoch_ranges.pop(key, None) is None:
                     raise Corrupt(f"forget entry for an unknown epoch range: {_where(key, header)}")
             case EntryKind.CUT:
-                self.cut_checkpoints(entry.base_offset)
+                self.drop_checkpoints(entry.base_offset)
             case EntryKind.DELETED_BELOW:
                 self.note_deleted(TopicPartition(*key[:2]), entry.base_offset)
             case EntryKind.BATCH | EntryKind.ADOPTED:
                 place = entry.place + first_place if entry.place else 0
                 apply_batch(self._epoch_range(key, header), entry, header, place)
             case _:
-                pass  # a piece of a state: its leadership-begin entry names it
+                pass  # a chunk of a state: its leadership-begin entry names it
 
-    def cut_checkpoints(self, seq: int) -> None:
+    def drop_checkpoints(self, seq: int) -> None:
         """Checkpoints below `seq` are gone; they are listed no more."""
         self.cut = max(self.cut, seq)
         self.set_checkpoints(self.checkpoints)

@@ -54,10 +54,10 @@ from logstore.formats.chain_state import (
 from logstore.formats.checkpoint_header import (
     CRC,
     DELETED,
+    EPOCH_RANGE,
     PAGE,
     SEQ,
     SPAN,
-    STRETCH,
     decode_checkpoint_header,
     encode_checkpoint_header,
 )
@@ -245,7 +245,7 @@ class _EpochRanges:
             crc = crc32c(part, crc)
             if len(part) >= SLICE_CRC_BYTES // 4:
                 yield
-        self.epoch_range_table += STRETCH.pack(
+        self.epoch_range_table += EPOCH_RANGE.pack(
             *key,
             epoch_range.released,
             size,
@@ -307,7 +307,7 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
     pages = PackedLines(PAGE, tables.take(PAGE, header.pages), IndexPage._make)
     earlier = PackedLines(SEQ, tables.take(SEQ, header.earlier), itemgetter(0))
     epoch_ranges = PackedMapping(
-        STRETCH, tables.take(STRETCH, header.epoch_ranges), _key_of, _summary_of
+        EPOCH_RANGE, tables.take(EPOCH_RANGE, header.epoch_ranges), _key_of, _summary_of
     )
     spans = PackedLines(SPAN, tables.take(SPAN, header.seq - header.from_seq), SegmentSpan._make)
     places = tables.take_places(header.places)

@@ -17,7 +17,7 @@ CRC = COUNT = struct.Struct(">I")
 HEADER_BYTES_MAX = HEADER.size + COUNT.size + CRC.size
 """Enough of a checkpoint to know how long its front is."""
 PAGE = struct.Struct(">16siiIIQqqq")
-STRETCH = struct.Struct(">16siiB3xIIQqqqq")
+EPOCH_RANGE = struct.Struct(">16siiB3xIIQqqqq")
 SPAN = struct.Struct(">IQ")
 SEQ = struct.Struct(">Q")
 DELETED = struct.Struct(">16siQ")
@@ -71,7 +71,7 @@ def decode_checkpoint_header(data: bytes | memoryview) -> CheckpointHeader:
         header_bytes
         + header.pages * PAGE.size
         + header.earlier * SEQ.size
-        + header.epoch_ranges * STRETCH.size
+        + header.epoch_ranges * EPOCH_RANGE.size
         + (header.seq - header.from_seq) * SPAN.size
         + header.places * PLACE.size
         + header.deleted * DELETED.size

@@ -8,7 +8,7 @@
     partition/<0-f>   <topic id>/<n>          PartitionRow, spread by topic id and n
     lease             <name>                  LeaseRow
     change            feed                    FeedRow
-    table             <topic id>              TableRow          the copy row
+    table             <topic id>              TableRow          the table pointer
     compaction        <run>                   CompactionRow
     trim              <topic id>              see `protocol.verified_versions`
 

@@ -19,7 +19,9 @@ class SegmentRange:
 
 
 class SplitPoint(NamedTuple):
-    """A place to divide a piece: before segment `seq`, with first seq < `seq` <= last seq."""
+    """A place to divide a segment range: before segment `seq`, with first seq < `seq` <= last
+    seq.
+    """
 
-    piece: SegmentRange
+    segments: SegmentRange
     seq: int

@@ -1,4 +1,5 @@
-"""Row of a topic's table, the copy row: up to where the table is known to hold the topic. Pure.
+"""Row of a topic's table, the table pointer: up to where the table is known to hold the topic.
+Pure.
 
 Ends per partition are packed, since a topic may have thousands and a row has 400 KB at most:
 Kafka's varints, zig-zag. A partition is stored as its distance from the one before, so most numbers
@@ -56,7 +57,7 @@ _ENDS = Form(bytes, pack_ends, unpack_ends)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """The copy row: a hint that only goes up. The table itself says where it ends.
+    """The table pointer: a hint that only goes up. The table itself says where it ends.
 
     `version` is the lowest version of the table to use, `ends` what that version holds. A row with
     version 0 and no ends says that there may be a table soon.

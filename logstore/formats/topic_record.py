@@ -93,7 +93,7 @@ def decode_record(key: str, data: bytes) -> TopicRecord:
     return record
 
 
-def standing(records: Iterable[TopicRecord]) -> TopicRecord:
+def valid_record(records: Iterable[TopicRecord]) -> TopicRecord:
     """The one of a topic's records that counts: a deletion, else the newest."""
     return max(records, key=lambda one: (_is_deletion(one), one.topic.version))
 

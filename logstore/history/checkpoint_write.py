@@ -87,7 +87,7 @@ def _one_per_row(columns: Mapping[str, pa.StructArray]) -> pa.Table:
     """Each kind below the one before it, null beside the others."""
     import pyarrow as pa
 
-    pieces = [
+    chunks = [
         pa.table(
             {
                 other: array if other == kind else pa.nulls(len(array), columns[other].type)
@@ -96,7 +96,7 @@ def _one_per_row(columns: Mapping[str, pa.StructArray]) -> pa.Table:
         )
         for kind, array in columns.items()
     ]
-    return pa.concat_tables(pieces)
+    return pa.concat_tables(chunks)
 
 
 def _parquet(rows: pa.Table) -> memoryview:

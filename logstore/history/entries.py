@@ -233,8 +233,8 @@ def _facts(info: Mapping[str, Any], version: int, rewritten: Collection[int]) ->
     return CommitFacts(
         version=version,
         timestamp_ms=int(info.get("timestamp") or 0),
-        starts=_told(info.get(names.STARTS_FACT)),
-        ends=_told(info.get(names.ENDS_FACT)),
+        starts=_offsets_of(info.get(names.STARTS_FACT)),
+        ends=_offsets_of(info.get(names.ENDS_FACT)),
         operation=str(info.get("operation") or ""),
         run=info.get(names.RUN_FACT),
         rewritten=frozenset(rewritten),
@@ -245,7 +245,7 @@ def _spelt(offsets: Mapping[int, int]) -> str:
     return json.dumps({str(number): offset for number, offset in sorted(offsets.items())})
 
 
-def _told(text: str | None) -> Mapping[int, int] | None:
+def _offsets_of(text: str | None) -> Mapping[int, int] | None:
     if text is None:
         return None
     return {int(number): int(offset) for number, offset in json.loads(text).items()}

@@ -72,11 +72,11 @@ class TableWriter:
         if not rows.num_rows:
             return
         self._check_rising(rows)
-        for piece in _pieces(rows, self._row_group_bytes):
-            if self._waiting and self._waiting_bytes + piece.nbytes > self._row_group_bytes:
+        for chunk in _chunks(rows, self._row_group_bytes):
+            if self._waiting and self._waiting_bytes + chunk.nbytes > self._row_group_bytes:
                 self._write_row_group()
-            self._waiting.append(piece)
-            self._waiting_bytes += piece.nbytes
+            self._waiting.append(chunk)
+            self._waiting_bytes += chunk.nbytes
             if self._waiting_bytes >= self._row_group_bytes:  # one row may be 100 MiB: not kept
                 self._write_row_group()
 
@@ -202,11 +202,11 @@ def _parquet_writer(
     )
 
 
-def _pieces(rows: pa.RecordBatch, bytes_max: int) -> Iterator[pa.RecordBatch]:
+def _chunks(rows: pa.RecordBatch, bytes_max: int) -> Iterator[pa.RecordBatch]:
     """Halves until each is small enough or one row."""
     if rows.num_rows > 1 and rows.nbytes > bytes_max:
         half = rows.num_rows // 2
-        yield from _pieces(rows.slice(0, half), bytes_max)
-        yield from _pieces(rows.slice(half), bytes_max)
+        yield from _chunks(rows.slice(0, half), bytes_max)
+        yield from _chunks(rows.slice(half), bytes_max)
     else:
         yield rows

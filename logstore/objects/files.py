@@ -119,12 +119,12 @@ def read_at(descriptor: int, start: int, length: int) -> bytes:
     data = os.pread(descriptor, length, start)
     if len(data) == length:
         return data
-    pieces = [data]  # Linux gives at most 2 GiB at a time
-    while pieces[-1]:
-        length -= len(pieces[-1])
-        start += len(pieces[-1])
-        pieces.append(os.pread(descriptor, length, start))
-    return b"".join(pieces)
+    chunks = [data]  # Linux gives at most 2 GiB at a time
+    while chunks[-1]:
+        length -= len(chunks[-1])
+        start += len(chunks[-1])
+        chunks.append(os.pread(descriptor, length, start))
+    return b"".join(chunks)
 
 
 def link_unnamed(descriptor: int, path: Path) -> None:

@@ -30,7 +30,7 @@ CALLS_MAX = 1000
 _CONNECT_TIMEOUT = timedelta(seconds=5)
 _DEFAULT_REGION = "us-east-1"
 _POSITION_MAX = 2**62  # S3's objects end far below; what is added to it stays in 64 bits
-_PIECE_BYTES_MIN = 32 * 1024  # smaller pieces cost more to send one by one than to copy together
+_CHUNK_BYTES_MIN = 32 * 1024  # smaller chunks cost more to send one by one than to copy together
 _LIST_PAGE = 1000
 
 # obstore hands results from a thread of its own to the event loop. If the interpreter ends while
@@ -239,11 +239,11 @@ def _client(
 
 
 def _payload(parts: Sequence[Buffer]) -> Buffer | Sequence[Buffer]:
-    """`parts` as they are if they are large, else in one piece."""
+    """`parts` as they are if they are large, else in one chunk."""
     if len(parts) == 1:
         return parts[0]
     size_bytes = sum(memoryview(part).nbytes for part in parts)
-    if size_bytes < len(parts) * _PIECE_BYTES_MIN:
+    if size_bytes < len(parts) * _CHUNK_BYTES_MIN:
         return b"".join(parts)
     return parts
 

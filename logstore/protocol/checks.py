@@ -46,7 +46,7 @@ class ProblemKind(Enum):
     TABLE = "table cannot be read"
     TABLE_FILE = "file of a table missing or false"
     TABLE_COMMITS = "commit of a table overwritten"
-    TABLE_BEHIND = "table behind its copy row"
+    TABLE_BEHIND = "table behind its table pointer"
     TABLE_CHECKPOINT = "checkpoint of a table's log damaged"
 
 
@@ -219,14 +219,15 @@ def partition_problems(
 
 
 def take_problem(
-    key: EpochKey, extent: WrittenRange, epoch: int, row: PartitionRow, held_end: int = 0
+    key: EpochKey, extent: WrittenRange, epoch: int, row: PartitionRow, durable_end: int = 0
 ) -> Problem | None:
     """A committed leadership-begin entry of chain `epoch` that contradicts the row, read later.
 
     Rows drop earlier epoch ranges that have no offsets from log start on, and those that the
-    topic's table holds: `held_end` is its end for the partition, read before the row. A row drops
-    an epoch range a grace after the table has it, so an end that was read within a grace is high
-    enough. An empty one may have the number of a listed one: `logstore restore` has left it out.
+    topic's table holds: `durable_end` is its end for the partition, read before the row. A row
+    drops an epoch range a grace after the table has it, so an end that was read within a grace is
+    high enough. An empty one may have the number of a listed one: `logstore restore` has left it
+    out.
     """
     named = {ref.leader_epoch: ref.chain for ref in row.epoch_ranges}
     is_earlier = key.leader_epoch < row.leader_epoch
@@ -234,7 +235,7 @@ def take_problem(
         is_left_out = is_earlier and extent.end == extent.start
         is_known = named[key.leader_epoch] == epoch or is_left_out
     else:
-        has_offsets = extent.end > max(extent.start, row.log_start, held_end)
+        has_offsets = extent.end > max(extent.start, row.log_start, durable_end)
         is_known = is_earlier and not has_offsets
     if is_known:
         return None

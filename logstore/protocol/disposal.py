@@ -13,7 +13,8 @@ older copy. Nothing is deleted because one of them says so or says nothing:
     log start, for all these   its row says why it was raised, and to where
     everything of a topic      the registry has no live row of its id, and a topic record says that
                                it was deleted; without that record the registry is an old copy
-    the table of a topic       the same, an hour ago; and neither the copy row nor the record says
+    the table of a topic       the same, an hour ago; and neither the table pointer nor the record
+    says
                                that it is kept
     rows of a topic that       chains hold nothing of the topic, or its deletion is recorded
     lacks some

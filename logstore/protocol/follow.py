@@ -108,7 +108,7 @@ class Follower:
         is_seal = isinstance(found, Sealed)
         is_row_due = is_seal or (yield from self._is_row_due())
         try:
-            if not (is_row_due and (yield from self.look_at_row())):
+            if not (is_row_due and (yield from self.read_row())):
                 self.is_sealed = is_seal
         except Unavailable:
             if self._may_list:
@@ -116,7 +116,7 @@ class Follower:
             raise
         return self.state.next_seq - before
 
-    def look_at_row(self) -> Steps[bool]:
+    def read_row(self) -> Steps[bool]:
         """Read the chain's row; True: what followed had been trimmed, the chain was entered again.
 
         Only this tells a deleted segment or a void seal from the end of the chain (safety rule 6).
@@ -124,7 +124,7 @@ class Follower:
         row = yield from self._read_row()
         while row.trim <= self.state.next_seq:
             try:
-                yield from self._drop_what_is_summed_up(row)
+                yield from self._drop_checkpointed(row)
             except MissingCheckpoint:
                 before, row = row, (yield from self._read_row())
                 if row.checkpoint <= before.checkpoint:
@@ -182,7 +182,7 @@ class Follower:
                 return
         raise Retryable(f"the trim point of a chain keeps moving while it is read: {self.epoch}")
 
-    def _drop_what_is_summed_up(self, row: ChainRow) -> Steps[None]:
+    def _drop_checkpointed(self, row: ChainRow) -> Steps[None]:
         if self.state.checkpoint < row.checkpoint <= self.state.next_seq:
             yield from self._rebase(row.checkpoint)
 

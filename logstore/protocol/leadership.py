@@ -55,14 +55,14 @@ def change_leader(
 
 
 def shorten_row(
-    key: TopicPartition, row: PartitionRow, held_end: int = 0
+    key: TopicPartition, row: PartitionRow, durable_end: int = 0
 ) -> Steps[PartitionRow | None]:
     """Apply `shortened` to the row of a leadership whose leadership-begin entry is committed.
 
     Only for the leader that the row names. Returns the new row; None: nothing to drop, or the row
     has changed.
     """
-    short = shortened(row, held_end)
+    short = shortened(row, durable_end)
     if short == row:
         return None
     seen = row.row()
@@ -81,15 +81,15 @@ def shorten_row(
     return short
 
 
-def shortened(row: PartitionRow, held_end: int = 0) -> PartitionRow:
-    """The row without epoch ranges that end at or below log start or `held_end`.
+def shortened(row: PartitionRow, durable_end: int = 0) -> PartitionRow:
+    """The row without epoch ranges that end at or below log start or `durable_end`.
 
-    Only once the leadership-begin entry of the current epoch range is committed. `held_end` is the
-    end of the offsets that the topic's table held a grace ago and holds now (safety rule 7).
+    Only once the leadership-begin entry of the current epoch range is committed. `durable_end` is
+    the end of the offsets that the topic's table held a grace ago and holds now (safety rule 7).
     """
     kept = [
         ref
         for ref, following in pairwise(row.epoch_ranges)
-        if following.start > max(ref.start, row.log_start, held_end)
+        if following.start > max(ref.start, row.log_start, durable_end)
     ]
     return replace(row, epoch_ranges=(*kept, row.epoch_ranges[-1]))

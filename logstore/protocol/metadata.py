@@ -57,7 +57,7 @@ def read_partition_row(topic_id: bytes, partition: int) -> Steps[PartitionRow | 
 
 
 def read_table_rows() -> Steps[dict[bytes, TableRow]]:
-    """The copy row of every topic that has a table, or had one, by topic id."""
+    """The table pointer of every topic that has a table, or had one, by topic id."""
     rows = yield QueryRows(TABLE)
     try:
         return {bytes.fromhex(sk): TableRow.of(row) for sk, row in rows}

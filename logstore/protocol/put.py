@@ -36,7 +36,7 @@ from logstore.ports.objects import Buffer
 from logstore.protocol.steps import BackOff, Create, GetRange, Steps
 
 UNKNOWN_BEFORE_LOOKING = 2
-LOOKS_MAX = 2
+READS_MAX = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +59,23 @@ def put_once(epoch: int, segment: FrozenSegment) -> Steps[Stored | KeyTaken]:
             yield Create(key, segment.parts)
             return Stored()
         except AlreadyExists:
-            is_told = True
+            must_check = True
         except OutcomeUnknown:
             unknown += 1
-            is_told = unknown >= UNKNOWN_BEFORE_LOOKING
+            must_check = unknown >= UNKNOWN_BEFORE_LOOKING
         except (Retryable, Denied):
-            is_told = False
-        if is_told:
-            found = yield from _look(key, segment.front[:IDENTITY_BYTES])
+            must_check = False
+        if must_check:
+            found = yield from _read_identity(key, segment.front[:IDENTITY_BYTES])
             if found is not None:
                 return found
         attempt += 1
         yield BackOff(attempt)
 
 
-def _look(key: str, identity: bytes) -> Steps[Stored | KeyTaken | None]:
+def _read_identity(key: str, identity: bytes) -> Steps[Stored | KeyTaken | None]:
     """Whose object has `key`; None when nothing is there, or it cannot be read just now."""
-    for _ in range(LOOKS_MAX):
+    for _ in range(READS_MAX):
         try:
             front: bytes = yield GetRange(key, 0, HEADER_BYTES)
         except (NotFound, Unavailable):

@@ -19,7 +19,7 @@ from logstore.protocol.seal import read_chain_row, seal_chain
 from logstore.protocol.steps import BackOff, Steps
 from logstore.protocol.walk import reach_chain, read_on
 
-LOOKS_MAX = 10
+READS_MAX = 10
 
 Known = Callable[[int], ChainState | None]
 """Replayed prefix of a chain, if a follower has one; replay continues from it and mutates it."""
@@ -139,7 +139,7 @@ def _ended_epoch_range(chains: Chains, key: EpochKey, epoch: int) -> Steps[Epoch
     is not, the chain is being sealed just now. Or the partition has been led elsewhere since, its
     row lists the range no more, and the chain forgot it: raises `Retryable`.
     """
-    for attempt in range(1, LOOKS_MAX + 1):
+    for attempt in range(1, READS_MAX + 1):
         chain = chains.so_far(epoch)
         epoch_range = None if chain is None else chain.epoch_ranges.get(key)
         if epoch_range is not None and epoch_range.released:

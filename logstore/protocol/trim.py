@@ -35,20 +35,21 @@ class Needs:
     `live` are ids of live topics; `deleted` those of topics whose data may all be deleted, as far
     as they were looked up; `deleting` have a row that is not live: their deletion is recorded, or
     is about to be. `taken` has, by partition, the newest leader epoch known to have a committed
-    leadership-begin entry, as far as it was looked up. `held` are the ends up to which tables held
-    offsets a grace ago and hold them now, by their own snapshots (`logstore.history.durable_ends`).
+    leadership-begin entry, as far as it was looked up. `durable_ends` are the ends up to which
+    tables held offsets a grace ago and hold them now, by their own snapshots
+    (`logstore.history.durable_ends`).
     """
 
     live: Collection[bytes]
     rows: Mapping[TopicPartition, PartitionRow]
     taken: Mapping[TopicPartition, int]
-    held: Mapping[TopicPartition, int] = field(default_factory=dict)
+    durable_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     deleted: Collection[bytes] = frozenset()
     deleting: Collection[bytes] = frozenset()
 
     def floor(self, partition: TopicPartition) -> int:
         """Offset below which no segment is needed, of a partition that has a row."""
-        return max(confirmed_start(self.rows[partition]), self.held.get(partition, 0))
+        return max(confirmed_start(self.rows[partition]), self.durable_ends.get(partition, 0))
 
 
 class HoldReason(Enum):

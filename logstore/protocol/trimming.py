@@ -105,16 +105,16 @@ class Trimmer:
     def steps(
         self,
         wanted: Wanted = every,
-        held: Mapping[TopicPartition, int] = NOTHING,
+        durable_ends: Mapping[TopicPartition, int] = NOTHING,
         *,
         may_delete: bool = True,
         asked_ms: int | None = None,
     ) -> Steps[TrimPass]:
-        """One pass over the `wanted` chains; `held` are the ends that tables hold durably.
+        """One pass over the `wanted` chains; `durable_ends` are the ends that tables hold durably.
 
-        `may_delete` only if `held` was looked up for this pass, at `asked_ms`. A grace that ends
-        later waits for the next pass: another process may have published its trim point by what
-        tables hold since then, while this process was frozen or its clock was corrected.
+        `may_delete` only if `durable_ends` was looked up for this pass, at `asked_ms`. A grace that
+        ends later waits for the next pass: another process may have published its trim point by
+        what tables hold since then, while this process was frozen or its clock was corrected.
 
         Raises `Refused` when the registry is older than the log, `Corrupt` when a published trim
         point turns out to be too high; nothing is deleted then. Else as store and registry do.
@@ -129,7 +129,9 @@ class Trimmer:
         if len(self._deleted) >= DELETED_KEPT_MAX:
             self._deleted.clear()
         topics = _Topics(rows_of_topics, self._deleted)
-        ends = {TopicPartition(key.topic_id, key.partition): end for key, end in held.items()}
+        ends = {
+            TopicPartition(key.topic_id, key.partition): end for key, end in durable_ends.items()
+        }
         cache = IndexCache()
         needs = Needs(topics.live, partitions, {}, ends, self._deleted, topics.deleting)
         for epoch, row in chains:
@@ -171,7 +173,7 @@ class Trimmer:
                 known = yield from checkpoints_of(cache, epoch, row.checkpoint)
                 done.deleted[epoch] = yield from delete_below_trim(epoch, row, known)
             case TrimStep.RAISE:
-                if self._is_still_held(epoch, needs):
+                if self._holds_unchanged(epoch, needs):
                     return
                 trim = yield from self._highest(cache, epoch, row, needs, topics)
                 if not is_trim_point(row, trim):
@@ -193,7 +195,7 @@ class Trimmer:
         """The last checkpoint at which nothing holds the chain back; its trim point without one."""
         known = yield from checkpoints_of(cache, epoch, row.checkpoint)
         candidates = [seq for seq in known if seq > row.trim]
-        low, high, held = 0, len(candidates), None
+        low, high, durable_ends = 0, len(candidates), None
         while low < high:
             middle = (low + high) // 2
             front = yield from cache.front(epoch, candidates[middle])
@@ -201,8 +203,8 @@ class Trimmer:
             if hold is None:
                 low = middle + 1
             else:
-                high, held = middle, hold
-        self._remember(epoch, candidates[low] if held else 0, held, needs)
+                high, durable_ends = middle, hold
+        self._remember(epoch, candidates[low] if durable_ends else 0, durable_ends, needs)
         return candidates[low - 1] if low else row.trim
 
     def _remember(self, epoch: int, checkpoint: int, hold: Hold | None, needs: Needs) -> None:
@@ -211,7 +213,7 @@ class Trimmer:
             floor = needs.floor(TopicPartition(hold.key.topic_id, hold.key.partition))
             self._kept[epoch] = _Kept(checkpoint, hold.key, floor)
 
-    def _is_still_held(self, epoch: int, needs: Needs) -> bool:
+    def _holds_unchanged(self, epoch: int, needs: Needs) -> bool:
         """Whether what held the chain just above its trim point does so unchanged."""
         kept = self._kept.get(epoch)
         if kept is None or kept.key.topic_id not in needs.live:

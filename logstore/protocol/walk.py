@@ -26,7 +26,7 @@ from logstore.formats.segment import (
     decode_front,
     decode_header,
 )
-from logstore.formats.take import decode_payload, join_pieces
+from logstore.formats.take import decode_payload, join_chunks
 from logstore.protocol.steps import (
     Gather,
     GetRange,
@@ -134,12 +134,12 @@ def _read_state(epoch: int, payload: bytes) -> Steps[bytes]:
     whole: list[bytes] = []
     for part in parts:
         if isinstance(part, NotFound):
-            # Not the gap that an absent segment would be: pieces come before the entry.
+            # Not the gap that an absent segment would be: chunks come before the entry.
             raise MissingStateChunk(f"piece of a state is missing: epoch={epoch}: {part}")
         if isinstance(part, LogstoreError):
             raise part
         whole.append(part)
-    return join_pieces(found, whole)
+    return join_chunks(found, whole)
 
 
 def read_checkpoint(epoch: int, seq: int) -> Steps[Checkpoint]:

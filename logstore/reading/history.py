@@ -1,10 +1,10 @@
 """History for consumers: batches made from topics' tables, beside the event loop.
 
-    fetch ─▶ runs in memory ─▶ a thread per missing run, however many wait ─▶ table, Parquet
+    fetch ─▶ spans in memory ─▶ a thread per missing span, however many wait ─▶ table, Parquet
 
-The thread that makes a run reads a few MiB of Parquet and suspends there; for a consumer that reads
-on, the next run is made while it is served from one. Threads, libraries and memory are taken at the
-first read below the segments: a broker without such reads has none of them.
+The thread that makes a span reads a few MiB of Parquet and suspends there; for a consumer that
+reads on, the next span is made while it is served from one. Threads, libraries and memory are taken
+at the first read below the segments: a broker without such reads has none of them.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ T = TypeVar("T")
 MiB = 1024 * 1024
 STORE_TIMEOUT_S = 15.0
 ROW_AGAIN_S = 10.0
-"""How long a copy row is believed: within it, records that were deleted from a table may be served
-from a version before."""
+"""How long a table pointer is believed: within it, records that were deleted from a table may be
+served from a version before."""
 
 BYTES_PER_CURSOR = 16 * MiB
 """One suspended reader of a file for so much cache. Each holds a row group, about 24 MiB; without
-one a run begins by reading its row group again."""
+one a span begins by reading its row group again."""
 
 AHEAD_SHARE = 4
 """Batches read ahead and not requested yet may take a fourth of the cache."""
@@ -47,14 +47,14 @@ ROWS_KEPT_MAX = 1000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySettings:
     cache_bytes_max: int = 64 * MiB
-    """Batches made from tables that are kept: a consumer of history needs two runs of 4 MiB for
+    """Batches made from tables that are kept: a consumer of history needs two spans of 4 MiB for
     each partition that it reads at a time."""
-    run_bytes: int = 4 * MiB
+    span_bytes: int = 4 * MiB
     """Bytes decoded at once for a consumer that reads on."""
-    first_run_bytes: int = MiB // 2
+    first_span_bytes: int = MiB // 2
     """And for a consumer that begins: it waits for its first batch, and may need no more."""
     threads: int = 4
-    """Runs that are made at once; on few cores more of them only wait for the store together."""
+    """Spans that are made at once; on few cores more of them only wait for the store together."""
 
 
 class BadTable(Corrupt):
@@ -79,10 +79,10 @@ class History:
         self._runner = runner
         self._tables = tables
         self._settings = settings
-        self._runs = TableBatchCache(settings.cache_bytes_max)
+        self._spans = TableBatchCache(settings.cache_bytes_max)
         self._loading: dict[tuple[Stream, int], asyncio.Future[TableBatches]] = {}
         self._ahead: dict[tuple[Stream, int], None] = {}
-        """Runs read ahead and not requested yet."""
+        """Spans read ahead and not requested yet."""
         self._rows: dict[bytes, _KnownRow] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._opening = threading.Lock()
@@ -93,7 +93,7 @@ class History:
 
     @property
     def cache_bytes(self) -> int:
-        return self._runs.byte_count
+        return self._spans.byte_count
 
     @property
     def refresh_count(self) -> int:
@@ -116,51 +116,51 @@ class History:
         version = await self._lowest_version(partition.topic_id)
         buffers: list[memoryview] = []
         total, position = 0, offset
-        run: TableBatches | None = await self._run(stream, position, version)
-        while run is not None:
-            taken = run.take(position, up_to, bytes_max - total, is_first=not buffers)
+        span: TableBatches | None = await self._span(stream, position, version)
+        while span is not None:
+            taken = span.take(position, up_to, bytes_max - total, is_first=not buffers)
             buffers += map(memoryview, taken.batches)
             total += taken.byte_count
             position = taken.end_offset
-            if position < run.end or position >= up_to or run.is_last:
+            if position < span.end or position >= up_to or span.is_last:
                 break
             # More only if it is in memory; but the first must come, or the consumer would stall.
             if buffers:
-                run = self._find(stream, position, version)
+                span = self._find(stream, position, version)
             else:
-                run = await self._run(stream, position, version)
+                span = await self._span(stream, position, version)
         self.served_bytes += total
         return Chunk(buffers, total, position)
 
-    async def _run(self, stream: Stream, offset: int, version: int) -> TableBatches:
-        run = self._find(stream, offset, version)
-        if run is None:
+    async def _span(self, stream: Stream, offset: int, version: int) -> TableBatches:
+        span = self._find(stream, offset, version)
+        if span is None:
             self.miss_count += 1
-            goes_on = self._runs.find(stream, offset - 1, version) is not None
+            goes_on = self._spans.find(stream, offset - 1, version) is not None
             settings = self._settings
-            bytes_max = settings.run_bytes if goes_on else settings.first_run_bytes
-            run = await asyncio.shield(self._load(stream, offset, version, bytes_max))
+            bytes_max = settings.span_bytes if goes_on else settings.first_span_bytes
+            span = await asyncio.shield(self._load(stream, offset, version, bytes_max))
         else:
             self.hit_count += 1
-        if self._runs.find(stream, run.start - 1, version) is not None:
-            self._read_ahead(stream, run, version)
-        return run
+        if self._spans.find(stream, span.start - 1, version) is not None:
+            self._read_ahead(stream, span, version)
+        return span
 
     def _find(self, stream: Stream, offset: int, version: int) -> TableBatches | None:
-        run = self._runs.find(stream, offset, version)
-        if run is not None:
-            self._ahead.pop((stream, run.start), None)
-        return run
+        span = self._spans.find(stream, offset, version)
+        if span is not None:
+            self._ahead.pop((stream, span.start), None)
+        return span
 
     def _load(
         self, stream: Stream, offset: int, version: int, bytes_max: int
     ) -> "asyncio.Future[TableBatches]":
-        """Make a run, once however many want it."""
+        """Make a span, once however many want it."""
         key = (stream, offset)
         self._ahead.pop(key, None)
         loading = self._loading.get(key)
         if loading is None:
-            loading = self._begin(lambda reader: reader.run(stream, offset, version, bytes_max))
+            loading = self._begin(lambda reader: reader.span(stream, offset, version, bytes_max))
             self._loading[key] = loading
             loading.add_done_callback(lambda done: self._loaded(key, done))
         return loading
@@ -169,19 +169,19 @@ class History:
         del self._loading[key]
         if done.cancelled() or done.exception() is not None:
             self._ahead.pop(key, None)
-        elif (run := done.result()).end > run.start:
-            self._runs.keep(key[0], run)
+        elif (span := done.result()).end > span.start:
+            self._spans.keep(key[0], span)
 
-    def _read_ahead(self, stream: Stream, run: TableBatches, version: int) -> None:
-        """Decode the run after `run`, if there is room for a run that may never be requested."""
-        key, run_bytes = (stream, run.end), self._settings.run_bytes
-        if run.is_last or key in self._loading or self._runs.find(*key, version):
+    def _read_ahead(self, stream: Stream, span: TableBatches, version: int) -> None:
+        """Decode the span after `span`, if there is room for a span that may never be requested."""
+        key, span_bytes = (stream, span.end), self._settings.span_bytes
+        if span.is_last or key in self._loading or self._spans.find(*key, version):
             return
-        room = self._settings.cache_bytes_max // AHEAD_SHARE // run_bytes
+        room = self._settings.cache_bytes_max // AHEAD_SHARE // span_bytes
         if len(self._ahead) >= max(1, room):
             self._ahead.pop(next(iter(self._ahead)))  # the oldest, which may be gone by now
             return
-        self._load(*key, version, run_bytes)
+        self._load(*key, version, span_bytes)
         self._ahead[key] = None
 
     # Records by time
@@ -210,8 +210,10 @@ class History:
         return None if found is None else FoundRecord(*found)
 
     async def table_end(self, partition: Readable) -> int | None:
-        """Table end by the copy row, which may lag a little behind the table; None: no table."""
-        row = await self._runner.run(_read_copy_row(partition.topic_id))
+        """Table end by the table pointer, which may lag a little behind the table; None: no
+        table.
+        """
+        row = await self._runner.run(_read_table_pointer(partition.topic_id))
         return None if row is None else row.ends.get(partition.partition)
 
     # Threads
@@ -262,7 +264,7 @@ class History:
         now_s = self._runner.clock.monotonic_s()
         known = self._rows.get(topic_id)
         if known is None or now_s >= known.again_s:
-            row = await self._runner.run(_read_copy_row(topic_id))
+            row = await self._runner.run(_read_table_pointer(topic_id))
             if len(self._rows) >= ROWS_KEPT_MAX:
                 self._rows.clear()
             known = _KnownRow(0 if row is None else row.version, now_s + ROW_AGAIN_S)
@@ -270,12 +272,12 @@ class History:
         return known.version
 
 
-def _read_copy_row(topic_id: bytes) -> Steps[TableRow | None]:
+def _read_table_pointer(topic_id: bytes) -> Steps[TableRow | None]:
     row = yield GetRow(TABLE, topic_id.hex())
     return None if row is None else TableRow.of(row)
 
 
 def _seen(done: "asyncio.Future[T]") -> None:
-    """Retrieve the error: the waiter may have gone, and a run read ahead may have none."""
+    """Retrieve the error: the waiter may have gone, and a span read ahead may have none."""
     if not done.cancelled():
         done.exception()

@@ -118,7 +118,7 @@ class LogMetadata:
             for name, row in sorted(self._rows.items())
         }
 
-    def wait_for_news(self, is_update: Callable[[Extents], bool], timeout_s: float) -> Extents:
+    def wait_for_update(self, is_update: Callable[[Extents], bool], timeout_s: float) -> Extents:
         """Extents as soon as `is_update` says so of them, or after `timeout_s`."""
         deadline_s = self._clock.monotonic_s() + timeout_s
         while True:
@@ -144,7 +144,7 @@ class LogMetadata:
         then be too old.
         """
         history: list[TableRange] = []
-        pieces: list[SegmentRange] = []
+        segment_ranges: list[SegmentRange] = []
         for one in ranges:
             key = TopicPartition(one.topic_id, one.partition)
             part = self._held(key, one.start, one.end)
@@ -153,16 +153,16 @@ class LogMetadata:
                 history.append(part)
                 start = part.end
             if start < one.end:
-                pieces += self._retry(self._pieces_of, key, start, one.end)
-        return Located(history, pieces)
+                segment_ranges += self._retry(self._segment_ranges_of, key, start, one.end)
+        return Located(history, segment_ranges)
 
     def segment_sizes(self, chain: int, first_seq: int, last_seq: int) -> list[int]:
         spans = self._retry(self._log().spans, chain, first_seq, last_seq)
         return [span.size_bytes for span in spans]
 
-    def offsets_at(self, cuts: Sequence[SplitPoint]) -> list[int]:
-        """Where tasks divide pieces, by offsets. Raises `Corrupt` as `places` does."""
-        return self._retry(self._log().offsets_at, cuts)
+    def offsets_at(self, splits: Sequence[SplitPoint]) -> list[int]:
+        """Where tasks divide segment ranges, by offsets. Raises `Corrupt` as `places` does."""
+        return self._retry(self._log().offsets_at, splits)
 
     def offset_for_time(self, topic_id: bytes, partition: int, time_ms: int) -> int | None:
         """Of the first record at or after a time, among those in the extents; None without one."""
@@ -201,7 +201,7 @@ class LogMetadata:
         self._read_at_s = self._clock.monotonic_s()
 
     def _held(self, key: TopicPartition, start: int, end: int) -> TableRange | None:
-        """The part of [start, end) in a table, which is read if its copy row says so.
+        """The part of [start, end) in a table, which is read if its table pointer says so.
 
         That row is a hint: what a table holds beyond it is in segments too, or was looked for.
         """
@@ -214,8 +214,8 @@ class LogMetadata:
             self.newest_table(key.topic_id)
         return table_range(self._snapshots.known(key.topic_id), key.partition, start, end)
 
-    def _pieces_of(self, key: TopicPartition, start: int, end: int) -> list[SegmentRange]:
-        return self._log().pieces(key, self._views[key].row, start, end)
+    def _segment_ranges_of(self, key: TopicPartition, start: int, end: int) -> list[SegmentRange]:
+        return self._log().segment_ranges(key, self._views[key].row, start, end)
 
     def _log(self) -> LogReader:
         if self._reader is None:

@@ -28,10 +28,10 @@ REMEDY = "to go on with what is left, set failOnDataLoss to false"
 
 
 class Rest(NamedTuple):
-    """The rest of a run above a segment that is gone: first the part that tables have."""
+    """The rest of a seq range above a segment that is gone: first the part that tables have."""
 
     history: tuple[TableRange, ...]
-    run: SeqRange | None
+    seq_range: SeqRange | None
 
 
 class Missing(Protocol):
@@ -39,9 +39,9 @@ class Missing(Protocol):
     records that should exist."""
 
     def segment(
-        self, run: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int]
+        self, seq_range: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int]
     ) -> Rest:
-        """`reached` is the next offset by piece, where anything of it was read."""
+        """`reached` is the next offset by segment range, where anything of it was read."""
         ...
 
     def file(self, wanted: TableRange, start: int) -> TableRange | None:
@@ -54,7 +54,7 @@ class PartitionRows(Protocol):
 
     def partition_row(self, key: TopicPartition) -> PartitionRow | None: ...
 
-    def pieces(
+    def segment_ranges(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
     ) -> list[SegmentRange]: ...
 
@@ -89,10 +89,10 @@ class Resolver:
         self._snapshots = SnapshotCache(lambda: open_tables(url, self._storage))
 
     def segment(
-        self, run: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int]
+        self, seq_range: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int]
     ) -> Rest:
         with self._search() as search:
-            return search.segment(run, gone, reached)
+            return search.segment(seq_range, gone, reached)
 
     def file(self, wanted: TableRange, start: int) -> TableRange | None:
         with self._search() as search:
@@ -134,30 +134,34 @@ class Search:
         self._snapshots: dict[bytes, Snapshot | None] = {}
 
     def segment(
-        self, run: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int]
+        self, seq_range: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int]
     ) -> Rest:
         history: list[TableRange] = []
         left: list[SegmentRange] = []
-        following = run.last_seq + 1
-        for piece in run.pieces:
-            start = reached.get(piece, piece.start)
-            if piece.last_seq < gone.seq or start >= piece.end:
+        following = seq_range.last_seq + 1
+        for segments in seq_range.segment_ranges:
+            start = reached.get(segments, segments.start)
+            if segments.last_seq < gone.seq or start >= segments.end:
                 continue
-            key = TopicPartition(piece.topic_id, piece.partition)
+            key = TopicPartition(segments.topic_id, segments.partition)
             row = self._rows.partition_row(key)
-            start = self._readable(key, row, start, piece.end)
-            if row is None or start >= piece.end:
+            start = self._readable(key, row, start, segments.end)
+            if row is None or start >= segments.end:
                 continue
-            part = self._in_table(key, start, piece.end)
+            part = self._in_table(key, start, segments.end)
             if part is not None:
                 history.append(part)
                 start = part.end
-            if start < piece.end:
-                following = min(following, self._first_seq(gone, run, key, row, start, piece.end))
-                left.append(replace(piece, start=start))
+            if start < segments.end:
+                following = min(
+                    following, self._first_seq(gone, seq_range, key, row, start, segments.end)
+                )
+                left.append(replace(segments, start=start))
         if not left:
             return Rest(tuple(history), None)
-        return Rest(tuple(history), SeqRange(run.chain, following, run.last_seq, tuple(left)))
+        return Rest(
+            tuple(history), SeqRange(seq_range.chain, following, seq_range.last_seq, tuple(left))
+        )
 
     def file(self, wanted: TableRange, start: int) -> TableRange | None:
         key = TopicPartition(wanted.topic_id, wanted.partition)
@@ -196,19 +200,19 @@ class Search:
     def _first_seq(
         self,
         gone: SegmentGone,
-        run: SeqRange,
+        seq_range: SeqRange,
         key: TopicPartition,
         row: PartitionRow,
         start: int,
         end: int,
     ) -> int:
-        """Where offsets [start, end) begin in the run; above the segment that is gone."""
+        """Where offsets [start, end) begin in the seq range; above the segment that is gone."""
         try:
-            found = self._rows.pieces(key, row, start, end)
+            found = self._rows.segment_ranges(key, row, start, end)
         except Corrupt as fault:
             raise self._missing(gone, key, start) from fault
-        first_seq = min(piece.first_seq for piece in found)
-        if not gone.seq < first_seq <= run.last_seq:
+        first_seq = min(segments.first_seq for segments in found)
+        if not gone.seq < first_seq <= seq_range.last_seq:
             raise self._missing(gone, key, start)
         return first_seq
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RAW_BATCH = "raw_batch"
-LOOKS_MAX = 4
+READS_MAX = 4
 """How often in a row a newer snapshot may name files that are gone, too."""
 
 FindAgain = Callable[[TableRange, int], TableRange | None]
@@ -64,7 +64,7 @@ def table_rows(
             return
         except NotFound:
             looks += 1
-            if find_again is None or looks > LOOKS_MAX:
+            if find_again is None or looks > READS_MAX:
                 raise
             rest = find_again(rest, reached)
             reached = rest.start if rest is not None else reached

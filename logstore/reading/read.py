@@ -43,7 +43,7 @@ from logstore.records.lookup import first_record_at_or_after, record_with_max_ti
 from logstore.runners.step_runner import StepRunner
 
 LOADS_AT_ONCE = 4
-LOOKS_MAX = 5
+READS_MAX = 5
 """An owner makes a checkpoint once in 256 segments: not during five look-ups in a row."""
 
 
@@ -185,7 +185,7 @@ class Reader:
 
     async def rows(self, partition: Readable, offset: int) -> FoundRows:
         """Index rows from the batch that holds `offset` on. Raises `BelowTrimPoint`."""
-        for _ in range(LOOKS_MAX):
+        for _ in range(READS_MAX):
             _check_listed(partition, offset)
             if offset >= partition.first_offset_in_memory:
                 rows, number = partition.rows_for_offset(offset)
@@ -264,10 +264,10 @@ class Reader:
         self, partition: Readable, ref: EpochEntry, end: int | None, timestamp: int, offset: int
     ) -> FoundRows | None:
         """Of one epoch range, from `offset` on. Raises `Retryable`."""
-        for _ in range(LOOKS_MAX):
+        for _ in range(READS_MAX):
             known = await self._runner.run(self._checkpoints.of(ref.chain))
             found = await self._runner.run(
-                self._summed_up_for_time(partition, ref, known, timestamp, offset)
+                self._checkpointed_for_time(partition, ref, known, timestamp, offset)
             )
             if found is not None:
                 return found
@@ -293,7 +293,7 @@ class Reader:
             if partition.key == key:
                 here = partition.rows_for_time(timestamp, from_offset)
             return None if here is None else FoundRows(key, ref.chain, *here)
-        if await self._is_summed_up(ref.chain, known, key, end):
+        if await self._is_checkpointed(ref.chain, known, key, end):
             return None
         epoch_range = await self._followers.epoch_range(ref.chain, key, end - 1)
         here = (
@@ -301,7 +301,7 @@ class Reader:
         )
         return None if here is None else FoundRows(key, ref.chain, *here)
 
-    def _summed_up_for_time(
+    def _checkpointed_for_time(
         self,
         partition: Readable,
         ref: EpochEntry,
@@ -345,12 +345,12 @@ class Reader:
         `Retryable`.
         """
         key = EpochKey(partition.topic_id, partition.partition, ref.leader_epoch)
-        for _ in range(LOOKS_MAX):
+        for _ in range(READS_MAX):
             known = await self._runner.run(self._checkpoints.of(ref.chain))
             found = [await self._max_timestamp_in(ref.chain, known, key)]
             if end is None:
                 found.append(partition.max_timestamp_below(up_to))
-            elif end > ref.start and not await self._is_summed_up(ref.chain, known, key, end):
+            elif end > ref.start and not await self._is_checkpointed(ref.chain, known, key, end):
                 epoch_range = await self._followers.epoch_range(ref.chain, key, end - 1)
                 if epoch_range is not None:
                     found.append((epoch_range.max_timestamp, epoch_range.max_timestamp_offset))
@@ -367,7 +367,7 @@ class Reader:
             return (-1, -1)
         return (summary.max_timestamp, summary.max_timestamp_offset)
 
-    async def _is_summed_up(
+    async def _is_checkpointed(
         self, chain: int, known: Sequence[int], key: EpochKey, end: int
     ) -> bool:
         """Whether the chain's last checkpoint covers an epoch range that is over."""
@@ -390,7 +390,7 @@ class Reader:
 def _keeps_changing(chain: int) -> Retryable:
     return Retryable(
         f"the checkpoints of a chain change while they are searched: chain={chain} "
-        f"searches={LOOKS_MAX}; the store answers too slowly, try again"
+        f"searches={READS_MAX}; the store answers too slowly, try again"
     )
 
 

@@ -1,8 +1,8 @@
 """Plan reads of the log without a broker: Spark and tools. Committed records only.
 
 The driver asks the registry which chains hold a partition, follows those still open, and turns
-offsets into pieces: (chain, seqs, offsets). An executor needs nothing but the pieces and the store:
-`logstore.reading.segment_fetch`.
+offsets into segment ranges: (chain, seqs, offsets). An executor needs nothing but the segment
+ranges and the store: `logstore.reading.segment_fetch`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,7 +30,6 @@ from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.ports.objects import BlockingObjectStore
-from logstore.protocol.cuts import ChainCut, chain_cut, end_in_memory, ends_in_checkpoints
 from logstore.protocol.follow import ROW_AGE_S_MAX, Follower
 from logstore.protocol.lookup import (
     BelowTrimPoint,
@@ -48,6 +47,12 @@ from logstore.protocol.metadata import (
 )
 from logstore.protocol.partition import ChainCheckpoints
 from logstore.protocol.seal import read_chain_row
+from logstore.protocol.split_offsets import (
+    ChainSplit,
+    chain_split,
+    end_in_memory,
+    ends_in_checkpoints,
+)
 from logstore.protocol.steps import Steps
 from logstore.protocol.walk import MissingCheckpoint, get_retrying
 from logstore.protocol.witnesses import TopicFate, read_fates
@@ -110,7 +115,9 @@ class LogReader:
         return self._log.runner.store
 
     def table_rows(self) -> dict[bytes, TableRow]:
-        """The copy row of every topic that has a table, by topic id. Hints; see `history.delta`."""
+        """The table pointer of every topic that has a table, by topic id. Hints; see
+        `history.delta`.
+        """
         return self._log.runner.run(read_table_rows())
 
     def partition_row(self, key: TopicPartition) -> PartitionRow | None:
@@ -147,7 +154,7 @@ class LogReader:
             key: PartitionView(view.row, self._end(key, view.row)) for key, view in views.items()
         }
 
-    def pieces(
+    def segment_ranges(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
     ) -> list[SegmentRange]:
         """Where offsets [start, end) lie, in order.
@@ -156,19 +163,20 @@ class LogReader:
         its table, if anywhere. `BelowTrimPoint` where what is known is too old: read rows, then the
         table.
         """
-        return self._log.runner.run(self._pieces(key, row, start, end))
+        return self._log.runner.run(self._segment_ranges(key, row, start, end))
 
     def spans(self, chain: int, first_seq: int, last_seq: int) -> list[SegmentSpan]:
         """Sizes of the segments [first seq, last seq] of a chain."""
         return self._log.runner.run(self._spans(chain, first_seq, last_seq))
 
-    def offsets_at(self, cuts: Sequence[SplitPoint]) -> list[int]:
-        """Per cut, the first offset of its piece that lies in segment `seq` or a later one.
+    def offsets_at(self, splits: Sequence[SplitPoint]) -> list[int]:
+        """Per split, the first offset of its segment range that lies in segment `seq` or a later
+        one.
 
         So both parts are known by offsets, whatever becomes of their segments. Raises `Corrupt`
         where the index no longer tells.
         """
-        return self._log.runner.run(self._offsets_at(cuts))
+        return self._log.runner.run(self._offsets_at(splits))
 
     def written_ms(self, chain: int, seq: int) -> int:
         """When the first batch of a segment came, by its broker's clock; never falls in a chain.
@@ -238,7 +246,7 @@ class LogReader:
         epoch_range = self._epoch_range(key, row)
         return row.epoch_ranges[-1].start if epoch_range is None else epoch_range.end
 
-    def _pieces(
+    def _segment_ranges(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
     ) -> Steps[list[SegmentRange]]:
         if start < min(end, row.epoch_ranges[0].start):
@@ -246,7 +254,7 @@ class LogReader:
                 f"offset is in no chain: topic={key.topic_id.hex()} partition={key.partition} "
                 f"offset={start} chains from={row.epoch_ranges[0].start}; is it in the table?"
             )
-        pieces = []
+        segment_ranges = []
         for number, ref in enumerate(row.epoch_ranges):
             following = row.end_of(number)
             low = max(start, ref.start)
@@ -254,10 +262,10 @@ class LogReader:
             if low < high:
                 first = yield from self._seq_of(key, ref, low)
                 last = yield from self._seq_of(key, ref, high - 1)
-                pieces.append(
+                segment_ranges.append(
                     SegmentRange(*key, ref.leader_epoch, ref.chain, first, last, low, high)
                 )
-        return pieces
+        return segment_ranges
 
     def _seq_of(self, key: TopicPartition, ref: EpochEntry, offset: int) -> Steps[int]:
         epoch_range_key = EpochKey(key.topic_id, key.partition, ref.leader_epoch)
@@ -336,25 +344,27 @@ class LogReader:
             text = f"checkpoints are trimmed: chain={chain} seq={seqs[0]}; look again"
             raise BelowTrimPoint(text) from missing
 
-    def _offsets_at(self, cuts: Sequence[SplitPoint]) -> Steps[list[int]]:
-        by_chain: dict[int, set[ChainCut]] = {}
-        for cut in cuts:
-            by_chain.setdefault(cut.piece.chain, set()).add(chain_cut(cut))
-        ends: dict[tuple[int, ChainCut], int] = {}
+    def _offsets_at(self, splits: Sequence[SplitPoint]) -> Steps[list[int]]:
+        by_chain: dict[int, set[ChainSplit]] = {}
+        for split in splits:
+            by_chain.setdefault(split.segments.chain, set()).add(chain_split(split))
+        ends: dict[tuple[int, ChainSplit], int] = {}
         for chain, mine in by_chain.items():
             follower = yield from self._enter(chain)
-            recent: set[ChainCut] = set()
+            recent: set[ChainSplit] = set()
             if follower is not None:
                 state = follower.state
-                recent = {cut for cut in mine if cut.seq >= state.checkpoint}
-                ends.update(((chain, cut), end_in_memory(state, cut)) for cut in recent)
+                recent = {split for split in mine if split.seq >= state.checkpoint}
+                ends.update(((chain, split), end_in_memory(state, split)) for split in recent)
             known = yield from self._known_checkpoints(chain)
             older = yield from ends_in_checkpoints(
                 self._checkpoints.cache, chain, known, mine - recent
             )
-            ends.update(((chain, cut), end) for cut, end in older.items())
-        found = ((cut.piece, ends[cut.piece.chain, chain_cut(cut)]) for cut in cuts)
-        return [min(max(end, piece.start), piece.end) for piece, end in found]
+            ends.update(((chain, split), end) for split, end in older.items())
+        found = (
+            (split.segments, ends[split.segments.chain, chain_split(split)]) for split in splits
+        )
+        return [min(max(end, segments.start), segments.end) for segments, end in found]
 
     def _offset_for_time(
         self, key: TopicPartition, view: PartitionView, timestamp: int, start: int

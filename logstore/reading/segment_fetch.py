@@ -30,7 +30,7 @@ _GETS = RetryDelays(attempts_max=GET_ATTEMPTS_MAX)  # some six seconds
 class FoundBatch(NamedTuple):
     """One stored batch that holds wanted offsets [start, end); the batch may hold more."""
 
-    piece: SegmentRange
+    segments: SegmentRange
     seq: int
     entry: Entry
     data: memoryview
@@ -41,16 +41,16 @@ def read_batches(
     chain: int,
     first_seq: int,
     last_seq: int,
-    pieces: Sequence[SegmentRange],
+    segment_ranges: Sequence[SegmentRange],
     *,
     sleep_s: Callable[[float], None] = blocking_sleep_s,
 ) -> Iterator[FoundBatch]:
-    """The batches of `pieces` in segments [first seq, last seq] of `chain`, in chain order.
+    """The batches of `segment_ranges` in segments [first seq, last seq] of `chain`, in chain order.
 
     Each segment is fetched once, the next while one is being read. Raises `SegmentGone` when one is
     not there: it was moved or deleted concurrently, and the offsets must be resolved again.
     """
-    wanted = {(p.topic_id, p.partition, p.leader_epoch): p for p in pieces}
+    wanted = {(p.topic_id, p.partition, p.leader_epoch): p for p in segment_ranges}
     with ThreadPoolExecutor(PREFETCH_SEGMENTS, thread_name_prefix="logstore-fetch") as threads:
         ahead: list[tuple[int, Future[bytes]]] = []
         for seq in range(first_seq, last_seq + 1):
@@ -86,10 +86,10 @@ def _batches_of(
     for entry in index.entries:
         if entry.kind == EntryKind.ADOPTED:
             raise Refused("adopted batches are of a newer version of logstore; upgrade")
-        piece = wanted.get((entry.topic_id, entry.partition, entry.leader_epoch))
-        if entry.kind != EntryKind.BATCH or piece is None:
+        segments = wanted.get((entry.topic_id, entry.partition, entry.leader_epoch))
+        if entry.kind != EntryKind.BATCH or segments is None:
             continue
-        if entry.base_offset < piece.end and entry.last_offset >= piece.start:
+        if entry.base_offset < segments.end and entry.last_offset >= segments.start:
             batch = body[entry.position : entry.position + entry.length]
             stamped = (int.from_bytes(batch[:8]), int.from_bytes(batch[12:16], signed=True))
             if stamped != (entry.base_offset, entry.leader_epoch):
@@ -98,4 +98,4 @@ def _batches_of(
                     f"batch does not match its index entry: chain={chain} seq={seq} "
                     f"partition={entry.partition} offset={entry.base_offset}"
                 )
-            yield FoundBatch(piece, seq, entry, batch)
+            yield FoundBatch(segments, seq, entry, batch)

@@ -53,13 +53,13 @@ class SnapshotCache:
         if found is None or found.version < version:
             there = "nothing" if found is None else f"version {found.version}"
             raise Corrupt(
-                f"a table does not match its copy row: topic={topic_id.hex()} "
+                f"a table does not match its table pointer: topic={topic_id.hex()} "
                 f"version={version} there={there}; was it deleted or overwritten?"
             )
         return found
 
     def newest(self, topic_id: bytes) -> Snapshot | None:
-        """The table as it is now, whatever copy rows say; None without a table."""
+        """The table as it is now, whatever table pointers say; None without a table."""
         if self._log is None:
             self._log = self._open_log()
         found = self._log.snapshot(topic_id, known=self._known.get(topic_id))

@@ -2,7 +2,7 @@
 
 Kept from call to call: a snapshot per topic, refreshed when it does not reach far enough, when a
 newer version is known, or when a file is gone (the table's owner may vacuum); and cursors,
-suspended where a run ended, so that a reader that continues reopens no file.
+suspended where a span ended, so that a reader that continues reopens no file.
 
 A file that is gone and still named by the newest version is `NotFound`.
 """
@@ -35,7 +35,7 @@ BATCH_BYTES = 256 << 10
 
 SAMPLE_BYTES = 64 << 10
 
-LOOKS_MAX = 3
+READS_MAX = 3
 """Snapshots that are tried while files go missing."""
 
 SNAPSHOTS_MAX = 64
@@ -87,8 +87,8 @@ class TableReader:
 
     # Batches
 
-    def run(self, stream: Stream, offset: int, version: int, bytes_max: int) -> TableBatches:
-        """Batches of the table from `offset` on; an empty run if it does not reach there.
+    def span(self, stream: Stream, offset: int, version: int, bytes_max: int) -> TableBatches:
+        """Batches of the table from `offset` on; an empty span if it does not reach there.
 
         It ends with the batch that reaches `bytes_max`, or with a file.
         """
@@ -144,15 +144,15 @@ class TableReader:
 
     def first_at_or_after(self, wanted: TableRequest, timestamp: int) -> TimedRecord | None:
         """The first record at or after `timestamp` (ms). Raises `NotFound`: not that far."""
-        return self._look_at_all(
+        return self._search(
             wanted, lambda files: first_at_or_after(self._store, wanted, files, timestamp)
         )
 
     def latest(self, wanted: TableRequest) -> TimedRecord | None:
         """The record with the largest timestamp, the first of several. Raises the same."""
-        return self._look_at_all(wanted, lambda files: latest(self._store, wanted, files))
+        return self._search(wanted, lambda files: latest(self._store, wanted, files))
 
-    def _look_at_all(
+    def _search(
         self, wanted: TableRequest, look: Callable[[Sequence[DataFile]], TimedRecord | None]
     ) -> TimedRecord | None:
         partition, start, end = wanted.partition, wanted.start, wanted.end
@@ -177,7 +177,7 @@ class TableReader:
         """
         gone: NotFound | None = None
         version = wanted.version
-        for _ in range(LOOKS_MAX):
+        for _ in range(READS_MAX):
             snapshot = self._snapshot(wanted._replace(version=version))
             if snapshot is None or (snapshot.end(wanted.partition) or 0) < wanted.end:
                 return None

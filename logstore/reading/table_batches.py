@@ -1,8 +1,8 @@
-"""Batches made from a table, in memory: runs of them, and which run tells of an offset. Pure.
+"""Batches made from a table, in memory: spans of them, and which span tells of an offset. Pure.
 
-A run is what was decoded at once: consecutive batches of one partition with nothing left out
+A span is what was decoded at once: consecutive batches of one partition with nothing left out
 between them, though offsets may be missing (compacted keys, markers of transactions). The least
-recently used runs go when there are too many bytes.
+recently used spans go when there are too many bytes.
 """
 
 from bisect import bisect_right, insort
@@ -18,7 +18,7 @@ Compression = Codec | Literal["producer"]
 "producer" means lz4 where that saves something, which costs clients and brokers least."""
 
 OVERLAPS_MAX = 4
-"""Runs that are looked at for an offset: they overlap where consumers began inside one."""
+"""Spans that are looked at for an offset: they overlap where consumers began inside one."""
 
 
 class Stream(NamedTuple):
@@ -40,7 +40,7 @@ class TakenBatches(NamedTuple):
 class TableBatches:
     """All that a table holds of offsets [start, end), as Kafka batches.
 
-    `bases[i]` and `ends[i]` bound the offsets of `batches[i]`. A run without batches says that
+    `bases[i]` and `ends[i]` bound the offsets of `batches[i]`. A span without batches says that
     there is no record; one with `end` at `start`, that the table does not reach there.
     `is_last`: it ends where the table did.
     """
@@ -60,7 +60,7 @@ class TableBatches:
 
         With `is_first` the first of them is included whatever its size, and where it begins below
         `offset`. Without, such a batch ends the answer: the records below `offset` are in it
-        already, in batches of a run that is cut elsewhere.
+        already, in batches of a span that is cut elsewhere.
         """
         begin = number = bisect_right(self.ends, offset)
         if not is_first and begin < len(self.bases) and self.bases[begin] < offset:
@@ -79,40 +79,40 @@ class TableBatches:
 
 
 class TableBatchCache:
-    """Runs by stream; their bytes are at most `bytes_max`, or those of the last one."""
+    """Spans by stream; their bytes are at most `bytes_max`, or those of the last one."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        self._runs: OrderedDict[tuple[Stream, int], TableBatches] = OrderedDict()
+        self._spans: OrderedDict[tuple[Stream, int], TableBatches] = OrderedDict()
         self._starts: dict[Stream, list[int]] = {}
         self.byte_count = 0
 
-    def keep(self, stream: Stream, run: TableBatches) -> None:
-        self._drop(stream, run.start)
-        self._runs[stream, run.start] = run
-        insort(self._starts.setdefault(stream, []), run.start)
-        self.byte_count += run.byte_count
-        while self.byte_count > self._bytes_max and len(self._runs) > 1:
-            self._drop(*next(iter(self._runs)))
+    def keep(self, stream: Stream, span: TableBatches) -> None:
+        self._drop(stream, span.start)
+        self._spans[stream, span.start] = span
+        insort(self._starts.setdefault(stream, []), span.start)
+        self.byte_count += span.byte_count
+        while self.byte_count > self._bytes_max and len(self._spans) > 1:
+            self._drop(*next(iter(self._spans)))
 
     def find(self, stream: Stream, offset: int, version: int) -> TableBatches | None:
-        """The run that tells of `offset`, unless it is of a table older than `version`."""
+        """The span that tells of `offset`, unless it is of a table older than `version`."""
         starts = self._starts.get(stream, [])
         past = bisect_right(starts, offset)
         for start in reversed(starts[max(0, past - OVERLAPS_MAX) : past]):
-            run = self._runs[stream, start]
-            if run.version < version:
+            span = self._spans[stream, start]
+            if span.version < version:
                 self._drop(stream, start)
-            elif offset < run.end:
-                self._runs.move_to_end((stream, start))
-                return run
+            elif offset < span.end:
+                self._spans.move_to_end((stream, start))
+                return span
         return None
 
     def _drop(self, stream: Stream, start: int) -> None:
-        run = self._runs.pop((stream, start), None)
-        if run is None:
+        span = self._spans.pop((stream, start), None)
+        if span is None:
             return
-        self.byte_count -= run.byte_count
+        self.byte_count -= span.byte_count
         starts = self._starts[stream]
         starts.remove(start)
         if not starts:

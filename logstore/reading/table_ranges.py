@@ -1,6 +1,6 @@
 """Offsets that a topic's table holds, as work for Spark tasks: which files, and how it is split.
 
-A table's files are of one partition, so their bytes can be dealt out by offsets: a range is cut
+A table's files are of one partition, so their bytes can be dealt out by offsets: a range is split
 into grains, each about as much as a row group, which is the least that a reader of Parquet fetches.
 What a file weighs between its bounds is taken to be even. Pure.
 """
@@ -77,12 +77,12 @@ def joined(parts: Iterable[TableRange]) -> list[TableRange]:
 
 
 def _work_units_of(one: TableRange) -> Iterator[WorkUnit]:
-    """Cut where another `WORK_UNIT_BYTES` have gathered, sweeping over the bounds of files."""
+    """Split where another `WORK_UNIT_BYTES` have gathered, sweeping over the bounds of files."""
     if not one.files:
         return
     remaining = deque(one.files)
     active: list[DataFile] = []
-    for start, end, size_bytes in _cuts(one):
+    for start, end, size_bytes in _splits(one):
         active = [file for file in active if file.max_offset >= start]
         while remaining and remaining[0].min_offset < end:
             active.append(remaining.popleft())
@@ -91,7 +91,7 @@ def _work_units_of(one: TableRange) -> Iterator[WorkUnit]:
             yield WorkUnit(replace(one, start=start, end=end, files=files), size_bytes)
 
 
-def _cuts(one: TableRange) -> Iterator[tuple[int, int, int]]:
+def _splits(one: TableRange) -> Iterator[tuple[int, int, int]]:
     """(start, end, bytes) of the parts of a range that together are all of it."""
     start, gathered = one.start, 0.0
     for low, high, density in _densities(one):

@@ -1,14 +1,14 @@
-"""Cut wanted offsets into Spark tasks: few, balanced by the bytes of the objects they fetch.
+"""Split wanted offsets into Spark tasks: few, balanced by the bytes of the objects they fetch.
 
 A segment holds batches of many partitions, so a task is not a partition: it is a range of seqs of a
-chain, with every wanted piece that lies there. A segment is fetched by one task and once. Large
-ranges are split, small ones of several chains share a task, since a Python task costs 11 to 60 ms
-before it reads anything.
+chain, with every wanted segment range that lies there. A segment is fetched by one task and once.
+Large ranges are split, small ones of several chains share a task, since a Python task costs 11 to
+60 ms before it reads anything.
 
-    pieces  → runs: neighbouring seqs of one chain that any piece needs
+    segment ranges  → seq ranges: neighbouring seqs of one chain that any segment range needs
             → weights: object bytes, and what a request costs
             → tasks of about equal weight, in the order of chain and seq
-            → each task's own part of every piece, by offsets
+            → each task's own part of every segment range, by offsets
 
 The last step is for a task that comes when its segments are gone: what it was to read is then known
 exactly, and every offset is read by one task, wherever it lies by then (safety rule 12).
@@ -16,7 +16,7 @@ exactly, and every offset is read by one task, wherever it lies by then (safety 
 What lies in tables comes before, weighed by the bytes of its files (`history`).
 
 Inside a task the rows of a log partition come in offset order; where several chains would break
-that, the task is cut. Pure.
+that, the task is split. Pure.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ SegmentSizes = Callable[[int, int, int], Sequence[int]]
 """(chain, first seq, last seq) → object size of each of these segments, in bytes."""
 
 OffsetsAt = Callable[[Sequence[SplitPoint]], Sequence[int]]
-"""Per cut, the first offset of its piece in segment `seq` or a later one."""
+"""Per split, the first offset of its segment range in segment `seq` or a later one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,10 @@ def plan_tasks(
 
     `parallelism` is how many tasks can run at once; `tasks_min` asks for more, as far as there are
     segments and grains for them. Tasks weigh `task_bytes` where there is enough for all cores, and
-    none is cut below `task_bytes_min` to keep a core busy. `sizes` and `offsets_at` may raise as
-    the log does; the latter is asked once, for all places where tasks divide a piece.
+    none is split below `task_bytes_min` to keep a core busy. `sizes` and `offsets_at` may raise as
+    the log does; the latter is asked once, for all places where tasks divide a segment range.
     """
-    by_chain = _by_chain(places.pieces)
+    by_chain = _by_chain(places.segment_ranges)
     weights: list[tuple[WorkUnit | tuple[int, int], int]] = [
         (work_unit, work_unit.size_bytes + 1) for work_unit in work_units(places.history)
     ]
@@ -87,19 +87,24 @@ def plan_tasks(
         items = [one.item for one in slices]
         history = joined(item.part for item in items if isinstance(item, WorkUnit))
         seqs = [item for item in items if not isinstance(item, WorkUnit)]
-        shares.append((history, _runs(seqs, by_chain)))
-    cuts = [cut for _, runs in shares for run in runs for cut in _cuts_before(run)]
-    offsets = dict(zip(cuts, offsets_at(cuts), strict=True)) if cuts else {}
+        shares.append((history, _seq_ranges(seqs, by_chain)))
+    splits = [
+        split
+        for _, seq_ranges in shares
+        for seq_range in seq_ranges
+        for split in _splits_before(seq_range)
+    ]
+    offsets = dict(zip(splits, offsets_at(splits), strict=True)) if splits else {}
     return [
         task
-        for history, runs in shares
-        for task in _tasks_of(history, list(_own_parts(runs, offsets)))
+        for history, seq_ranges in shares
+        for task in _tasks_of(history, list(_own_parts(seq_ranges, offsets)))
     ]
 
 
 def object_bytes(places: Located, sizes: SegmentSizes) -> int:
     """Bytes of the segments that hold them, each counted once and whole, and of tables' files."""
-    segments = _segments(_by_chain(places.pieces), sizes)
+    segments = _segments(_by_chain(places.segment_ranges), sizes)
     return sum(size_bytes for _, _, size_bytes in segments) + table_bytes(places.history)
 
 
@@ -117,10 +122,12 @@ def task_count(
     return max(1, min(wanted, segment_count))
 
 
-def _by_chain(pieces: Iterable[SegmentRange]) -> dict[int, list[SegmentRange]]:
+def _by_chain(segment_ranges: Iterable[SegmentRange]) -> dict[int, list[SegmentRange]]:
     by_chain: dict[int, list[SegmentRange]] = {}
-    for piece in sorted(pieces, key=attrgetter("chain", "first_seq", "topic_id", "partition")):
-        by_chain.setdefault(piece.chain, []).append(piece)
+    for segments in sorted(
+        segment_ranges, key=attrgetter("chain", "first_seq", "topic_id", "partition")
+    ):
+        by_chain.setdefault(segments.chain, []).append(segments)
     return by_chain
 
 
@@ -128,8 +135,8 @@ def _segments(
     by_chain: Mapping[int, Sequence[SegmentRange]], sizes: SegmentSizes
 ) -> Iterator[tuple[int, int, int]]:
     """(chain, seq, object size) of every segment needed, by chain and seq."""
-    for chain, pieces in by_chain.items():
-        for first, last in seq_ranges(pieces):
+    for chain, segment_ranges in by_chain.items():
+        for first, last in seq_ranges(segment_ranges):
             for seq, size_bytes in zip(
                 range(first, last + 1), sizes(chain, first, last), strict=True
             ):
@@ -139,14 +146,14 @@ def _segments(
 def _share_out(
     weights: Sequence[tuple[WorkUnit | tuple[int, int], int]], total: int, count: int
 ) -> Iterator[_TaskSlice]:
-    """Each item goes where its middle lies when the scale is cut into `count` equal parts."""
+    """Each item goes where its middle lies when the scale is split into `count` equal parts."""
     before = 0
     for item, weight in weights:
         yield _TaskSlice(item, (2 * before + weight) * count // (2 * total))
         before += weight
 
 
-def _runs(
+def _seq_ranges(
     seqs: Iterable[tuple[int, int]], by_chain: Mapping[int, Sequence[SegmentRange]]
 ) -> list[SeqRange]:
     ranges: list[tuple[int, int, int]] = []
@@ -161,54 +168,66 @@ def _runs(
     ]
 
 
-def _within(pieces: Sequence[SegmentRange], first: int, last: int) -> Iterator[SegmentRange]:
-    for piece in pieces:
-        if piece.first_seq <= last and piece.last_seq >= first:
-            yield piece
+def _within(
+    segment_ranges: Sequence[SegmentRange], first: int, last: int
+) -> Iterator[SegmentRange]:
+    for segments in segment_ranges:
+        if segments.first_seq <= last and segments.last_seq >= first:
+            yield segments
 
 
-def _cuts_before(run: SeqRange) -> Iterator[SplitPoint]:
-    """Where pieces come in from the run before: neighbours in seqs, of another task."""
-    for piece in run.pieces:
-        if piece.first_seq < run.first_seq:
-            yield SplitPoint(piece, run.first_seq)
+def _splits_before(seq_range: SeqRange) -> Iterator[SplitPoint]:
+    """Where segment ranges come in from the seq range before: neighbours in seqs, of another
+    task.
+    """
+    for segments in seq_range.segment_ranges:
+        if segments.first_seq < seq_range.first_seq:
+            yield SplitPoint(segments, seq_range.first_seq)
 
 
-def _own_parts(runs: Iterable[SeqRange], offsets: Mapping[SplitPoint, int]) -> Iterator[SeqRange]:
-    """The same runs with what of their pieces lies in them, by offsets; none for nothing."""
-    for run in runs:
-        parts = [part for piece in run.pieces if (part := _part(piece, run, offsets)) is not None]
+def _own_parts(
+    seq_ranges: Iterable[SeqRange], offsets: Mapping[SplitPoint, int]
+) -> Iterator[SeqRange]:
+    """The same seq ranges with what of their segment ranges lies in them, by offsets; none for
+    nothing.
+    """
+    for seq_range in seq_ranges:
+        parts = [
+            part
+            for segments in seq_range.segment_ranges
+            if (part := _part(segments, seq_range, offsets)) is not None
+        ]
         if parts:
-            yield replace(run, pieces=tuple(parts))
+            yield replace(seq_range, segment_ranges=tuple(parts))
 
 
 def _part(
-    piece: SegmentRange, run: SeqRange, offsets: Mapping[SplitPoint, int]
+    segments: SegmentRange, seq_range: SeqRange, offsets: Mapping[SplitPoint, int]
 ) -> SegmentRange | None:
-    first, last, start, end = piece.first_seq, piece.last_seq, piece.start, piece.end
-    if first < run.first_seq:
-        first, start = run.first_seq, offsets[SplitPoint(piece, run.first_seq)]
-    if last > run.last_seq:
-        last, end = run.last_seq, offsets[SplitPoint(piece, run.last_seq + 1)]
+    first, last, start, end = segments.first_seq, segments.last_seq, segments.start, segments.end
+    if first < seq_range.first_seq:
+        first, start = seq_range.first_seq, offsets[SplitPoint(segments, seq_range.first_seq)]
+    if last > seq_range.last_seq:
+        last, end = seq_range.last_seq, offsets[SplitPoint(segments, seq_range.last_seq + 1)]
     if start >= end:
         return None
-    return replace(piece, first_seq=first, last_seq=last, start=start, end=end)
+    return replace(segments, first_seq=first, last_seq=last, start=start, end=end)
 
 
-def _tasks_of(history: Sequence[TableRange], runs: Sequence[SeqRange]) -> Iterator[ReadTask]:
+def _tasks_of(history: Sequence[TableRange], seq_ranges: Sequence[SeqRange]) -> Iterator[ReadTask]:
     """One task, or more where a partition went from a younger chain to an older one."""
     mine: list[SeqRange] = []
     reached: dict[TopicPartition, int] = {}
     before = tuple(history)
-    for run in runs:
+    for seq_range in seq_ranges:
         if any(
             reached.get(TopicPartition(p.topic_id, p.partition), -1) > p.leader_epoch
-            for p in run.pieces
+            for p in seq_range.segment_ranges
         ):
             yield ReadTask(tuple(mine), before)
             mine, reached, before = [], {}, ()
-        mine.append(run)
-        for piece in run.pieces:
-            reached[TopicPartition(piece.topic_id, piece.partition)] = piece.leader_epoch
+        mine.append(seq_range)
+        for segments in seq_range.segment_ranges:
+            reached[TopicPartition(segments.topic_id, segments.partition)] = segments.leader_epoch
     if mine or before:
         yield ReadTask(tuple(mine), before)

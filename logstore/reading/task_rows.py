@@ -18,8 +18,8 @@ from logstore.history.columns import TABLE_COLUMNS as RECORD_COLUMNS
 from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.missing import Missing
 from logstore.reading.range_rows import table_rows
-from logstore.reading.run_batches import run_batches
 from logstore.reading.segment_fetch import FoundBatch, read_batches
+from logstore.reading.seq_range_batches import seq_range_batches
 from logstore.reading.table_ranges import TableRange
 from logstore.reading.tasks import ReadTask, SeqRange, Storage
 from logstore.records.arrow import INFLATED_BYTES_MAX, arrow_schema, decode_to_arrow
@@ -35,14 +35,14 @@ BYTES_MAX = 8 * MiB
 GATHERED_BYTES_MAX = 32 * MiB
 """Stored bytes kept until they are decoded; bounds a task's memory, with a few segments more."""
 
-PIECES_TOLD = 5  # in one error
+RANGES_SHOWN = 5  # in one error
 WHAT_TO_DO = "see what the log holds with: logstore inspect; begin above it to read the rest"
 
 PLACE = ("topic", "partition")
 DEFAULT_COLUMNS = ("key", "value", *PLACE, "offset", "timestamp", "timestampType")
 """Those of Spark's Kafka source."""
 
-_Stretch = tuple[bytes, int, int]
+_OffsetSpan = tuple[bytes, int, int]
 """Topic id, partition, leader epoch."""
 
 
@@ -102,18 +102,20 @@ class _TaskRows:
     def of(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
         for part in task.history:
             yield from self._of_table(part)
-        gathered: dict[_Stretch, list[FoundBatch]] = {}
+        gathered: dict[_OffsetSpan, list[FoundBatch]] = {}
         gathered_bytes = 0
         resolve = None if self._missing is None else self._missing.segment
-        runs = (run_batches(run, self._read, resolve) for run in task.runs)
-        for found in chain.from_iterable(runs):
+        seq_ranges = (
+            seq_range_batches(seq_range, self._read, resolve) for seq_range in task.seq_ranges
+        )
+        for found in chain.from_iterable(seq_ranges):
             if isinstance(found, TableRange):
                 yield from _decode_all(gathered, self._topics, self._columns)
                 gathered, gathered_bytes = {}, 0
                 yield from self._of_table(found)
                 continue
-            piece = found.piece
-            epoch_range = (piece.topic_id, piece.partition, piece.leader_epoch)
+            segments = found.segments
+            epoch_range = (segments.topic_id, segments.partition, segments.leader_epoch)
             gathered.setdefault(epoch_range, []).append(found)
             gathered_bytes += len(found.data)
             if gathered_bytes >= GATHERED_BYTES_MAX:
@@ -121,11 +123,20 @@ class _TaskRows:
                 gathered, gathered_bytes = {}, 0
         yield from _decode_all(gathered, self._topics, self._columns)
 
-    def _read(self, run: SeqRange) -> Iterator[FoundBatch]:
+    def _read(self, seq_range: SeqRange) -> Iterator[FoundBatch]:
         try:
-            yield from read_batches(self._store, run.chain, run.first_seq, run.last_seq, run.pieces)
+            yield from read_batches(
+                self._store,
+                seq_range.chain,
+                seq_range.first_seq,
+                seq_range.last_seq,
+                seq_range.segment_ranges,
+            )
         except Corrupt as fault:
-            wanted = (_wanted(piece, self._topics) for piece in run.pieces[:PIECES_TOLD])
+            wanted = (
+                _wanted(segments, self._topics)
+                for segments in seq_range.segment_ranges[:RANGES_SHOWN]
+            )
             raise Corrupt(
                 f"{fault}; wanted from there: {'; '.join(wanted)}; {WHAT_TO_DO}"
             ) from fault
@@ -148,7 +159,7 @@ class _TaskRows:
 
 
 def _decode_all(
-    gathered: Mapping[_Stretch, Sequence[FoundBatch]],
+    gathered: Mapping[_OffsetSpan, Sequence[FoundBatch]],
     topics: Mapping[bytes, str],
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
@@ -181,11 +192,11 @@ def _decode(
 def _decode_together(
     batches: Sequence[FoundBatch], columns: Sequence[str], topic: str
 ) -> Iterator[pa.RecordBatch]:
-    piece = batches[0].piece
+    segments = batches[0].segments
     yield from decode_to_arrow(
         (_without_transactions(found, topic) for found in batches),
-        start=piece.start,
-        end=piece.end,
+        start=segments.start,
+        end=segments.end,
         columns=_stored(columns),
         rows_max=ROWS_MAX,
         bytes_max=BYTES_MAX,
@@ -250,15 +261,15 @@ def _one_of(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _where(found: FoundBatch, topic: str) -> str:
-    piece, entry = found.piece, found.entry
+    segments, entry = found.segments, found.entry
     return (
-        f"chain={piece.chain} seq={found.seq} topic={topic} "
-        f"partition={piece.partition} offset={entry.base_offset} to {entry.last_offset}"
+        f"chain={segments.chain} seq={found.seq} topic={topic} "
+        f"partition={segments.partition} offset={entry.base_offset} to {entry.last_offset}"
     )
 
 
-def _wanted(piece: SegmentRange, topics: Mapping[bytes, str]) -> str:
+def _wanted(segments: SegmentRange, topics: Mapping[bytes, str]) -> str:
     return (
-        f"topic={topics[piece.topic_id]} partition={piece.partition} "
-        f"offset={piece.start} to {piece.end - 1}"
+        f"topic={topics[segments.topic_id]} partition={segments.partition} "
+        f"offset={segments.start} to {segments.end - 1}"
     )

@@ -12,28 +12,29 @@ Storage = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class SeqRange:
-    """Segments [first seq, last seq] of a chain and the pieces to take from them.
+    """Segments [first seq, last seq] of a chain and the segment ranges to take from them.
 
-    All offsets of these pieces lie in these segments, or did when the run was planned.
+    All offsets of these segment ranges lie in these segments, or did when the seq range was
+    planned.
     """
 
     chain: int
     first_seq: int
     last_seq: int
-    pieces: tuple[SegmentRange, ...]
+    segment_ranges: tuple[SegmentRange, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where wanted offsets lie: `history` in tables, `pieces` in segments."""
+    """Where wanted offsets lie: `history` in tables, `segment_ranges` in segments."""
 
     history: Sequence[TableRange]
-    pieces: Sequence[SegmentRange]
+    segment_ranges: Sequence[SegmentRange]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
     """The reads of one task, in order: tables first."""
 
-    runs: tuple[SeqRange, ...]
+    seq_ranges: tuple[SeqRange, ...]
     history: tuple[TableRange, ...] = ()

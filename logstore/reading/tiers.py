@@ -29,7 +29,7 @@ from logstore.reading.table_batches import Compression
 from logstore.runners.step_runner import StepRunner
 
 BEGINS_KEPT_MAX = 100_000
-LOOKS_MAX = 5
+READS_MAX = 5
 """A row drops epoch ranges at most once a minute."""
 
 
@@ -93,7 +93,7 @@ class Tiers:
 
         Raises `Retryable` while segments keep moving to the table.
         """
-        for _ in range(LOOKS_MAX):
+        for _ in range(READS_MAX):
             begin = await self.begin_of_segments(partition)
             found = await self._record_at_time(partition, timestamp, up_to, begin)
             if _is_listed_from(partition, begin):
@@ -121,7 +121,7 @@ class Tiers:
 
         Raises `Retryable` while segments keep moving to the table.
         """
-        for _ in range(LOOKS_MAX):
+        for _ in range(READS_MAX):
             begin = await self.begin_of_segments(partition)
             found = await self._record_with_max_timestamp(partition, up_to, begin)
             if _is_listed_from(partition, begin):

@@ -117,7 +117,7 @@ class DynamoClient:
         """Calls under way end as they would have."""
         with self._lock:
             self._closed = True
-        self._look_again()
+        self._reconcile()
 
     @contextmanager
     def _client(self) -> Iterator[Any]:
@@ -128,7 +128,7 @@ class DynamoClient:
             yield client
         except Denied:
             kept = False
-            self._look_again()
+            self._reconcile()
             raise
         finally:
             with self._lock:
@@ -138,7 +138,7 @@ class DynamoClient:
             if not kept:
                 client.close()
 
-    def _look_again(self) -> None:
+    def _reconcile(self) -> None:
         """Forget the credentials: they were refused, and may have been corrected since."""
         with self._lock:
             self._session = None
@@ -198,12 +198,12 @@ def _refusal(error: ClientError, facts: str, *, writes: bool) -> LogstoreError:
             f"condition does not hold {facts}", decode_item(item)[1] if item else None
         )
     status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-    told = f"{facts} code={code} message={answer.get('Error', {}).get('Message', '')}"
+    text = f"{facts} code={code} message={answer.get('Error', {}).get('Message', '')}"
     if code == CANCELLED:
         return TransactionCancelled(
-            f"the registry is busy {told}", answer.get("CancellationReasons", ())
+            f"the registry is busy {text}", answer.get("CancellationReasons", ())
         )
-    return meaning(code, status, told, writes=writes)
+    return meaning(code, status, text, writes=writes)
 
 
 def _no_answer(error: BotoCoreError, facts: str, *, writes: bool) -> LogstoreError:

@@ -156,8 +156,8 @@ class SqliteOwner:
         try:
             file = self._opened()
             for call in calls:
-                tell = call.outcome(file)
-                tell()
+                report = call.outcome(file)
+                report()
         except LogstoreError as error:
             self._give_up(calls, error)
 
@@ -166,12 +166,12 @@ class SqliteOwner:
             file = self._opened()
             with file.transaction():
                 # Begun only now: waiting for other processes may have taken long.
-                tellers = [call.outcome(file) for call in calls if call.begin()]
+                reports = [call.outcome(file) for call in calls if call.begin()]
         except LogstoreError as error:
             self._give_up(calls, error)
         else:
-            for tell in tellers:
-                tell()
+            for report in reports:
+                report()
 
     def _give_up(self, calls: Sequence[_QueuedCall[Any]], error: LogstoreError) -> None:
         self._close_file()  # whatever state the error left it in; the next call reopens it

@@ -31,8 +31,8 @@ from logstore.errors import Refused
 
 STOPPED_S = 3.0
 """As long as a lease."""
-LOOK_S = 0.5
-TELL_S = 5.0
+POLL_S = 0.5
+REPORT_AFTER_S = 5.0
 
 _LOCKS = Path("/proc/locks")
 _STOPPED = "T"
@@ -114,13 +114,13 @@ def state_in(stat: str) -> str:
 
 def _watch(path: Path, is_over: threading.Event) -> None:
     holder: LockHolder | None = None
-    looks = 0
+    polls = 0
     # Looks are counted and no clock is asked: while we stand still ourselves, nothing is seen.
-    while not is_over.wait(LOOK_S):
-        looks += 1
+    while not is_over.wait(POLL_S):
+        polls += 1
         with suppress(OSError, ValueError):
             holder = _looked(path, holder, is_over)
-        if holder is not None and looks == int(TELL_S / LOOK_S):
+        if holder is not None and polls == int(REPORT_AFTER_S / POLL_S):
             logger.warning(
                 "another process holds the registry: pid=%d state=%s path=%s; "
                 "if this persists, kill it",
@@ -139,7 +139,7 @@ def _looked(path: Path, before: LockHolder | None, is_over: threading.Event) -> 
         if _holder_of(path) != pid:
             return None
         state = state_in(Path(f"/proc/{pid}/stat").read_text())
-        holder = LockHolder(pid, state) if before is None else before.seen(pid, state, LOOK_S)
+        holder = LockHolder(pid, state) if before is None else before.seen(pid, state, POLL_S)
         if holder.is_given_up and not is_over.is_set():
             signal.pidfd_send_signal(pinned, signal.SIGKILL)
             logger.warning(

@@ -156,7 +156,7 @@ def tables_missing(
 ) -> list[bytes]:
     """Topics that are not deleted, and have no table though there should be one.
 
-    Segments of theirs were trimmed, or a copy row says that offsets were moved.
+    Segments of theirs were trimmed, or a table pointer says that offsets were moved.
     """
     wanted = {key.topic_id for chain in chains for key, gone in chain.gone.items() if gone}
     wanted |= {topic_id for topic_id, row in copies.items() if row.ends}

@@ -53,7 +53,7 @@ class RegistryRows:
     topics: dict[str, TopicRow] = field(default_factory=dict)
     partitions: dict[TopicPartition, PartitionRow] = field(default_factory=dict)
     tables: dict[bytes, TableRow] = field(default_factory=dict)
-    """Copy rows, by topic id."""
+    """Table pointers, by topic id."""
     records: list[TopicRecord] = field(default_factory=list)
     """Of topics whose rows are planned and have none: to be written before them."""
     left_out: list[LeftOut] = field(default_factory=list)
@@ -81,7 +81,7 @@ def plan_rows(
     `holes_deleted`, offsets that no chain holds between two leaderships are below log start.
     """
     _check_same_moment(chains, old)
-    brokers = {chain.epoch: chain.broker for chain in chains}
+    broker_of_chain = {chain.epoch: chain.broker for chain in chains}
     found = _leads(chains)
     noted = _noted(chains)
     over = _deleted(found, old, records or {})
@@ -117,11 +117,11 @@ def plan_rows(
     for chain in chains:
         _check_torn(chain, old, snapshots, wanted, noted)
     for partition in (one for one in all_leads if one[0] in wanted):
-        row = _partition(partition, settled[partition], starts[partition], old, brokers)
+        row = _partition(partition, settled[partition], starts[partition], old, broker_of_chain)
         edited_end = _edited_end(partition, old, snapshots)
         planned.partitions[partition] = replace(row, edited_end=edited_end)
         planned.left_out += _left_out(partition, settled[partition])
-    _fill_up(planned, brokers)
+    _fill_up(planned, broker_of_chain)
     return planned
 
 
@@ -265,7 +265,7 @@ def _partition(
     settled: Settled,
     log_start: int,
     rows: RegistryRows,
-    brokers: Mapping[int, int],
+    broker_of_chain: Mapping[int, int],
 ) -> PartitionRow:
     old = rows.partitions.get(partition)
     leads, left_out = settled.kept, settled.left_out
@@ -283,14 +283,14 @@ def _partition(
     highest = max((lead.leader_epoch for lead in left_out), default=-1)
     if highest >= max(refs):
         # The next leadership must not have the number of one that is left out.
-        refs[highest + 1] = EpochEntry(highest + 1, max(brokers), end)
+        refs[highest + 1] = EpochEntry(highest + 1, max(broker_of_chain), end)
     kept = [
         refs[number]
         for number in sorted(refs)
         if number >= newest
         or taken[number].extent.end > max(refs[number].start, log_start, settled.listed_from)
     ]
-    return _row(tuple(kept), log_start, old, brokers)
+    return _row(tuple(kept), log_start, old, broker_of_chain)
 
 
 def _log_start(
@@ -328,7 +328,7 @@ def _in_table(
 def _tables(
     topics: Mapping[str, TopicRow], old: Mapping[bytes, TableRow], snapshots: Snapshots
 ) -> dict[bytes, TableRow]:
-    """Copy rows: without one a table is not read to trim by it, or to drop its old files."""
+    """Table pointers: without one a table is not read to trim by it, or to drop its old files."""
     planned = dict(old)
     for name, topic in topics.items():
         snapshot = snapshots.get(topic.topic_id)
@@ -365,10 +365,10 @@ def _row(
     epoch_ranges: tuple[EpochEntry, ...],
     log_start: int,
     old: PartitionRow | None,
-    brokers: Mapping[int, int],
+    broker_of_chain: Mapping[int, int],
 ) -> PartitionRow:
     last = epoch_ranges[-1]
-    broker = brokers.get(last.chain, NOBODY)
+    broker = broker_of_chain.get(last.chain, NOBODY)
     return PartitionRow(
         broker=broker,
         chain=last.chain,
@@ -402,15 +402,15 @@ def _of_topics(
     }
 
 
-def _fill_up(planned: RegistryRows, brokers: Mapping[int, int]) -> None:
+def _fill_up(planned: RegistryRows, broker_of_chain: Mapping[int, int]) -> None:
     """A partition of a live topic that no chain has led: its creation died; it is empty."""
-    if not brokers:
+    if not broker_of_chain:
         return
-    newest = max(brokers)
+    newest = max(broker_of_chain)
     for topic in planned.topics.values():
         for number in range(topic.partitions if topic.status is TopicStatus.LIVE else 0):
             if TopicPartition(topic.topic_id, number) not in planned.partitions:
-                row = PartitionRow.new(brokers[newest], newest)
+                row = PartitionRow.new(broker_of_chain[newest], newest)
                 planned.partitions[TopicPartition(topic.topic_id, number)] = row
 
 

@@ -187,8 +187,8 @@ async def _restore(
     torn = chains_with_holes(listed, old.chains)
     if trash is not None and torn:
         prefixes = [prefix for epoch in torn for prefix in prefixes_of_chain(epoch)]
-        told = MissingObjects(f"segments are missing of chains {torn[:10]}", prefixes)
-        done.taken_back += await _take_back(trash, prefixes, told, dry_run=dry_run)
+        missing = MissingObjects(f"segments are missing of chains {torn[:10]}", prefixes)
+        done.taken_back += await _take_back(trash, prefixes, missing, dry_run=dry_run)
         listed = await list_chains(keys_below) if done.taken_back else listed
     evidence = []
     for epoch in sorted(listed):
@@ -284,7 +284,7 @@ def _check_nobody_is_there(cluster_id: bytes, listed: Mapping[int, Listed]) -> S
     before = yield from _ends(cluster_id, listed)
     yield Wait(WATCH_S)
     now = yield from _heartbeats()
-    alive = sorted(sk for sk, beat in now.items() if before.heartbeats.get(sk) != beat)
+    alive = sorted(sk for sk, heartbeat in now.items() if before.heartbeats.get(sk) != heartbeat)
     if alive:
         raise Refused(f"brokers are alive: brokers={','.join(alive)}; {STOP_FIRST}")
     for epoch, end in before.chains.items():

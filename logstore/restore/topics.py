@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from logstore.errors import Refused
-from logstore.formats.topic_record import TopicRecord, newest_version, record_problem, standing
+from logstore.formats.topic_record import TopicRecord, newest_version, record_problem, valid_record
 from logstore.formats.topic_row import TopicRow, TopicStatus
 
 RESTORED = "restored-"
@@ -70,7 +70,7 @@ def plan_topics(
 def _kept(row: TopicRow, records: Sequence[TopicRecord]) -> TopicRow:
     if row.status is not TopicStatus.LIVE or not records:
         return row
-    newest = standing(records).topic
+    newest = valid_record(records).topic
     if newest.status is TopicStatus.DELETED:
         return replace(row, status=TopicStatus.DELETING)
     return newest if newest.version > row.version else row
@@ -83,7 +83,7 @@ def _lost(
     if led is None:
         return None
     if records:
-        newest = standing(records)
+        newest = valid_record(records)
         is_over = newest.topic.status is not TopicStatus.LIVE
         return None if is_over else newest._replace(name=given or newest.name)
     if led.is_empty and given is None:

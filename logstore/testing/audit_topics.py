@@ -9,7 +9,7 @@ from logstore.formats.topic_record import (
     decode_record,
     deletion_in,
     record_problem,
-    standing,
+    valid_record,
 )
 from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.objects.memory import MemoryObjects
@@ -27,7 +27,7 @@ def topic_violations(
         problem = record_problem(name, topic, known) if topic.version else None
         if problem is not None:
             yield f"record of a topic: name={name}: {problem}"
-        elif topic.status is TopicStatus.LIVE and known and standing(known).topic != topic:
+        elif topic.status is TopicStatus.LIVE and known and valid_record(known).topic != topic:
             seen["change recorded, never made"] += 1
 
 

@@ -40,11 +40,11 @@ SEQUENCE_MAX = 2**31 - 1
 class ClientHistory:
     """One run. Call as things happen; `check_end` with the log that is left."""
 
-    def __init__(self, tell: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(self, report: Callable[[str], None] = lambda text: None) -> None:
         self.violations: list[str] = []
         self.acked_count = 0
         self.read_count = 0
-        self._tell = tell
+        self._report = report
         self._sent_count = 0
         self._partitions: dict[Partition, Seen] = {}
         self._deleted: set[bytes] = set()
@@ -329,7 +329,7 @@ class ClientHistory:
     def _violated(self, rule: str, partition: Partition, text: str) -> None:
         topic = partition.topic_id.hex()[:8]
         self.violations.append(f"{rule}: topic={topic} partition={partition.number} {text}")
-        self._tell(f"VIOLATION {self.violations[-1]}")
+        self._report(f"VIOLATION {self.violations[-1]}")
 
     # The end
 

@@ -1,6 +1,6 @@
 """HTTP/1.1 messages on asyncio streams, passed on as they are: what the fault proxy stands on.
 
-Header lines are kept byte for byte, since S3 signatures cover them. Bodies are passed in pieces and
+Header lines are kept byte for byte, since S3 signatures cover them. Bodies are passed in chunks and
 never held, unless asked.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 HEAD_BYTES_MAX = 1 << 16
-PIECE_BYTES = 1 << 18
+CHUNK_BYTES = 1 << 18
 
 
 class BrokenMessage(ConnectionError):
@@ -102,8 +102,8 @@ async def pass_body(
         return await _pass_chunks(reader, writer)
     left = body.length
     while left:
-        left -= len(piece := await _some(reader, min(left, PIECE_BYTES)))
-        await _write(writer, piece)
+        left -= len(chunk := await _some(reader, min(left, CHUNK_BYTES)))
+        await _write(writer, chunk)
     return body.length
 
 
@@ -136,25 +136,25 @@ async def _pass_chunks(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
         left = size + 2  # the line end after the data; after the last chunk, the empty trailer
         passed += len(line) + left
         while left:
-            left -= len(piece := await _some(reader, min(left, PIECE_BYTES)))
-            await _write(writer, piece)
+            left -= len(chunk := await _some(reader, min(left, CHUNK_BYTES)))
+            await _write(writer, chunk)
         if size == 0:
             return passed
 
 
 async def _pass_to_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter | None) -> int:
     passed = 0
-    while piece := await reader.read(PIECE_BYTES):
-        passed += len(piece)
-        await _write(writer, piece)
+    while chunk := await reader.read(CHUNK_BYTES):
+        passed += len(chunk)
+        await _write(writer, chunk)
     return passed
 
 
 async def _some(reader: asyncio.StreamReader, bytes_max: int) -> bytes:
-    piece = await reader.read(bytes_max)
-    if not piece:
+    chunk = await reader.read(bytes_max)
+    if not chunk:
         raise BrokenMessage("ended inside a body")
-    return piece
+    return chunk
 
 
 async def _write(writer: asyncio.StreamWriter | None, data: bytes) -> None:

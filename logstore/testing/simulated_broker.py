@@ -112,7 +112,7 @@ class SimulatedBroker:
                 self.log = log
                 if self._attach is not None:
                     self._attach(log, tasks)
-                await self._until_told(log)
+                await self._until_stopped(log)
                 raise _BrokerEnded
         except* _BrokerEnded:
             pass
@@ -129,10 +129,10 @@ class SimulatedBroker:
         ]
         return others[partition % len(others)] if others else None
 
-    async def _until_told(self, log: Log) -> None:
-        told = [asyncio.ensure_future(event.wait()) for event in (self._stop, log.fenced)]
-        await asyncio.wait(told, return_when=asyncio.FIRST_COMPLETED)
-        for future in told:
+    async def _until_stopped(self, log: Log) -> None:
+        events = [asyncio.ensure_future(event.wait()) for event in (self._stop, log.fenced)]
+        await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
+        for future in events:
             future.cancel()
         if self._stop.is_set():
             self.drained = await log.drain(DRAIN_S, partial(self._successor, log))

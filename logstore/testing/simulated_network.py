@@ -191,7 +191,7 @@ class SimulatedTransport(asyncio.Transport):
         self._is_silent = False
         self._has_sent_eof = False
         self._eof_arrived = False
-        self._eof_told = False
+        self._eof_delivered = False
         if process is not None:
             self.belong_to(process)
 
@@ -324,7 +324,7 @@ class SimulatedTransport(asyncio.Transport):
         self._want_read()
 
     def _want_read(self) -> None:
-        is_some = self._arrived or (self._eof_arrived and not self._eof_told)
+        is_some = self._arrived or (self._eof_arrived and not self._eof_delivered)
         if is_some and self.is_reading() and not self._read_is_due and self.protocol is not None:
             self._read_is_due = True
             self._step(self._read)
@@ -335,8 +335,8 @@ class SimulatedTransport(asyncio.Transport):
             return
         if self._arrived:
             self._give(self.protocol)
-        elif self._eof_arrived and not self._eof_told:
-            self._eof_told = True
+        elif self._eof_arrived and not self._eof_delivered:
+            self._eof_delivered = True
             assert isinstance(self.protocol, asyncio.Protocol | asyncio.BufferedProtocol)
             if not self.protocol.eof_received():
                 self.close()

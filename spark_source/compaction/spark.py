@@ -46,8 +46,8 @@ class SparkCarrier:
         try:
             rows = numbers.mapInArrow(work, RESULT).collect()
         except PySparkException as error:
-            told = str(error).strip().splitlines()
-            raise Retryable(f"Spark cannot run tasks: {told[0] if told else ''}") from error
+            lines = str(error).strip().splitlines()
+            raise Retryable(f"Spark cannot run tasks: {lines[0] if lines else ''}") from error
         for row in rows:
             yield row[0]
 

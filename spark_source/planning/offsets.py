@@ -24,7 +24,7 @@ from logstore.reading.extents import Extent, Extents, OffsetRange, TopicExtent
 from spark_source.planning.choices import EARLIEST, LATEST, OffsetChoice
 
 VERSION = 1
-LOSSES_TOLD = 5  # in one error; a lost topic may have thousands of partitions
+LOSSES_SHOWN = 5  # in one error; a lost topic may have thousands of partitions
 
 Json = dict[str, Any]
 
@@ -195,9 +195,9 @@ def _check_ends(position: Position, extents: Extents) -> None:
         if (extent := now.partitions.get(number)) is not None and offset > extent.end
     ]
     if shorter:
-        more = len(shorter) - LOSSES_TOLD
+        more = len(shorter) - LOSSES_SHOWN
         raise Refused(
-            f"the log ends below offsets of this query: {'; '.join(shorter[:LOSSES_TOLD])}"
+            f"the log ends below offsets of this query: {'; '.join(shorter[:LOSSES_SHOWN])}"
             f"{f'; and {more} more' if more > 0 else ''}; the registry is older than the log: stop "
             "the brokers, run: logstore restore, then start this query again. failOnDataLoss does "
             "not apply: the same offsets would be read twice. If the records above the end are "
@@ -206,7 +206,7 @@ def _check_ends(position: Position, extents: Extents) -> None:
 
 
 def _lost(losses: Sequence[str], asked: str = "") -> Refused:
-    shown, more = losses[:LOSSES_TOLD], len(losses) - LOSSES_TOLD
+    shown, more = losses[:LOSSES_SHOWN], len(losses) - LOSSES_SHOWN
     return Refused(
         f"records of this query are gone{asked}: {'; '.join(shown)}"
         f"{f'; and {more} more' if more > 0 else ''}; to go on with what is left, set "
@@ -272,7 +272,7 @@ def check_begun(new: Position, extents: Extents, *, fail_on_data_loss: bool) -> 
         raise _lost(losses)
 
 
-def has_news(position: Position, extents: Extents) -> bool:
+def has_new_offsets(position: Position, extents: Extents) -> bool:
     """Whether going on from `position` would lead anywhere else."""
     return not covers(extents, position) or any(
         name not in position or position[name].next.get(number) != extent.end

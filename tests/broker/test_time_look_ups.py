@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.handlers.list_offsets import LOOKS_MAX, find_by_time
+from broker.handlers.list_offsets import READS_MAX, find_by_time
 from logstore.epoch.leader import Leader
 from logstore.errors import Retryable
 from logstore.reading.read import FoundRecord
@@ -36,7 +36,7 @@ def test_an_index_that_stays_below_log_start_is_asked_a_few_times() -> None:
         leader, index = await a_leader(WrittenLog(), 5), Index(3)
         with pytest.raises(Retryable, match=r"below log start: .* log_start=5"):
             await find_by_time(index, leader, EPOCH_MS, 9)
-        assert index.asked == LOOKS_MAX
+        assert index.asked == READS_MAX
 
     run(scenario())
 

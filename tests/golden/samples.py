@@ -7,7 +7,7 @@ gets new files under a new name; the old ones stay, and must still be read.
 from collections.abc import Callable
 from pathlib import Path
 
-from logstore.epoch.writer import NO_STRETCH
+from logstore.epoch.writer import NO_EPOCH_RANGE
 from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.partition_state import AbortedTransaction, PartitionState, encode_state
@@ -19,7 +19,7 @@ from logstore.formats.segment_builder import (
     bare_header,
     freeze_bare,
 )
-from logstore.formats.take import StateChunk, encode_inline, encode_pieces
+from logstore.formats.take import StateChunk, encode_chunks, encode_inline
 from logstore.formats.topic_record import TopicRecord, encode_record
 from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.records.batch import read_header, stamp
@@ -97,7 +97,7 @@ def data() -> FrozenSegment:
 
 def forgetting() -> FrozenSegment:
     """Seq 2 instead of the seal: the epoch range is forgotten, checkpoints below 1 are cut."""
-    return _without_body((EntryKind.FORGET, key(), 45), (EntryKind.CUT, NO_STRETCH, 1))
+    return _without_body((EntryKind.FORGET, key(), 45), (EntryKind.CUT, NO_EPOCH_RANGE, 1))
 
 
 def deleted_below() -> FrozenSegment:
@@ -146,7 +146,7 @@ def chain_with_deleted() -> ChainState:
     return found
 
 
-def pieces() -> list[StateChunk]:
+def chunks() -> list[StateChunk]:
     return [StateChunk(3, 208, 1_048_576, 0x01020304), StateChunk(4, 208, 17, 0x05060708)]
 
 
@@ -177,7 +177,7 @@ SAMPLES: dict[str, Callable[[], bytes]] = {
     "segment-3-deleted-below": lambda: b"".join(deleted_below().parts),
     "segment-1-seal": lambda: b"".join(seal().parts),
     "state-1": lambda: encode_state(state()),
-    "take-1-pieces": lambda: encode_pieces(pieces()),
+    "take-1-pieces": lambda: encode_chunks(chunks()),
     "checkpoint-1": lambda: encode_checkpoint(chain()),
     "checkpoint-2": lambda: encode_checkpoint(chain_with_deleted()),
     "topic-record-1": lambda: encode_record(topic_record()),

@@ -8,11 +8,11 @@ from broker.groups.coordinator import Coordinator
 from broker.groups.coordinators import Coordinators
 from broker.groups.decisions.batches import decode_changes
 from broker.groups.decisions.formats import CommittedOffset, GroupValue, OffsetKey
+from broker.groups.decisions.group_partition import OFFSETS_TOPIC
 from broker.groups.decisions.join import JoinAsk
 from broker.groups.decisions.newer import NewerRecord
 from broker.groups.decisions.offsets import OffsetCommit
 from broker.groups.decisions.outcome import Answer, Change, Joined
-from broker.groups.decisions.placement import OFFSETS_TOPIC
 from broker.groups.decisions.sync import SyncAsk
 from broker.groups.log_port import LedPartition
 from broker.network.timers import Timers

@@ -29,7 +29,7 @@ from tests.logstore.written import WrittenLog
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROOMY = HistorySettings(threads=2, run_bytes=1500, first_run_bytes=500)
+ROOMY = HistorySettings(threads=2, span_bytes=1500, first_span_bytes=500)
 """Room for all, in several runs."""
 ROW_GROUP_BYTES = 400
 
@@ -132,7 +132,7 @@ class MovedLog(WrittenLog):
             await self.runner.run(trimmer.steps(every, held))
 
     async def tell_version(self, topic_id: bytes) -> None:
-        """Write the copy row."""
+        """Write the table pointer."""
         snapshot = self.newest(topic_id)
         row = TableRow(version=snapshot.version, ends=snapshot.ends).row()
         await self.runner.registry.put_if(TABLE, topic_id.hex(), row)

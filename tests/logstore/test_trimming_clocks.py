@@ -3,7 +3,7 @@ while rows say that a topic was deleted."""
 
 from dataclasses import replace
 
-from logstore.compaction.run_rows import note_topic_gone, raise_copy_row
+from logstore.compaction.run_rows import note_topic_gone, raise_table_pointer
 from logstore.formats.keys import CHAINS
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_row import TOPIC, TopicStatus
@@ -75,7 +75,7 @@ def test_the_table_of_a_topic_that_a_clock_behind_found_gone_stays_as_long() -> 
     async def story(written: TrimmedLog) -> None:
         right, topic_id = written.runner, bytes(16)
         new = TableRow(version=1, ends={0: 10}, topic="orders", on_delete="drop")
-        await right.run(raise_copy_row(topic_id, new))
+        await right.run(raise_table_pointer(topic_id, new))
         await behind(right).run(note_topic_gone(topic_id))
         row = await right.registry.get(TABLE, topic_id.hex())
         assert row is not None

@@ -143,21 +143,21 @@ async def committed(log: Log, seq: int) -> None:
     await future
 
 
-def read_pieces(
-    written: WrittenLog, pieces: Sequence[SegmentRange]
+def read_segment_ranges(
+    written: WrittenLog, segment_ranges: Sequence[SegmentRange]
 ) -> list[tuple[int, int, bytes]]:
-    """(offset, timestamp, value) of everything in `pieces`, in the order it is read."""
+    """(offset, timestamp, value) of everything in `segment_ranges`, in the order it is read."""
     found = []
-    for piece in pieces:
+    for segments in segment_ranges:
         batches = read_batches(
-            written.objects, piece.chain, piece.first_seq, piece.last_seq, [piece]
+            written.objects, segments.chain, segments.first_seq, segments.last_seq, [segments]
         )
         for batch in batches:
-            assert piece.first_seq <= batch.seq <= piece.last_seq
+            assert segments.first_seq <= batch.seq <= segments.last_seq
             base = batch.entry.base_offset
             for record in decode_records(batch.data, max_bytes=PAYLOAD_BYTES_MAX):
                 offset = base + record.offset_delta
-                if piece.start <= offset < piece.end:
+                if segments.start <= offset < segments.end:
                     found.append((offset, record.timestamp, bytes(record.value or b"")))
     return found
 

@@ -19,9 +19,11 @@ class Fault(Enum):
     """A rule broken on purpose."""
 
     BLIND_APPEND = "a commit that met another is put behind it as it is"
-    RANGE_OUTSIDE_SNAPSHOT = "a run takes its start from the copy row, and commits on the newest"
-    POINTER_BEFORE_TABLE = "the copy row says what is not committed yet"
-    DELETION_BY_THE_ROW = "trim points follow the copy row instead of the table"
+    RANGE_OUTSIDE_SNAPSHOT = (
+        "a run takes its start from the table pointer, and commits on the newest"
+    )
+    POINTER_BEFORE_TABLE = "the table pointer says what is not committed yet"
+    DELETION_BY_THE_ROW = "trim points follow the table pointer instead of the table"
     NO_GRACE = "what the table holds since just now may be trimmed"
     LINKS_UNCHECKED = "nobody looks whether commits follow each other"
     LINKS_OF_ONE_GRACE = "only commits of the last grace are looked at"
@@ -59,7 +61,7 @@ class Run(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """Next: `position`. Below `planned_to` it reads the table, as the copy row said."""
+    """Next: `position`. Below `planned_to` it reads the table, as the table pointer said."""
 
     position: int = 0
     planned_to: int = 0
@@ -71,7 +73,7 @@ class World(NamedTuple):
     """A bit for each that is there."""
     table: Table = ()
     row_end: int = 0
-    """The copy row."""
+    """The table pointer."""
     runs: tuple[Run, ...] = (Run(), Run())
     reader: Reader = Reader()
     trim: int = 0
@@ -150,7 +152,7 @@ def _runs(world: World, number: int, bounds: Bounds) -> Iterator[Move]:
         yield from _commits(world, number, run, bounds)
     elif run.stage == "committed":
         told = _with(world, number, run._replace(stage="told"))
-        yield "copy row rises", told._replace(row_end=max(world.row_end, run.end))
+        yield "table pointer rises", told._replace(row_end=max(world.row_end, run.end))
 
 
 def _commits(world: World, number: int, run: Run, bounds: Bounds) -> Iterator[Move]:
@@ -217,7 +219,7 @@ def _reads(world: World, bounds: Bounds) -> Iterator[Move]:
     reader = world.reader
     if reader.planned_to != world.row_end:
         planned = reader._replace(planned_to=world.row_end)
-        yield "reader reads the copy row", world._replace(reader=planned)
+        yield "reader reads the table pointer", world._replace(reader=planned)
     if reader.position >= world.log_end:
         return
     if reader.position < reader.planned_to:

@@ -16,7 +16,7 @@ NAMES = ["alone", "beside-an-unsafe-writer"]
 
 ALWAYS = {
     "commit meets another",
-    "copy row rises",
+    "table pointer rises",
     "run commits",
     "run dies",
     "segment is deleted",

@@ -89,10 +89,10 @@ def segment_of(log: Path, topic: str, offset: int) -> tuple[Path, int, int]:
         reader = LogReader(opened)
         topics = {name: row for name, row in reader.topics().items() if name == topic}
         ((key, view),) = reader.partitions(topics).items()
-        (piece,) = reader.pieces(key, view.row, offset, offset + 1)
+        (segments,) = reader.segment_ranges(key, view.row, offset, offset + 1)
     finally:
         opened.close()
-    return log / segment_key(piece.chain, piece.first_seq), piece.chain, piece.first_seq
+    return log / segment_key(segments.chain, segments.first_seq), segments.chain, segments.first_seq
 
 
 @pytest.mark.parametrize(

@@ -95,10 +95,12 @@ def read_objects(servers: Servers) -> list[str]:
         topics = {name: row for name, row in reader.topics().items() if name == TOPIC}
         values = []
         for key, view in reader.partitions(topics).items():
-            for piece in reader.pieces(key, view.row, view.log_start, view.end):
-                assert TopicPartition(piece.topic_id, piece.partition) == key
-                first, last = piece.first_seq, piece.last_seq
-                for found in read_batches(log.runner.store, piece.chain, first, last, [piece]):
+            for segments in reader.segment_ranges(key, view.row, view.log_start, view.end):
+                assert TopicPartition(segments.topic_id, segments.partition) == key
+                first, last = segments.first_seq, segments.last_seq
+                for found in read_batches(
+                    log.runner.store, segments.chain, first, last, [segments]
+                ):
                     check_batch(found.data, 0, len(found.data))
                     for record in decode_records(found.data, max_bytes=1 << 20):
                         values.append(bytes(record.value or b"").decode())

@@ -1,7 +1,7 @@
 """A consumer without a broker: the steps of `logstore.reading.reader`, on the simulated stores.
 
-It follows chains for as long as rows name them, as a streaming query does, and reads pieces as an
-executor does. Whatever was acknowledged before it looked, it must see.
+It follows chains for as long as rows name them, as a streaming query does, and reads segment ranges
+as an executor does. Whatever was acknowledged before it looked, it must see.
 """
 
 from contextlib import suppress
@@ -45,7 +45,7 @@ class _Reader(LogReader):
     async def pieces_of(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
     ) -> list[SegmentRange]:
-        return await self._runner.run(self._pieces(key, row, start, end))
+        return await self._runner.run(self._segment_ranges(key, row, start, end))
 
 
 class DirectReader(Client):
@@ -83,20 +83,26 @@ class DirectReader(Client):
         end = min(view.end, offset + RECORDS_MAX)
         if offset >= end:
             return False
-        pieces = await self._told(
+        segment_ranges = await self._told(
             partition, self._reader.pieces_of(key, view.row, offset, end), offset
         )
-        history.poll(self.name, partition, self._records(pieces, offset, end))
+        history.poll(self.name, partition, self._records(segment_ranges, offset, end))
         world.seen["read without a broker"] += 1
         return True
 
-    def _records(self, pieces: list[SegmentRange], start: int, end: int) -> list[tuple[int, bytes]]:
+    def _records(
+        self, segment_ranges: list[SegmentRange], start: int, end: int
+    ) -> list[tuple[int, bytes]]:
         found: list[tuple[int, bytes]] = []
-        for piece in pieces:
+        for segments in segment_ranges:
             try:
                 batches = list(
                     read_batches(
-                        self.world.objects, piece.chain, piece.first_seq, piece.last_seq, [piece]
+                        self.world.objects,
+                        segments.chain,
+                        segments.first_seq,
+                        segments.last_seq,
+                        [segments],
                     )
                 )
             except SegmentGone:

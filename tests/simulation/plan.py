@@ -140,7 +140,7 @@ def draw_plan(rng: random.Random) -> Plan:
             checkpoint_segments=rng.choice((2, 5, 20, 256)),
             checkpoint_entries=rng.choice((10, 100, 100_000)),
             inline_bytes_max=rng.choice((60, 400, 64 * KiB)),
-            piece_bytes_max=rng.choice((50, 300, 1024 * KiB)),
+            chunk_bytes_max=rng.choice((50, 300, 1024 * KiB)),
             arena_bytes=128 * KiB,
         ),
         cache_bytes_max=rng.choice((500, 20 * KiB, 1024 * KiB)),

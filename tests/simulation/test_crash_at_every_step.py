@@ -33,7 +33,7 @@ CALM = Plan(
         limits=ChainLimits(
             checkpoint_segments=4,
             inline_bytes_max=60,
-            piece_bytes_max=100,
+            chunk_bytes_max=100,
             arena_bytes=128 * KiB,
         ),
         cache_bytes_max=4 * KiB,

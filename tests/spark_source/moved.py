@@ -1,7 +1,7 @@
 """Moves records of a log on disk to topics' tables, and takes away what they came from: for tests.
 
-What compaction does, in the smallest steps: a file of rows, a commit, a copy row, trimming. Between
-any two a reader may look.
+What compaction does, in the smallest steps: a file of rows, a commit, a table pointer, trimming.
+Between any two a reader may look.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ class Mover:
         self._runs = 0
 
     def move(self, ends: Mapping[int, int] | None = None) -> Snapshot:
-        """One run: everything committed, or up to `ends` by partition; then the copy row."""
+        """One run: everything committed, or up to `ends` by partition; then the table pointer."""
         snapshot = self.commit(ends)
         self.tell(snapshot)
         return snapshot
@@ -83,7 +83,7 @@ class Mover:
         return self.tables.commit(snapshot, TableCommit(starts, reached, adds, (), run))
 
     def tell(self, snapshot: Snapshot) -> None:
-        """The copy row."""
+        """The table pointer."""
         row = TableRow(version=snapshot.version, ends=snapshot.ends, topic=self.topic)
         place = (TABLE, self.topic_id.hex())
         with self._rows() as rows:
@@ -123,9 +123,14 @@ class Mover:
             views = self._views(reader)
             for key, view in views.items():
                 end = max(snapshot.end(key.partition) or 0, view.log_start)
-                for piece in reader.pieces(key, view.row, end, view.end) if end < view.end else ():
-                    seqs = (piece.first_seq, first_needed.get(piece.chain, piece.first_seq))
-                    first_needed[piece.chain] = min(seqs)
+                for segments in (
+                    reader.segment_ranges(key, view.row, end, view.end) if end < view.end else ()
+                ):
+                    seqs = (
+                        segments.first_seq,
+                        first_needed.get(segments.chain, segments.first_seq),
+                    )
+                    first_needed[segments.chain] = min(seqs)
         finally:
             log.close()
         chains = {ref.chain for view in views.values() for ref in view.row.epoch_ranges}
@@ -197,9 +202,11 @@ class Mover:
             file_bytes_max=FILE_BYTES_MAX,
             row_group_bytes=ROW_GROUP_BYTES,
         )
-        for piece in reader.pieces(key, view.row, start, end):
-            found = read_batches(store, piece.chain, piece.first_seq, piece.last_seq, [piece])
-            for rows in decoded((one.data for one in found), piece.start, piece.end):
+        for segments in reader.segment_ranges(key, view.row, start, end):
+            found = read_batches(
+                store, segments.chain, segments.first_seq, segments.last_seq, [segments]
+            )
+            for rows in decoded((one.data for one in found), segments.start, segments.end):
                 writer.write(rows)
         return writer.close()
 

@@ -123,7 +123,7 @@ def test_a_large_table_is_shared_out_by_bytes_and_read_once_in_order() -> None:
     assert len(tasks) == 10 * 100 * MiB // TASK_BYTES + 1
     reached = 0
     for task in tasks:
-        assert not task.runs
+        assert not task.seq_ranges
         for part in task.history:
             assert part.start == reached
             reached = part.end

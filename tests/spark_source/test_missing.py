@@ -37,8 +37,8 @@ class Planned:
 
     def remove(self, count: int) -> None:
         """The first segments of the plan."""
-        (run,) = self.task.runs
-        for seq in range(run.first_seq, run.first_seq + count):
+        (seq_range,) = self.task.seq_ranges
+        for seq in range(seq_range.first_seq, seq_range.first_seq + count):
             (segment,) = self.directory.glob(f"chains/*/*/{seq:020}")
             segment.unlink()
 
@@ -91,8 +91,8 @@ def test_a_segment_that_should_be_there_is_never_passed_over(
 
 
 def test_a_segment_cut_short_is_named_with_what_was_wanted_from_it(planned: Planned) -> None:
-    (run,) = planned.task.runs
-    (segment,) = planned.directory.glob(f"chains/*/*/{run.first_seq:020}")
+    (seq_range,) = planned.task.seq_ranges
+    (segment,) = planned.directory.glob(f"chains/*/*/{seq_range.first_seq:020}")
     segment.write_bytes(segment.read_bytes()[:-1])
 
     says = r"segment cut short: chain=1 .*topic=orders partition=0 offset=0 to 5; see what the log"

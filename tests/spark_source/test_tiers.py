@@ -114,7 +114,7 @@ def test_rows_are_the_same_from_segments_from_the_table_and_from_both(topic: Top
     }
     assert topic.rows(plan) == before
     topic.mover.move()
-    assert all(not task.runs for task in topic.plan()[0])
+    assert all(not task.seq_ranges for task in topic.plan()[0])
     assert topic.rows(topic.plan()) == before
     assert topic.mover.trim() > 0
     assert topic.rows(topic.plan()) == before
@@ -344,7 +344,7 @@ def test_a_table_that_went_back_is_told(topic: Topic) -> None:
     entries = sorted((topic.directory / table_key(topic.topic_id) / "_delta_log").glob("*.json"))
     entries[-1].unlink()
 
-    with pytest.raises(Corrupt, match="a table does not match its copy row"):
+    with pytest.raises(Corrupt, match="a table does not match its table pointer"):
         topic.plan()
 
 
@@ -352,7 +352,7 @@ def test_segments_in_neither_tier_are_told_and_never_passed_over(topic: Topic) -
     topic.append(20)
     plan = topic.plan()
     topic.mover.move({0: 50, 1: 50, 2: 50})
-    (run,) = plan[0][0].runs
+    (run,) = plan[0][0].seq_ranges
     for seq in range(run.first_seq, run.last_seq + 1):
         (segment,) = topic.directory.glob(f"chains/*/*/{seq:020}")
         segment.unlink()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from logstore.cli.log_survey import LogSurvey, survey_log
+from logstore.cli.log_overview import LogOverview, read_log_overview
 from logstore.cli.output import dollars_text, size_text
 from logstore.objects.prices import Requests, cost_of
 from logstore.wiring.open import open_readable
@@ -32,19 +32,19 @@ class Stored:
 def stored(log: DemoLog) -> Stored:
     readable = open_readable(log.url, log.storage)
     try:
-        survey = survey_log(readable)
+        overview = read_log_overview(readable)
     finally:
         readable.close()
-    return stored_of(survey)
+    return stored_of(overview)
 
 
-def stored_of(survey: LogSurvey) -> Stored:
+def stored_of(overview: LogOverview) -> Stored:
     return Stored(
-        sum(chain.objects for chain in survey.chains),
-        sum(line.objects for line in survey.stored),
-        sum(line.size_bytes for line in survey.stored),
-        survey.cost.put_dollars,
-        survey.cost.storage_dollars_month,
+        sum(chain.objects for chain in overview.chains),
+        sum(line.objects for line in overview.stored),
+        sum(line.size_bytes for line in overview.stored),
+        overview.cost.put_dollars,
+        overview.cost.storage_dollars_month,
     )
 
 

@@ -49,5 +49,5 @@ def clean(inventory: Inventory, first_seen: FirstSeen, now_s: float) -> list[Act
             continue
         if first_seen.age_s(("orphan", topic_id, partition), now_s) >= ORPHAN_GRACE_S:
             found.append(RemoveOrphan(topic_id, partition, row))
-    first_seen.end_look()
+    first_seen.end_pass()
     return found

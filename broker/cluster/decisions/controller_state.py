@@ -21,7 +21,7 @@ class FirstSeen:
         self._seen.add(fact)
         return now_s - self._since.setdefault(fact, now_s)
 
-    def end_look(self) -> None:
+    def end_pass(self) -> None:
         """Forget facts that were not asked about since the last look: they are no longer true."""
         self._since = {fact: self._since[fact] for fact in self._seen}
         self._seen = set()

@@ -38,5 +38,5 @@ def decide(view: ClusterView, memory: ControllerState, rules: Rules) -> list[Act
         is_busy = bool(moves or view.places.under_way)
         memory.balance.end(view.now_s, found=is_busy and rules.balance.is_enabled)
         actions += moves
-    memory.first_seen.end_look()
+    memory.first_seen.end_pass()
     return actions

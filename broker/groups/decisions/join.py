@@ -126,11 +126,11 @@ def _current(group: Group, member: Member) -> Joined:
         group.protocol_type,
         group.protocol,
         group.leader or "",
-        members=_told(group) if is_leader else (),
+        members=_joined_members(group) if is_leader else (),
     )
 
 
-def _told(group: Group) -> list[JoinedMember]:
+def _joined_members(group: Group) -> list[JoinedMember]:
     return [
         JoinedMember(m.member_id, m.instance_id, m.metadata(group.protocol))
         for m in group.members.values()
@@ -242,5 +242,5 @@ def _unchanged(
         group.protocol,
         member.member_id if is_leader else leader_before or "",
         skips_assignment=is_leader,
-        members=_told(group) if is_leader else (),
+        members=_joined_members(group) if is_leader else (),
     )

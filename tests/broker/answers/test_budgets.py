@@ -10,8 +10,8 @@ from broker.answers.budgets import (
     clamp_partitions,
     over_budget,
 )
-from broker.answers.errors import Refuse
-from broker.handlers.table import HANDLERS
+from broker.answers.error_codes import Refuse
+from broker.handlers.served_requests import HANDLERS
 from logstore.config.broker import BrokerSettings
 from logstore.protocol.topics import PARTITIONS_MAX
 from logstore.wire.errors import ErrorCode

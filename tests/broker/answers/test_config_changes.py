@@ -3,7 +3,7 @@
 import pytest
 
 from broker.answers.config_changes import apply_changes, check_changes
-from broker.answers.errors import code_of
+from broker.answers.error_codes import code_of
 from logstore.config.topics import TOPIC_SETTINGS
 from logstore.errors import LogstoreError
 from logstore.wire.errors import ErrorCode

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.answers.creation import PLACEMENTS_MAX, make_placed
-from broker.answers.errors import code_of
+from broker.answers.error_codes import code_of
 from broker.cluster.new_partitions import Assignments
 from logstore.epoch.log import NotAlive
 from logstore.errors import Invalid, Retryable

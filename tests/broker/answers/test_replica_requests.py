@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.answers.errors import Refuse
+from broker.answers.error_codes import Refuse
 from broker.answers.replica_requests import Election, cancel, elect, reassign
 from logstore.formats.partition_row import NOBODY, PartitionRow
 from logstore.protocol.replica_changes import Placement

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.handlers.table import HANDLERS
+from broker.handlers.served_requests import HANDLERS
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.apis import decode_response_header, encode_request_frame
 from logstore.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

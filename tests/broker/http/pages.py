@@ -13,7 +13,7 @@ from broker.cluster.peers import NoPeers, TcpPeers
 from broker.cluster.settings import ControllerSettings
 from broker.http.app import HttpApp
 from broker.network.listeners import Listener, bind, parse_address
-from broker.upkeep.trimming import Trimming
+from broker.upkeep.trim_task import Trimming
 from logstore.config.broker import BrokerSettings
 from logstore.objects.metered import StoreCounts
 from tests.broker.running import DEADLINE_S, Running

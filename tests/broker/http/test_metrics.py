@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.http.catalogue import METRICS, PROCESS, MetricKind
-from broker.http.names import LABEL_CHARACTERS_MAX, OTHER
+from broker.http.label_names import LABEL_CHARACTERS_MAX, OTHER
 from logstore.wire.framing.client import Connection
 from tests.broker.group_calls import SETTINGS, commit, join, prepare
 from tests.broker.http.pages import Pages, ask, pages_of, scrape

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from logstore.cli.fsck_chain import FsckCounts, look_at_chain
+from logstore.cli.fsck_chain import FsckCounts, check_chain
 from logstore.errors import Throttled
 from logstore.formats.chain_row import ChainRow, ChainStatus
 from logstore.formats.checkpoint import encode_checkpoint
@@ -57,6 +57,6 @@ def test_a_throttled_read_is_no_damage(bodies: bool) -> None:
     objects = [
         (seq_of(info.key), info) for info in keys if info.key.startswith(chain_prefix(EPOCH))
     ]
-    look = look_at_chain(runner, CLUSTER_ID, EPOCH, row, objects, FsckCounts(), bodies=bodies)
+    look = check_chain(runner, CLUSTER_ID, EPOCH, row, objects, FsckCounts(), bodies=bodies)
 
     assert look.problems == []

@@ -1,4 +1,6 @@
-"""`logstore fsck` on tables: files, commits, copy rows and ends; what no tier holds is lost."""
+"""`logstore fsck` on tables: files, commits, table pointers and ends; what no tier holds is
+lost.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 import pytest
 
-from logstore.compaction.commit import CommitStatus, standing
+from logstore.compaction.commit import CommitStatus, commit_status
 from logstore.history.snapshot import DataFile, Snapshot, TableCommit
 
 ID = bytes(16)
@@ -46,4 +46,4 @@ EXPIRE = TableCommit({}, {}, (), [file(0, 5)], run="run")
 def test_the_newest_table_tells(
     commit: TableCommit, before: Snapshot, newest: Snapshot, expected: CommitStatus
 ) -> None:
-    assert standing(newest, before, commit) is expected
+    assert commit_status(newest, before, commit) is expected

@@ -43,7 +43,7 @@ def snapshot(**ends: int) -> Snapshot:
     return Snapshot(ID, 3, {int(name[1:]): end for name, end in ends.items()})
 
 
-def piece(partition: int, chain: int, first: int, last: int, offsets: int) -> SegmentRange:
+def segments(partition: int, chain: int, first: int, last: int, offsets: int) -> SegmentRange:
     return SegmentRange(ID, partition, 0, chain, first, last, 0, offsets)
 
 
@@ -92,21 +92,24 @@ def test_settings_come_from_the_topic() -> None:
 
 
 def test_a_partition_weighs_its_share_of_the_segments_it_shares() -> None:
-    pieces = {key(0): [piece(0, 1, 4, 9, 300)], key(1): [piece(1, 1, 5, 9, 100)]}
+    segment_ranges = {key(0): [segments(0, 1, 4, 9, 300)], key(1): [segments(1, 1, 5, 9, 100)]}
 
-    loads = loads_of(pieces, {1: 4000})
+    loads = loads_of(segment_ranges, {1: 4000})
 
     assert {place.partition: load for place, load in loads.items()} == {
         0: (3000, (1, 4)),
         1: (1000, (1, 5)),
     }
-    assert seqs_needed(pieces) == {1: [range(4, 10)]}
+    assert seqs_needed(segment_ranges) == {1: [range(4, 10)]}
 
 
 def test_seqs_of_pieces_far_apart_are_not_joined() -> None:
-    pieces = {key(0): [piece(0, 1, 4, 5, 1), piece(0, 2, 1, 1, 1)], key(1): [piece(1, 1, 8, 9, 1)]}
+    segment_ranges = {
+        key(0): [segments(0, 1, 4, 5, 1), segments(0, 2, 1, 1, 1)],
+        key(1): [segments(1, 1, 8, 9, 1)],
+    }
 
-    assert seqs_needed(pieces) == {1: [range(4, 6), range(8, 10)], 2: [range(1, 2)]}
+    assert seqs_needed(segment_ranges) == {1: [range(4, 6), range(8, 10)], 2: [range(1, 2)]}
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(-5, 60))

@@ -32,7 +32,7 @@ class Rows:
             epoch_ranges=(EpochEntry(0, 1, 0),),
         )
 
-    def pieces(
+    def segment_ranges(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
     ) -> list[SegmentRange]:
         return [SegmentRange(*key, 0, 1, 1 + start // 100, (end - 1) // 100 + 1, start, end)]
@@ -43,7 +43,7 @@ def test_what_is_below_log_start_now_is_left_out() -> None:
 
     assert rest is not None
     assert (rest.first_seq, rest.last_seq) == (4, 10)
-    assert [piece.start for piece in rest.pieces] == [350]
+    assert [segments.start for segments in rest.segment_ranges] == [350]
 
 
 @pytest.mark.parametrize("rows", [Rows(None), Rows(1000)])
@@ -63,4 +63,4 @@ def test_a_segment_that_held_nothing_more_of_it_is_passed_over() -> None:
     rest = rest_of(run, SegmentGone(1, 3), {PIECE: 300, other: 200}, Rows(0))
 
     assert rest is not None
-    assert [piece.partition for piece in rest.pieces] == [0]
+    assert [segments.partition for segments in rest.segment_ranges] == [0]

@@ -75,13 +75,19 @@ def test_a_run_killed_at_any_step_is_made_good_by_the_next(shared: World) -> Non
         for topic in topics:
             snapshot = shared.snapshot(topic)
             assert snapshot is not None
-            assert shared.copy_rows()[shared.topic_ids[topic]].version == snapshot.version
+            assert shared.table_pointers()[shared.topic_ids[topic]].version == snapshot.version
     else:
         raise AssertionError("a run has more steps than were looked at")
     assert seen >= {
-        *("lease", "row of the run", "earlier runs", "tables and log", "copy rows", "cut"),
+        *("lease", "row of the run", "earlier runs", "tables and log", "table pointers", "cut"),
         *("cut to its row", "plan", "tasks", "task done", "create table: one", "commit: one"),
-        *("copy row: one", "create table: two", "commit: two", "copy row: two", "folders"),
+        *(
+            "table pointer: one",
+            "create table: two",
+            "commit: two",
+            "table pointer: two",
+            "folders",
+        ),
         "end of the run",
     }
 

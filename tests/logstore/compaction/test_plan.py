@@ -27,7 +27,7 @@ NAMES = {ORDERS: "orders", CLICKS: "clicks"}
 FILE = DataFile("partition=1/a.parquet", 1, 10, 500, 20, 29, None, 1_700_000_000_000)
 
 
-def pieces() -> list[SegmentRange]:
+def segment_ranges() -> list[SegmentRange]:
     return [
         SegmentRange(topic_id, partition, 0, chain, 1, 100, 0, 1000)
         for topic_id in NAMES
@@ -43,7 +43,9 @@ def planned(segment_bytes: int, parallelism: int = 4) -> list[MoveTask]:
     def offsets_at(cuts: Sequence[SplitPoint]) -> list[int]:
         return [10 * (cut.seq - 1) for cut in cuts]
 
-    return plan_moves("run", pieces(), sizes, offsets_at, NAMES, count(1), parallelism=parallelism)
+    return plan_moves(
+        "run", segment_ranges(), sizes, offsets_at, NAMES, count(1), parallelism=parallelism
+    )
 
 
 def test_each_segment_is_in_one_task() -> None:
@@ -52,16 +54,16 @@ def test_each_segment_is_in_one_task() -> None:
     seqs = [
         (run.chain, seq)
         for task in tasks
-        for run in task.runs
+        for run in task.seq_ranges
         for seq in range(run.first_seq, run.last_seq + 1)
     ]
     assert sorted(seqs) == [(chain, seq) for chain in (1, 2) for seq in range(1, 101)]
     assert 6 <= len(tasks) <= 8  # of about 256 MiB
     assert len({task.number for task in tasks}) == len(tasks)
     for task in tasks:
-        for run in task.runs:
+        for run in task.seq_ranges:
             offsets = (10 * (run.first_seq - 1), 10 * run.last_seq)
-            assert {(piece.start, piece.end) for piece in run.pieces} == {offsets}
+            assert {(segments.start, segments.end) for segments in run.segment_ranges} == {offsets}
 
 
 def test_little_is_one_task_however_many_cores_there_are() -> None:

@@ -204,11 +204,11 @@ def test_a_second_run_says_who_is_at_work(orders: World) -> None:
 
 def test_the_copy_row_never_goes_down(orders: World) -> None:
     orders.compact()
-    row = orders.copy_rows()[orders.topic_ids["orders"]]
+    row = orders.table_pointers()[orders.topic_ids["orders"]]
     orders.fill()
 
     orders.compact()
 
-    later = orders.copy_rows()[orders.topic_ids["orders"]]
+    later = orders.table_pointers()[orders.topic_ids["orders"]]
     assert later.version > row.version
     assert later.ends == {0: 120, 1: 120}

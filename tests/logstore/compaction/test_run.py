@@ -42,7 +42,7 @@ def test_the_copy_row_says_what_the_table_holds(world: World) -> None:
     world.fill()
     world.compact()
 
-    row, snapshot = world.copy_rows()[topic_id], world.snapshot("orders")
+    row, snapshot = world.table_pointers()[topic_id], world.snapshot("orders")
 
     assert snapshot is not None
     assert (row.version, row.ends, row.topic) == (snapshot.version, {0: 60, 1: 60}, "orders")
@@ -162,7 +162,7 @@ def test_a_table_of_another_life_of_the_topic_is_another_table(world: World) -> 
     world.compact()
 
     world.check()
-    assert len(world.copy_rows()) == 2
+    assert len(world.table_pointers()) == 2
 
 
 def test_a_registry_older_than_the_table_stops_the_run(world: World) -> None:
@@ -177,7 +177,7 @@ def test_a_registry_older_than_the_table_stops_the_run(world: World) -> None:
         world.compact()
 
     assert world.run_rows()[-1].status.value == "failed"
-    assert world.copy_rows()[topic_id].ends == {0: 120}
+    assert world.table_pointers()[topic_id].ends == {0: 120}
 
 
 @pytest.mark.slow

@@ -33,17 +33,19 @@ def tasks_for(world: World) -> list[MoveTask]:
     try:
         reader = LogReader(log)
         topics = reader.topics()
-        pieces = [
-            piece
+        segment_ranges = [
+            segments
             for key, view in reader.partitions(topics).items()
-            for piece in reader.pieces(key, view.row, view.log_start, view.end)
+            for segments in reader.segment_ranges(key, view.row, view.log_start, view.end)
         ]
 
         def sizes(chain: int, first: int, last: int) -> list[int]:
             return [span.size_bytes for span in reader.spans(chain, first, last)]
 
         names = {row.topic_id: name for name, row in topics.items()}
-        return plan_moves("run", pieces, sizes, reader.offsets_at, names, count(1), parallelism=1)
+        return plan_moves(
+            "run", segment_ranges, sizes, reader.offsets_at, names, count(1), parallelism=1
+        )
     finally:
         log.close()
 
@@ -71,7 +73,7 @@ def test_a_segment_that_went_below_log_start_is_passed_over(world: World) -> Non
     (task,) = tasks_for(world)
     raise_log_start(world.directory, topic_id, 0, 100)
     first = segment_of(world, topic_id, 0)
-    (path,) = world.directory.glob(f"chains/*/*{task.runs[0].chain}/{first:020d}")
+    (path,) = world.directory.glob(f"chains/*/*{task.seq_ranges[0].chain}/{first:020d}")
     path.unlink()
 
     result = run_task(
@@ -86,7 +88,7 @@ def test_a_segment_that_is_gone_ends_a_task_that_cannot_ask(world: World) -> Non
     world.create("orders", 1)
     world.fill(1)
     (task,) = tasks_for(world)
-    missing = SeqRange(task.runs[0].chain, 900, 900, task.runs[0].pieces)
+    missing = SeqRange(task.seq_ranges[0].chain, 900, 900, task.seq_ranges[0].segment_ranges)
 
     with pytest.raises(SegmentGone):
         run_task(DirectoryStore(world.directory), MoveTask("run", 1, task.names, [missing]), "a")
@@ -143,7 +145,7 @@ def segment_of(world: World, topic_id: bytes, offset: int) -> int:
         assert key in views
         row = reader.partition_row(key)
         assert row is not None
-        pieces: list[SegmentRange] = reader.pieces(key, row, offset, offset + 1)
-        return pieces[0].first_seq
+        segment_ranges: list[SegmentRange] = reader.segment_ranges(key, row, offset, offset + 1)
+        return segment_ranges[0].first_seq
     finally:
         log.close()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from logstore.compaction import retention
-from logstore.compaction.run_rows import note_on_copy_row
+from logstore.compaction import obsolete_files
+from logstore.compaction.run_rows import note_on_table_pointer
 from logstore.compaction.session import RunOptions
 from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.formats.topic_row import TOPIC
@@ -12,15 +12,15 @@ from logstore.protocol.disposal import Fate
 from logstore.registry.sqlite import SqliteRows
 from tests.logstore.compaction.world import NOW, World, undecodable_batch
 
-HOUR_MS = retention.HOUR_MS
+HOUR_MS = obsolete_files.HOUR_MS
 KEEP = RunOptions(now=True, keep_deleted=True)
 
 
 def note(world: World, topic_id: bytes, **sets: int | str) -> None:
-    """Change a copy row as if time had passed."""
+    """Change a table pointer as if time had passed."""
     compactor_rows = world.leased_rows()
     try:
-        compactor_rows.perform(note_on_copy_row(topic_id, **sets))
+        compactor_rows.perform(note_on_table_pointer(topic_id, **sets))
     finally:
         compactor_rows.close()
 
@@ -64,13 +64,13 @@ def test_a_table_goes_an_hour_after_its_topic(world: World) -> None:
     world.log.delete_topic("orders")
 
     assert world.compact().dropped_tables == []
-    assert world.copy_rows()[topic_id].gone_ms > 0
+    assert world.table_pointers()[topic_id].gone_ms > 0
     assert world.compact().dropped_tables == []
-    note(world, topic_id, gone_ms=world.copy_rows()[topic_id].gone_ms - HOUR_MS)
+    note(world, topic_id, gone_ms=world.table_pointers()[topic_id].gone_ms - HOUR_MS)
     assert world.compact(KEEP).dropped_tables == []
     assert world.compact().dropped_tables == ["orders"]
 
-    assert topic_id not in world.copy_rows()
+    assert topic_id not in world.table_pointers()
     assert not list((world.directory / table_key(topic_id)).rglob("*.parquet"))
     assert world.tables.snapshot(topic_id) is None
 
@@ -117,7 +117,7 @@ def test_a_table_whose_topic_is_back_is_not_dropped_at_once_the_next_time(world:
     note(world, topic_id, gone_ms=1)
     world.compact()
 
-    assert world.copy_rows()[topic_id].gone_ms == 0
+    assert world.table_pointers()[topic_id].gone_ms == 0
 
 
 def test_a_table_is_kept_where_its_topic_says_so(world: World) -> None:
@@ -133,7 +133,7 @@ def test_a_table_is_kept_where_its_topic_says_so(world: World) -> None:
 
 
 def test_a_table_that_its_topic_outlived_by_a_crash_is_known(world: World) -> None:
-    """The run died between its commit and the copy row; then the topic was deleted."""
+    """The run died between its commit and the table pointer; then the topic was deleted."""
     topic_id = world.create("orders", 1)
     world.fill()
 
@@ -141,7 +141,7 @@ def test_a_table_that_its_topic_outlived_by_a_crash_is_known(world: World) -> No
         pass
 
     def kill(step: str) -> None:
-        if step in ("copy row: orders", "end of the run"):
+        if step in ("table pointer: orders", "end of the run"):
             raise Killed
 
     with pytest.raises(Killed):
@@ -150,9 +150,9 @@ def test_a_table_that_its_topic_outlived_by_a_crash_is_known(world: World) -> No
 
     world.compact()
 
-    assert world.copy_rows()[topic_id].version == 1
+    assert world.table_pointers()[topic_id].version == 1
     world.compact()
-    assert world.copy_rows()[topic_id].gone_ms > 0
+    assert world.table_pointers()[topic_id].gone_ms > 0
 
 
 def test_orphans_are_swept_once_they_are_old(world: World) -> None:
@@ -175,7 +175,7 @@ def test_orphans_are_swept_once_they_are_old(world: World) -> None:
 
     assert orphan.exists()  # nobody knows yet that it is one
     assert len(list(folder.rglob("*.parquet"))) == 2
-    assert world.copy_rows()[topic_id].swept_ms > 0
+    assert world.table_pointers()[topic_id].swept_ms > 0
     world.check()
 
 

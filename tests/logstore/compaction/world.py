@@ -111,11 +111,11 @@ class World:
             found = self.rows(topic, partition)
             assert (found if is_ordered else sorted(found)) == list(enumerate(values[:end]))
         self.check_commits(skip)
-        self.check_copy_rows(skip)
+        self.check_table_pointers(skip)
 
-    def check_copy_rows(self, skip: Sequence[str] = ()) -> None:
-        """No copy row says more than its table does."""
-        rows = self.copy_rows()
+    def check_table_pointers(self, skip: Sequence[str] = ()) -> None:
+        """No table pointer says more than its table does."""
+        rows = self.table_pointers()
         for topic, topic_id in self.topic_ids.items():
             if topic not in skip and topic_id in rows:
                 snapshot, row = self.snapshot(topic), rows[topic_id]
@@ -138,7 +138,7 @@ class World:
         """The registry, and the lease if it is asked for."""
         return LeasedRows(str(self.directory), {}, owner=owner, owner_epoch=1, lease_s=lease_s)
 
-    def copy_rows(self) -> dict[bytes, TableRow]:
+    def table_pointers(self) -> dict[bytes, TableRow]:
         log = open_readable(str(self.directory))
         try:
             return LogReader(log).table_rows()

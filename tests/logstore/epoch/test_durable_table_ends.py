@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.upkeep.trimming import Trimming
+from broker.upkeep.trim_task import Trimming
 from logstore.cli.gc import collect
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.durable_table_ends import MARK_EVERY, DurableTableEnds
@@ -71,7 +71,7 @@ class Moved:
         self.snapshot = tables.create(self.topic_id, "orders")
 
     async def move(self, start: int, end: int) -> None:
-        """A run: the table, then the copy row."""
+        """A run: the table, then the table pointer."""
         self.snapshot = self.here.tables.commit(self.snapshot, move((0, start, end)))
         await self.tell(end)
 
@@ -80,7 +80,7 @@ class Moved:
             self.snapshot = self.here.tables.commit(self.snapshot, TableCommit({}, {}, run="idle"))
 
     async def tell(self, end: int) -> None:
-        """The copy row alone."""
+        """The table pointer alone."""
         row = TableRow(version=self.snapshot.version, ends={0: end}).row()
         await self.written.runner.registry.put_if(TABLE, self.topic_id.hex(), row)
 
@@ -308,7 +308,7 @@ def alarms(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [
         record.getMessage()
         for record in caplog.records
-        if record.name == "broker.upkeep.trimming" and record.levelname == "ERROR"
+        if record.name == "broker.upkeep.trim_task" and record.levelname == "ERROR"
     ]
 
 

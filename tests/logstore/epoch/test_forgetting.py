@@ -204,7 +204,7 @@ def test_a_chain_says_what_was_deleted_until_the_topic_is() -> None:
             cold = await log.runner.run(read_chain_at(log.cluster_id, log.epoch, front.seq))
             await log.runner.run(read_on(cold))
             await log.runner.run(early.advance())
-            await log.runner.run(early.look_at_row())
+            await log.runner.run(early.read_row())
             assert encode_checkpoint(copy_of(early.state)) == encode_checkpoint(cold)
             check_stored(written)
             await log.delete_topic("orders")
@@ -308,7 +308,7 @@ def test_a_list_of_checkpoints_is_cut_where_they_are_deleted() -> None:
             cold = await log.runner.run(read_chain_at(log.cluster_id, log.epoch, front.seq))
             await log.runner.run(read_on(cold))
             await log.runner.run(early.advance())
-            await log.runner.run(early.look_at_row())
+            await log.runner.run(early.read_row())
             assert early.checkpoints == cold.checkpoints
             assert encode_checkpoint(copy_of(early.state)) == encode_checkpoint(cold)
 

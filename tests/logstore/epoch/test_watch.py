@@ -12,7 +12,7 @@ from logstore.epoch.watch import (
     FEED_S,
     HURRIED_FEED_S,
     HURRY_S,
-    LOOK_S_MAX,
+    POLL_S_MAX,
     Watch,
 )
 from logstore.formats.feed_row import CHANGE
@@ -176,8 +176,8 @@ def test_a_call_that_hangs_is_given_up_and_made_again() -> None:
             HangingOnce(edits=0), lambda update: None, lambda: looks_s.append(clock.monotonic_s())
         ) as (clock, _):
             began_s = clock.monotonic_s()
-            await clock.sleep_s(2 * LOOK_S_MAX)
-        assert looks_s[0] - began_s < LOOK_S_MAX + 1.0
+            await clock.sleep_s(2 * POLL_S_MAX)
+        assert looks_s[0] - began_s < POLL_S_MAX + 1.0
 
     run(scenario())
 

@@ -148,7 +148,7 @@ UNCHECKED: dict[str, tuple[bytes, Decode]] = {
         unpack_cut,
     ),
 }
-"""Bytes without a checksum of their own. What names a state or its pieces has one for them."""
+"""Bytes without a checksum of their own. What names a state or its chunks has one for them."""
 
 
 def each_wrong_bit(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -24,13 +24,13 @@ from logstore.formats.partition_state import (
 from logstore.formats.take import (
     StateChunk,
     decode_payload,
+    encode_chunks,
     encode_inline,
-    encode_pieces,
-    join_pieces,
+    join_chunks,
 )
 from logstore.records.crc32c import crc32c
 from logstore.slices import Slices
-from tests.golden.samples import SAMPLES, golden, pieces, state
+from tests.golden.samples import SAMPLES, chunks, golden, state
 
 I64 = st.integers(-(2**63), 2**63 - 1)
 I32 = st.integers(-(2**31), 2**31 - 1)
@@ -121,7 +121,7 @@ def test_states_are_written_as_ever(name: str) -> None:
 
 def test_golden_states_read_as_ever() -> None:
     assert decode_state(golden("state-1")) == state()
-    assert decode_payload(golden("take-1-pieces")) == pieces()
+    assert decode_payload(golden("take-1-pieces")) == chunks()
 
 
 @given(st.integers(0, len(golden("state-1")) - 1))
@@ -158,11 +158,11 @@ def test_a_small_state_lies_in_its_entry(data: bytes) -> None:
 def test_a_large_state_is_joined_from_its_pieces(data: bytes, size: int) -> None:
     parts = [data[at : at + size] for at in range(0, len(data), size)]
     named = [StateChunk(seq, 208, len(part), crc32c(part)) for seq, part in enumerate(parts)]
-    found = decode_payload(encode_pieces(named))
+    found = decode_payload(encode_chunks(named))
 
     assert not isinstance(found, bytes)
-    assert join_pieces(found, parts) == data
+    assert join_chunks(found, parts) == data
     with pytest.raises(Corrupt, match="checksum"):
-        join_pieces(found, [*parts[:-1], parts[-1][:-1]])
+        join_chunks(found, [*parts[:-1], parts[-1][:-1]])
     with pytest.raises(Corrupt, match="checksum"):
-        join_pieces(found, [*parts[:-1], bytes([parts[-1][0] ^ 1]) + parts[-1][1:]])
+        join_chunks(found, [*parts[:-1], bytes([parts[-1][0] ^ 1]) + parts[-1][1:]])

@@ -15,7 +15,7 @@ from logstore.formats.topic_record import (
     record_key,
     record_place,
     record_problem,
-    standing,
+    valid_record,
 )
 from logstore.formats.topic_row import TopicRow, TopicStatus
 from tests.golden.samples import SAMPLES, TOPIC_ID, golden, topic_record
@@ -101,8 +101,8 @@ def test_the_newest_counts_unless_one_says_deleted() -> None:
     older, newer, late = of_version(1), of_version(2), of_version(4)
     deletion = of_version(3, DELETED)
 
-    assert standing([newer, older]) == newer
-    assert standing([older, deletion, late]) == deletion
+    assert valid_record([newer, older]) == newer
+    assert valid_record([older, deletion, late]) == deletion
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ def test_a_follower_left_behind_by_trimming_enters_anew() -> None:
         follower = Follower(CLUSTER_ID, EPOCH)
         perform = chain.runner.run
         assert await perform(follower.advance()) == 3
-        assert not await perform(follower.look_at_row())
+        assert not await perform(follower.read_row())
         for _ in range(10):
             chain.add_batches(1)
         checkpoint = chain.add_checkpoint()
@@ -227,7 +227,7 @@ def test_a_follower_left_behind_by_trimming_enters_anew() -> None:
         chain.add_batches(5)
 
         assert await perform(follower.advance()) == 0
-        assert await perform(follower.look_at_row())
+        assert await perform(follower.read_row())
         assert follower.state.next_seq == chain.seq
         (epoch_range,) = follower.state.epoch_ranges.values()
         assert (epoch_range.end, row_count(epoch_range.rows)) == (18, 1)
@@ -275,10 +275,10 @@ def test_pieces_of_a_state_that_were_trimmed_first_are_found_in_the_checkpoint(
                 )
         async with written.life() as log:
             cluster_id, epoch = log.cluster_id, log.epoch
-        piece, take = (
+        chunk, take = (
             decode_front(written.objects.get(segment_key(epoch, seq))).entries[0] for seq in (1, 2)
         )
-        assert (piece.kind, take.kind) == (EntryKind.STATE, EntryKind.TAKE)
+        assert (chunk.kind, take.kind) == (EntryKind.STATE, EntryKind.TAKE)
         follower = Follower(cluster_id, epoch)
         follower._state = ChainState(cluster_id, epoch)  # entered before there was more
         await written.runner.run(follower.advance(segments_max=2))
@@ -381,7 +381,7 @@ def test_pieces_of_a_state_that_go_while_a_chain_is_entered_are_found_in_the_che
         def trim() -> None:
             sets: Row = {"checkpoint": row.checkpoint, "trim": row.checkpoint}
             at_once(written.rows.update_if(CHAIN, chain_sk(epoch), sets, [], "2"))
-            written.objects.delete(segment_key(epoch, 1))  # the piece, not yet the entry
+            written.objects.delete(segment_key(epoch, 1))  # the chunk, not yet the entry
 
         follower = Follower(cluster_id, epoch)
         store = TrimmedWhileRead(written.objects, number, trim)
@@ -408,7 +408,7 @@ class StoredWhileRead(MemoryStore):
 
 
 def test_a_piece_that_was_stored_while_its_entry_was_read_is_read_again() -> None:
-    """Puts end in any order: the entry may be there before the piece below it."""
+    """Puts end in any order: the entry may be there before the chunk below it."""
 
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=1000)
@@ -443,7 +443,7 @@ def test_a_checkpoint_that_goes_before_it_is_read_is_looked_for_again() -> None:
         await chain.runner.run(follower.advance())
         chain.add_checkpoint()
         chain.add_batches(1)
-        steps = follower.look_at_row()
+        steps = follower.read_row()
         request = await stop_before(chain.runner, steps, GetRange)
         trimmed_at_a_new_checkpoint(chain)
 

@@ -82,12 +82,12 @@ def test_a_chain_keeps_a_stretch_that_its_row_drops_because_a_table_holds_it() -
                 await written.write(log, leader, [EPOCH_MS])
 
             trimmer = Trimmer(log.cluster_id, grace_ms=0)
-            done = await log.runner.run(trimmer.steps(held={key: 3}))
+            done = await log.runner.run(trimmer.steps(durable_ends={key: 3}))
             assert done.published == {}
-            done = await log.runner.run(trimmer.steps(held={key: 20}))
+            done = await log.runner.run(trimmer.steps(durable_ends={key: 20}))
             assert done.published
             with pytest.raises(Corrupt, match="trim point is too high"):
-                await log.runner.run(trimmer.steps(held={key: 3}))
+                await log.runner.run(trimmer.steps(durable_ends={key: 3}))
         assert audit(written.objects, written.rows, {Partition(*key): 20}).violations == []
 
     run(scenario())
@@ -138,8 +138,8 @@ def test_a_reader_without_a_broker_takes_unlisted_offsets_for_moved() -> None:
             with pytest.raises(BelowTrimPoint, match="no longer listed"):
                 reader.offset_for_time(key, view, rows[0].timestamp)
             with pytest.raises(Corrupt, match="is it in the table"):
-                reader.pieces(key, view.row, 0, view.end)
-            assert reader.pieces(key, view.row, moved, view.end)[0].start == moved
+                reader.segment_ranges(key, view.row, 0, view.end)
+            assert reader.segment_ranges(key, view.row, moved, view.end)[0].start == moved
 
     play(scenario())
 

@@ -17,7 +17,7 @@ from logstore.formats.topic_record import (
     encode_record,
     record_key,
     record_problem,
-    standing,
+    valid_record,
 )
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.objects.memory import MemoryStore
@@ -97,7 +97,7 @@ def test_a_change_that_died_between_its_record_and_the_row_is_passed_by() -> Non
         changed = await written.runner.run(setting(topic, "b", "1"))
         assert changed.configs == {"a": "0", "b": "1"}
         assert changed.version == 3
-        assert standing(records_of(written)).topic == changed
+        assert valid_record(records_of(written)).topic == changed
 
     run(scenario())
 
@@ -116,7 +116,7 @@ def test_who_is_refused_after_losing_a_race_leaves_no_record_as_the_newest() -> 
             await written.runner.run(resume(fast, fasts))
         row = await row_of(written)
         assert (row.partitions, row.version) == (5, 4)
-        assert standing(records_of(written)).topic == row
+        assert valid_record(records_of(written)).topic == row
 
     run(scenario())
 
@@ -142,7 +142,7 @@ def test_a_straggler_that_records_a_change_of_a_deleted_topic_does_not_revive_it
         await written.runner.run(delete_topic("orders", topic.topic_id))
         late = TopicRecord("orders", replace(topic, version=9))
         await MemoryStore(written.objects).create(late.key, [encode_record(late)])
-        assert standing(records_of(written)).topic == await row_of(written)
+        assert valid_record(records_of(written)).topic == await row_of(written)
 
     run(scenario())
 
@@ -154,7 +154,7 @@ def test_a_deletion_is_recorded_in_the_next_free_version() -> None:
         await stop_before(written.runner, setting(topic, "a", "dead"), UpdateRow)
         await written.runner.run(delete_topic("orders", topic.topic_id))
         assert (await row_of(written)).version == 3
-        assert standing(records_of(written)).topic.status is TopicStatus.DELETED
+        assert valid_record(records_of(written)).topic.status is TopicStatus.DELETED
 
     run(scenario())
 
@@ -166,7 +166,7 @@ def test_a_deletion_that_died_early_has_not_said_so_in_the_store() -> None:
         written = WrittenLog()
         topic = await born(written)
         await stop_before(written.runner, delete_topic("orders", topic.topic_id), UpdateRow)
-        assert standing(records_of(written)).topic == topic
+        assert valid_record(records_of(written)).topic == topic
 
     run(scenario())
 
@@ -240,7 +240,7 @@ def test_whatever_the_order_the_records_say_what_the_row_says(
             row, records = await row_of(written), records_of(written)
             assert record_problem("orders", row, records) is None
         if all_finish:
-            row, found = await row_of(written), standing(records_of(written)).topic
+            row, found = await row_of(written), valid_record(records_of(written)).topic
             assert all(one.is_done for one in writers)
             assert row.status is (TopicStatus.DELETED if "delete" in changes else TopicStatus.LIVE)
             assert found == row or found.status is row.status is TopicStatus.DELETED

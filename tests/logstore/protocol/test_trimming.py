@@ -35,7 +35,7 @@ from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.protocol.times import locate_time
 from tests.logstore.raised import raised_to
-from tests.logstore.written import WrittenLog, read_pieces
+from tests.logstore.written import WrittenLog, read_segment_ranges
 
 GRACE_MS = 60_000
 SEGMENTS = 3
@@ -113,8 +113,10 @@ class TrimmedLog(WrittenLog):
             if key.topic_id in self.dropped:
                 continue
             start = self.log_starts.get(key, 0)
-            pieces = reader.pieces(key, views[key].row, start, views[key].end)
-            assert read_pieces(self, pieces) == [r for r in records if r[0] >= start]
+            segment_ranges = reader.segment_ranges(key, views[key].row, start, views[key].end)
+            assert read_segment_ranges(self, segment_ranges) == [
+                r for r in records if r[0] >= start
+            ]
 
 
 @asynccontextmanager
@@ -437,7 +439,7 @@ def test_no_checkpoint_stands_between_a_large_state_and_the_entry_that_names_it(
 
     async def scenario() -> None:
         written = TrimmedLog()
-        limits = ChainLimits(checkpoint_segments=SEGMENTS, inline_bytes_max=64, piece_bytes_max=50)
+        limits = ChainLimits(checkpoint_segments=SEGMENTS, inline_bytes_max=64, chunk_bytes_max=50)
         written._settings = LogSettings(flush=FlushSettings(interval_s=0.01), limits=limits)
         async with written.life() as log:
             topic = await log.create_topic("orders", 1, {})
@@ -456,9 +458,9 @@ def test_no_checkpoint_stands_between_a_large_state_and_the_entry_that_names_it(
         assert found.seen["state in pieces"] > SEGMENTS
         chain = found.chains[2]
         takes = [seq for seq, front in chain.fronts.items() if has(front, EntryKind.TAKE)]
-        pieces = [seq for seq, front in chain.fronts.items() if has(front, EntryKind.STATE)]
+        segment_ranges = [seq for seq, front in chain.fronts.items() if has(front, EntryKind.STATE)]
         for checkpoint in written.checkpoints(2):
-            below = [seq for seq in pieces if seq < checkpoint]
+            below = [seq for seq in segment_ranges if seq < checkpoint]
             assert not below or any(seq < checkpoint for seq in takes if seq > max(below))
 
     run(scenario())

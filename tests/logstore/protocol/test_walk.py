@@ -9,7 +9,7 @@ from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.keys import segment_key
 from logstore.formats.partition_state import PartitionState, decode_state, encode_state
 from logstore.formats.segment import EntryKind, SegmentKind
-from logstore.formats.take import StateChunk, encode_pieces
+from logstore.formats.take import StateChunk, encode_chunks
 from logstore.protocol.walk import (
     FRONT_GUESS_BYTES,
     Gap,
@@ -158,8 +158,8 @@ def test_a_state_in_pieces_is_read_from_the_segments_before() -> None:
     data = encode_state(state)
     chain = BuiltChain()
     chain.add_opening()
-    pieces = add_pieces(chain, data, 400)
-    chain.add_take(payload=encode_pieces(pieces))
+    chunks = add_pieces(chain, data, 400)
+    chain.add_take(payload=encode_chunks(chunks))
     replayed, _ = read(chain)
 
     assert replayed.epoch_ranges[KEY].state == state == decode_state(data)
@@ -169,23 +169,23 @@ def test_a_missing_piece_is_damage_and_no_gap() -> None:
     """Taken for the end of the chain, it would be sealed away in the midst of it."""
     chain = BuiltChain()
     chain.add_opening()
-    chain.add_take(payload=encode_pieces([StateChunk(9, 0, 10, 0)]))
+    chain.add_take(payload=encode_chunks([StateChunk(9, 0, 10, 0)]))
 
     with pytest.raises(Corrupt, match="piece of a state is missing"):
         read(chain)
 
 
 def add_pieces(chain: BuiltChain, data: bytes, size: int) -> list[StateChunk]:
-    pieces = []
+    chunks = []
     for at in range(0, len(data), size):
         part, builder = data[at : at + size], chain.builder()
         builder.add_state_entry(
             EntryKind.STATE, topic_id=TOPIC_ID, partition=0, leader_epoch=0, offset=0, payload=part
         )
         segment = chain.frozen(builder)
-        pieces.append(StateChunk(chain.seq, len(segment.front), len(part), crc32c(part)))
+        chunks.append(StateChunk(chain.seq, len(segment.front), len(part), crc32c(part)))
         chain.add(segment)
-    return pieces
+    return chunks
 
 
 def test_a_front_longer_than_one_read_is_read_whole() -> None:

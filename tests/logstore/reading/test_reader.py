@@ -30,7 +30,7 @@ from logstore.reading.reader import LogReader, PartitionView
 from logstore.reading.segment_fetch import GET_ATTEMPTS_MAX, read_batches
 from logstore.registry.memory import MemoryRows
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
-from tests.logstore.written import CountedReads, WrittenLog, read_pieces
+from tests.logstore.written import CountedReads, WrittenLog, read_segment_ranges
 
 PARTITIONS = 3
 
@@ -60,7 +60,9 @@ def read_all(
 ) -> dict[TopicPartition, list[tuple[int, int, bytes]]]:
     views = reader.partitions(reader.topics())
     return {
-        key: read_pieces(written, reader.pieces(key, view.row, view.log_start, view.end))
+        key: read_segment_ranges(
+            written, reader.segment_ranges(key, view.row, view.log_start, view.end)
+        )
         for key, view in views.items()
     }
 
@@ -100,30 +102,34 @@ def test_any_range_is_found_where_it_lies_and_nothing_else(
             assert view.end == len(records)
             start = data.draw(st.integers(0, view.end))
             end = data.draw(st.integers(start, view.end))
-            pieces = reader.pieces(key, view.row, start, end)
+            segment_ranges = reader.segment_ranges(key, view.row, start, end)
 
-            assert read_pieces(written, pieces) == records[start:end]
-            assert sum(piece.end - piece.start for piece in pieces) == end - start
-            for piece in pieces:
-                spans = reader.spans(piece.chain, piece.first_seq, piece.last_seq)
-                seqs = range(piece.first_seq, piece.last_seq + 1)
-                objects = [written.objects.get(segment_key(piece.chain, seq)) for seq in seqs]
+            assert read_segment_ranges(written, segment_ranges) == records[start:end]
+            assert sum(segments.end - segments.start for segments in segment_ranges) == end - start
+            for segments in segment_ranges:
+                spans = reader.spans(segments.chain, segments.first_seq, segments.last_seq)
+                seqs = range(segments.first_seq, segments.last_seq + 1)
+                objects = [written.objects.get(segment_key(segments.chain, seq)) for seq in seqs]
                 assert [span.size_bytes for span in spans] == [len(data) for data in objects]
-                check_cuts(written, reader, piece)
+                check_cuts(written, reader, segments)
 
     run(scenario())
 
 
-def check_cuts(written: WrittenLog, reader: LogReader, piece: SegmentRange) -> None:
-    """Before each seq, the piece is cut between what lies below and what lies from there on."""
+def check_cuts(written: WrittenLog, reader: LogReader, segments: SegmentRange) -> None:
+    """Before each seq, the segment range is cut between what lies below and what lies from there
+    on.
+    """
     offsets = {
         seq: [
             found.entry.last_offset + 1
-            for found in read_batches(written.objects, piece.chain, piece.first_seq, seq, [piece])
+            for found in read_batches(
+                written.objects, segments.chain, segments.first_seq, seq, [segments]
+            )
         ]
-        for seq in range(piece.first_seq, piece.last_seq)
+        for seq in range(segments.first_seq, segments.last_seq)
     }
-    cuts = [SplitPoint(piece, seq + 1) for seq in offsets]
+    cuts = [SplitPoint(segments, seq + 1) for seq in offsets]
 
     assert reader.offsets_at(cuts) == [max(below) for below in offsets.values()]
 
@@ -170,8 +176,8 @@ def test_following_sees_each_commit_without_looking_for_partitions_again() -> No
                 assert views[key].end == number + 1
             assert reader.follow(views) is views
             assert written.reads.query_count == queries
-            pieces = reader.pieces(key, views[key].row, 0, 200)
-            assert read_pieces(written, pieces) == written.records[key]
+            segment_ranges = reader.segment_ranges(key, views[key].row, 0, 200)
+            assert read_segment_ranges(written, segment_ranges) == written.records[key]
 
     run(scenario())
 
@@ -220,9 +226,9 @@ def test_lives_that_wrote_nothing_leave_no_piece() -> None:
         key, view = by_partition[0]
         empty_key, empty = by_partition[1]
 
-        assert [piece.chain for piece in reader.pieces(key, view.row, 0, 2)] == [1, 5]
+        assert [segments.chain for segments in reader.segment_ranges(key, view.row, 0, 2)] == [1, 5]
         assert (empty.log_start, empty.end) == (0, 0)
-        assert reader.pieces(empty_key, empty.row, 0, 0) == []
+        assert reader.segment_ranges(empty_key, empty.row, 0, 0) == []
 
     run(scenario())
 
@@ -342,10 +348,10 @@ def _until_a_checkpoint(steps: Steps[object]) -> Steps[object]:
 
 def test_a_segment_that_is_gone_is_to_be_looked_for_again() -> None:
     objects = MemoryObjects(VirtualClock())
-    piece = SegmentRange(bytes(16), 0, 0, 1, 1, 1, 0, 1)
+    segments = SegmentRange(bytes(16), 0, 0, 1, 1, 1, 0, 1)
 
     with pytest.raises(Retryable, match="segment is gone: chain=1 seq=1"):
-        list(read_batches(objects, 1, 1, 1, [piece]))
+        list(read_batches(objects, 1, 1, 1, [segments]))
 
 
 @pytest.mark.parametrize(
@@ -365,10 +371,10 @@ def test_a_fetch_that_fails_is_tried_again_unless_that_is_in_vain(
         await live(written, [(0, [0])], clean=True)
         reader = await written.reader()
         key = next(iter(written.records))
-        (piece,) = reader.pieces(key, reader.partitions(reader.topics())[key].row, 0, 1)
+        (segments,) = reader.segment_ranges(key, reader.partitions(reader.topics())[key].row, 0, 1)
         store, sleeps = FailingGets(written.objects, list(faults)), list[float]()
         found = read_batches(
-            store, 1, piece.first_seq, piece.last_seq, [piece], sleep_s=sleeps.append
+            store, 1, segments.first_seq, segments.last_seq, [segments], sleep_s=sleeps.append
         )
         if ends_in is None:
             assert len(list(found)) == 1
@@ -401,9 +407,9 @@ def test_a_segment_that_is_not_what_was_put_is_refused(damage: str) -> None:
         await live(written, [(0, [0])], clean=True)
         reader = await written.reader()
         key = next(iter(written.records))
-        (piece,) = reader.pieces(key, reader.partitions(reader.topics())[key].row, 0, 1)
-        data = written.objects.get(segment_key(1, piece.last_seq))
-        seq = piece.last_seq
+        (segments,) = reader.segment_ranges(key, reader.partitions(reader.topics())[key].row, 0, 1)
+        data = written.objects.get(segment_key(1, segments.last_seq))
+        seq = segments.last_seq
         if damage == "cut short":
             data = data[:-1]
             written.objects.delete(segment_key(1, seq))
@@ -412,7 +418,7 @@ def test_a_segment_that_is_not_what_was_put_is_refused(damage: str) -> None:
         written.objects.create(segment_key(1, seq), [data])
 
         with pytest.raises(Corrupt, match=damage):
-            list(read_batches(written.objects, 1, seq, seq, [piece]))
+            list(read_batches(written.objects, 1, seq, seq, [segments]))
 
     run(scenario())
 
@@ -433,17 +439,17 @@ def test_a_reader_that_slept_past_a_grace_is_told_to_read_the_row_again() -> Non
                 await written.write(log, leader, [EPOCH_MS] * 3)
             trimmer = Trimmer(reader.cluster_id, grace_ms=0)
             for _ in range(2):
-                await written.runner.run(trimmer.steps(held={key: 50}))
+                await written.runner.run(trimmer.steps(durable_ends={key: 50}))
             for offset in (0, 5, 10):
                 with pytest.raises(BelowTrimPoint):
-                    reader.pieces(key, view.row, offset, offset + 1)
+                    reader.segment_ranges(key, view.row, offset, offset + 1)
             with pytest.raises(BelowTrimPoint):
                 reader.spans(1, 1, 4)
 
             reader = await written.reader()  # rows are young for as long as no time has passed
             ((_, view),) = reader.partitions(reader.topics()).items()
             assert view.end == 57
-            (piece,) = reader.pieces(key, view.row, 50, view.end)
-            assert (piece.start, piece.end) == (50, 57)
+            (segments,) = reader.segment_ranges(key, view.row, 50, view.end)
+            assert (segments.start, segments.end) == (50, 57)
 
     run(scenario())

@@ -1,4 +1,6 @@
-"""The order of one reader: every piece once, each partition by offset, and few chains twice."""
+"""The order of one reader: every segment range once, each partition by offset, and few chains
+twice.
+"""
 
 from collections import Counter
 from itertools import groupby, pairwise
@@ -23,36 +25,47 @@ def pieces_of(partition: int, chains: list[int]) -> list[SegmentRange]:
 
 
 def test_chains_that_follow_each_other_are_read_once_each() -> None:
-    pieces = [piece for n in range(5) for piece in pieces_of(n, [1, 2, 3])]
-    assert [run.chain for run in in_order(pieces)] == [1, 2, 3]
+    segment_ranges = [segments for n in range(5) for segments in pieces_of(n, [1, 2, 3])]
+    assert [seq_range.chain for seq_range in in_order(segment_ranges)] == [1, 2, 3]
 
 
 def test_a_chain_waits_for_what_comes_before_it_however_old_it_is() -> None:
-    runs = in_order([*pieces_of(0, [5, 3]), *pieces_of(1, [3])])
-    assert [chain for chain, _ in groupby(run.chain for run in runs)] == [5, 3]
+    seq_ranges = in_order([*pieces_of(0, [5, 3]), *pieces_of(1, [3])])
+    assert [chain for chain, _ in groupby(seq_range.chain for seq_range in seq_ranges)] == [5, 3]
 
 
 def test_a_circle_of_moves_is_cut_where_it_must_be() -> None:
-    runs = in_order([*pieces_of(0, [5, 3]), *pieces_of(1, [3, 5])])
-    assert [chain for chain, _ in groupby(run.chain for run in runs)] in ([3, 5, 3], [5, 3, 5])
+    seq_ranges = in_order([*pieces_of(0, [5, 3]), *pieces_of(1, [3, 5])])
+    assert [chain for chain, _ in groupby(seq_range.chain for seq_range in seq_ranges)] in (
+        [3, 5, 3],
+        [5, 3, 5],
+    )
 
 
 def test_seqs_that_no_piece_needs_are_not_fetched() -> None:
-    pieces = pieces_of(0, [1, 1, 1])
-    runs = in_order([pieces[0], pieces[2]])
-    assert [(run.first_seq, run.last_seq) for run in runs] == [(0, 2), (8, 10)]
+    segment_ranges = pieces_of(0, [1, 1, 1])
+    seq_ranges = in_order([segment_ranges[0], segment_ranges[2]])
+    assert [(seq_range.first_seq, seq_range.last_seq) for seq_range in seq_ranges] == [
+        (0, 2),
+        (8, 10),
+    ]
 
 
 @given(st.lists(st.lists(st.integers(1, 4), max_size=6), max_size=5))
 def test_every_piece_comes_once_and_offsets_rise(partitions: list[list[int]]) -> None:
-    pieces = [piece for n, chains in enumerate(partitions) for piece in pieces_of(n, chains)]
-    runs = in_order(pieces)
+    segment_ranges = [
+        segments for n, chains in enumerate(partitions) for segments in pieces_of(n, chains)
+    ]
+    seq_ranges = in_order(segment_ranges)
 
-    read = [piece for run in runs for piece in run.pieces]
-    assert Counter(read) == Counter(pieces)
-    for run in runs:
-        assert all(piece.chain == run.chain for piece in run.pieces)
-        assert all(run.first_seq <= p.first_seq <= p.last_seq <= run.last_seq for p in run.pieces)
+    read = [segments for seq_range in seq_ranges for segments in seq_range.segment_ranges]
+    assert Counter(read) == Counter(segment_ranges)
+    for seq_range in seq_ranges:
+        assert all(segments.chain == seq_range.chain for segments in seq_range.segment_ranges)
+        assert all(
+            seq_range.first_seq <= p.first_seq <= p.last_seq <= seq_range.last_seq
+            for p in seq_range.segment_ranges
+        )
     for number in range(len(partitions)):
-        mine = [piece.start for piece in read if piece.partition == number]
+        mine = [segments.start for segments in read if segments.partition == number]
         assert all(first < second for first, second in pairwise(mine))

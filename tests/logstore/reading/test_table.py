@@ -79,11 +79,11 @@ def test_a_table_that_does_not_reach_an_offset_is_looked_at_again_each_time() ->
     versions = Versions(None, table(1, 10))
     reader = reader_of(versions)
 
-    assert reader.run(STREAM, 5, 0, 1).end == 5
-    assert reader.run(STREAM, 5, 0, 1).end == 10
-    assert reader.run(STREAM, 9, 0, 1).end == 10
+    assert reader.span(STREAM, 5, 0, 1).end == 5
+    assert reader.span(STREAM, 5, 0, 1).end == 10
+    assert reader.span(STREAM, 9, 0, 1).end == 10
     assert versions.look_count == reader.refresh_count == 2
-    assert reader.run(STREAM, 10, 0, 1).end == 10
+    assert reader.span(STREAM, 10, 0, 1).end == 10
     assert versions.look_count == 3
 
 
@@ -91,15 +91,15 @@ def test_a_version_below_the_lowest_to_use_is_not_used() -> None:
     versions = Versions(table(1, 10), table(4, 10))
     reader = reader_of(versions)
 
-    assert reader.run(STREAM, 5, 0, 1).version == 1
-    assert reader.run(STREAM, 5, 3, 1).version == 4
+    assert reader.span(STREAM, 5, 0, 1).version == 1
+    assert reader.span(STREAM, 5, 3, 1).version == 4
 
 
 def test_a_missing_file_is_looked_for_in_newer_versions_a_few_times() -> None:
     versions = Versions(*(table(number, 10, file_of(0, 9)) for number in range(1, 9)))
 
     with pytest.raises(NotFound, match="names a file that is gone"):
-        reader_of(versions).run(STREAM, 0, 0, 1)
+        reader_of(versions).span(STREAM, 0, 0, 1)
     assert versions.look_count == 3
 
 
@@ -107,7 +107,7 @@ def test_a_file_that_the_newest_version_lacks_is_not_looked_for_again() -> None:
     versions = Versions(table(1, 10, file_of(0, 9)))
 
     with pytest.raises(NotFound, match=r"0-9\.parquet"):
-        reader_of(versions).run(STREAM, 0, 0, 1)
+        reader_of(versions).span(STREAM, 0, 0, 1)
     assert versions.look_count == 2
 
 

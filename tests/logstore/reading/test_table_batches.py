@@ -1,4 +1,4 @@
-"""Runs of batches made from a table: what a fetch takes of them, and which are kept."""
+"""Spans of batches made from a table: what a fetch takes of them, and which are kept."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,39 +28,39 @@ SIZES = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5), st.integers(1, 
 def test_who_reads_on_gets_every_batch_once_and_in_order(
     sizes: list[tuple[int, int, int]], gap: int, room: int, up_to: int
 ) -> None:
-    run = run_of(10, sizes, 10 + gap)
+    span = run_of(10, sizes, 10 + gap)
     up_to += 10
     taken: list[bytes] = []
     offset = 10
-    while offset < min(run.end, up_to):
-        found = run.take(offset, up_to, room, is_first=True)
+    while offset < min(span.end, up_to):
+        found = span.take(offset, up_to, room, is_first=True)
         assert found.byte_count == sum(map(len, found.batches))
         assert found.byte_count <= room or len(found.batches) == 1
-        assert offset < found.end_offset <= max(run.end, up_to)
+        assert offset < found.end_offset <= max(span.end, up_to)
         taken += found.batches
         offset = found.end_offset
 
-    wanted = [one for one, base in zip(run.batches, run.bases, strict=True) if base < up_to]
+    wanted = [one for one, base in zip(span.batches, span.bases, strict=True) if base < up_to]
     assert list(map(id, taken)) == list(map(id, wanted))
 
 
 def test_reading_begins_with_the_batch_that_holds_the_offset_or_the_next() -> None:
-    run = run_of(0, [(0, 10, 5), (5, 10, 5)], 30)
+    span = run_of(0, [(0, 10, 5), (5, 10, 5)], 30)
 
-    assert run.take(7, 99, 5, is_first=True)[1:] == (5, 10)
-    assert run.take(12, 99, 99, is_first=True)[1:] == (5, 30)
-    assert run.take(27, 99, 99, is_first=True)[1:] == (0, 30)
+    assert span.take(7, 99, 5, is_first=True)[1:] == (5, 10)
+    assert span.take(12, 99, 99, is_first=True)[1:] == (5, 30)
+    assert span.take(27, 99, 99, is_first=True)[1:] == (0, 30)
 
 
 def test_without_room_only_the_first_batch_of_an_answer_comes() -> None:
-    run = run_of(0, [(0, 10, 5)], 10)
+    span = run_of(0, [(0, 10, 5)], 10)
 
-    assert run.take(0, 99, 1, is_first=True)[1:] == (5, 10)
-    assert run.take(0, 99, 1, is_first=False)[1:] == (0, 0)
+    assert span.take(0, 99, 1, is_first=True)[1:] == (5, 10)
+    assert span.take(0, 99, 1, is_first=False)[1:] == (0, 0)
 
 
 def test_an_answer_ends_before_a_batch_that_begins_below_what_it_holds() -> None:
-    """The file before was rewritten, so a run of its older version is cut elsewhere."""
+    """The file before was rewritten, so a span of its older version is cut elsewhere."""
     newer = run_of(18, [(0, 1, 5)] * 13, 31, version=2)
     older = run_of(22, [(0, 10, 5), (0, 10, 5)], 42)
     position = newer.take(18, 99, 999, is_first=True).end_offset

@@ -24,46 +24,47 @@ TOPIC = bytes(16)
 Sizes = dict[tuple[int, int], int]
 
 
-def piece(partition: int, epoch: int, chain: int, first: int, last: int) -> SegmentRange:
+def segments(partition: int, epoch: int, chain: int, first: int, last: int) -> SegmentRange:
     """Ten offsets in each segment: those of segment 7 are 1000 x epoch + 70 to 79."""
     start, end = 1000 * epoch + 10 * first, 1000 * epoch + 10 * (last + 1)
     return SegmentRange(TOPIC, partition, epoch, chain, first, last, start, end)
 
 
-def offsets_at(cuts: Sequence[SplitPoint]) -> list[int]:
-    assert all(cut.piece.first_seq < cut.seq <= cut.piece.last_seq for cut in cuts)
-    assert len(set(cuts)) == len(cuts)
-    return [1000 * cut.piece.leader_epoch + 10 * cut.seq for cut in cuts]
+def offsets_at(splits: Sequence[SplitPoint]) -> list[int]:
+    assert all(split.segments.first_seq < split.seq <= split.segments.last_seq for split in splits)
+    assert len(set(splits)) == len(splits)
+    return [1000 * split.segments.leader_epoch + 10 * split.seq for split in splits]
 
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[list[SegmentRange], Sizes]:
-    """Pieces of a few partitions, each in one chain after the other, and sizes of all segments.
+    """Segment ranges of a few partitions, each in one chain after the other, and sizes of all
+    segments.
 
     Chains come in any order, as when a partition moves to a broker that has been up for longer.
     """
     chains = draw(st.permutations(range(1, 5)))
-    pieces = []
+    segment_ranges = []
     for partition in range(draw(st.integers(1, 4))):
         for epoch, chain in enumerate(chains):
             if draw(st.booleans()):
                 first = draw(st.integers(1, 30))
                 last = first + draw(st.integers(0, 30))
-                pieces.append(piece(partition, epoch, chain, first, last))
+                segment_ranges.append(segments(partition, epoch, chain, first, last))
     size = st.sampled_from([200, 64 * 1024, MiB, 8 * MiB, 40 * MiB])
     sizes = {(chain, seq): draw(size) for chain in chains for seq in range(1, 64)}
-    return pieces, sizes
+    return segment_ranges, sizes
 
 
 def planned(
-    pieces: Sequence[SegmentRange],
+    segment_ranges: Sequence[SegmentRange],
     sizes: Sizes,
     *,
     parallelism: int = 2,
     tasks_min: int | None = None,
 ) -> list[ReadTask]:
     return plan_tasks(
-        Located((), pieces),
+        Located((), segment_ranges),
         lambda chain, first, last: [sizes[chain, seq] for seq in range(first, last + 1)],
         offsets_at,
         parallelism=parallelism,
@@ -76,7 +77,7 @@ def planned(
 def test_every_wanted_batch_is_in_exactly_one_task(
     log: tuple[list[SegmentRange], Sizes], parallelism: int, tasks_min: int | None
 ) -> None:
-    pieces, sizes = log
+    segment_ranges, sizes = log
 
     def places(each: SegmentRange) -> list[tuple[int, int, int, int]]:
         seqs = range(each.first_seq, each.last_seq + 1)
@@ -86,12 +87,12 @@ def test_every_wanted_batch_is_in_exactly_one_task(
         ]
         return [(each.partition, each.leader_epoch, at % 1000 // 10, at) for at in offsets]
 
-    wanted = Counter(place for each in pieces for place in places(each))
+    wanted = Counter(place for each in segment_ranges for place in places(each))
     found: Counter[tuple[int, int, int, int]] = Counter()
-    for task in planned(pieces, sizes, parallelism=parallelism, tasks_min=tasks_min):
-        for run in task.runs:
-            for each in run.pieces:
-                assert run.first_seq <= each.first_seq <= each.last_seq <= run.last_seq
+    for task in planned(segment_ranges, sizes, parallelism=parallelism, tasks_min=tasks_min):
+        for seq_range in task.seq_ranges:
+            for each in seq_range.segment_ranges:
+                assert seq_range.first_seq <= each.first_seq <= each.last_seq <= seq_range.last_seq
                 found.update(places(each))
 
     assert found == wanted
@@ -102,22 +103,24 @@ def test_every_wanted_batch_is_in_exactly_one_task(
 def test_a_segment_is_fetched_once_and_only_if_it_is_needed(
     log: tuple[list[SegmentRange], Sizes], tasks_min: int | None
 ) -> None:
-    pieces, sizes = log
-    tasks = planned(pieces, sizes, tasks_min=tasks_min)
+    segment_ranges, sizes = log
+    tasks = planned(segment_ranges, sizes, tasks_min=tasks_min)
     fetched = Counter(
-        (run.chain, seq)
+        (seq_range.chain, seq)
         for task in tasks
-        for run in task.runs
-        for seq in range(run.first_seq, run.last_seq + 1)
+        for seq_range in task.seq_ranges
+        for seq in range(seq_range.first_seq, seq_range.last_seq + 1)
     )
     needed = {
-        (each.chain, seq) for each in pieces for seq in range(each.first_seq, each.last_seq + 1)
+        (each.chain, seq)
+        for each in segment_ranges
+        for seq in range(each.first_seq, each.last_seq + 1)
     }
 
     assert set(fetched) == needed
     assert set(fetched.values()) <= {1}
     assert object_bytes(
-        Located((), pieces),
+        Located((), segment_ranges),
         lambda chain, first, last: [sizes[chain, seq] for seq in range(first, last + 1)],
     ) == sum(sizes[place] for place in needed)
 
@@ -128,12 +131,12 @@ def test_a_task_holds_each_partition_in_offset_order(
     log: tuple[list[SegmentRange], Sizes], tasks_min: int | None
 ) -> None:
     for task in planned(*log, tasks_min=tasks_min):
-        assert task.runs
+        assert task.seq_ranges
         read: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for run in task.runs:
-            assert run.first_seq <= run.last_seq
-            for each in run.pieces:
-                read[each.partition].append((each.leader_epoch, run.first_seq))
+        for seq_range in task.seq_ranges:
+            assert seq_range.first_seq <= seq_range.last_seq
+            for each in seq_range.segment_ranges:
+                read[each.partition].append((each.leader_epoch, seq_range.first_seq))
         for places in read.values():
             assert places == sorted(places)
 
@@ -141,13 +144,13 @@ def test_a_task_holds_each_partition_in_offset_order(
 @pytest.mark.slow
 @given(logs(), st.integers(1, 40))
 def test_tasks_weigh_about_the_same(log: tuple[list[SegmentRange], Sizes], tasks_min: int) -> None:
-    pieces, sizes = log
-    tasks = planned(pieces, sizes, tasks_min=tasks_min)
+    segment_ranges, sizes = log
+    tasks = planned(segment_ranges, sizes, tasks_min=tasks_min)
     weights = [
         [
-            sizes[run.chain, seq] + REQUEST_BYTES
-            for run in task.runs
-            for seq in range(run.first_seq, run.last_seq + 1)
+            sizes[seq_range.chain, seq] + REQUEST_BYTES
+            for seq_range in task.seq_ranges
+            for seq in range(seq_range.first_seq, seq_range.last_seq + 1)
         ]
         for task in tasks
     ]
@@ -164,31 +167,34 @@ def test_nothing_to_read_is_no_task() -> None:
 
 
 def test_many_partitions_of_the_same_segments_are_one_task() -> None:
-    pieces = [piece(number, 0, 1, 1, 4) for number in range(500)]
+    segment_ranges = [segments(number, 0, 1, 1, 4) for number in range(500)]
     sizes = {(1, seq): 100_000 for seq in range(1, 5)}
 
-    (task,) = planned(pieces, sizes)
+    (task,) = planned(segment_ranges, sizes)
 
-    (run,) = task.runs
-    assert (run.first_seq, run.last_seq, len(run.pieces)) == (1, 4, 500)
+    (seq_range,) = task.seq_ranges
+    assert (seq_range.first_seq, seq_range.last_seq, len(seq_range.segment_ranges)) == (1, 4, 500)
 
 
 def test_small_rests_of_many_chains_share_a_task() -> None:
-    pieces = [piece(0, chain, chain, 1, 2) for chain in range(1, 50)]
+    segment_ranges = [segments(0, chain, chain, 1, 2) for chain in range(1, 50)]
     sizes = {(chain, seq): 5_000 for chain in range(1, 50) for seq in (1, 2)}
 
-    (task,) = planned(pieces, sizes)
+    (task,) = planned(segment_ranges, sizes)
 
-    assert [run.chain for run in task.runs] == list(range(1, 50))
+    assert [seq_range.chain for seq_range in task.seq_ranges] == list(range(1, 50))
 
 
 def test_segments_that_nothing_wanted_lies_in_are_passed_over() -> None:
-    pieces = [piece(0, 0, 1, 1, 2), piece(1, 0, 1, 900, 901)]
+    segment_ranges = [segments(0, 0, 1, 1, 2), segments(1, 0, 1, 900, 901)]
     sizes = {(1, seq): 1000 for seq in (1, 2, 900, 901)}
 
-    (task,) = planned(pieces, sizes)
+    (task,) = planned(segment_ranges, sizes)
 
-    assert [(run.first_seq, run.last_seq, len(run.pieces)) for run in task.runs] == [
+    assert [
+        (seq_range.first_seq, seq_range.last_seq, len(seq_range.segment_ranges))
+        for seq_range in task.seq_ranges
+    ] == [
         (1, 2, 1),
         (900, 901, 1),
     ]

@@ -28,7 +28,7 @@ from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.raised import raised_to
-from tests.logstore.written import NoTables, WrittenLog, read_pieces
+from tests.logstore.written import NoTables, WrittenLog, read_segment_ranges
 
 PLACES = (CLUSTER, BROKER, CHAIN, TOPIC, TABLE, *partition_pks())
 
@@ -87,8 +87,12 @@ async def check_everything_is_there(written: WrittenLog, names: dict[bytes, str]
     reader = await written.reader()
     views = reader.partitions(reader.topics())
     for key, records in written.records.items():
-        pieces = reader.pieces(key, views[key].row, views[key].log_start, views[key].end)
-        assert read_pieces(written, pieces) == [r for r in records if r[0] >= views[key].log_start]
+        segment_ranges = reader.segment_ranges(
+            key, views[key].row, views[key].log_start, views[key].end
+        )
+        assert read_segment_ranges(written, segment_ranges) == [
+            r for r in records if r[0] >= views[key].log_start
+        ]
     assert not audit(written.objects, written.rows).violations
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from logstore.compaction.retention import expired
+from logstore.compaction.obsolete_files import expired
 from logstore.epoch.table_queries import VerifiedEnds, held_in
 from logstore.errors import Corrupt, NotFound
 from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
@@ -197,7 +197,7 @@ def test_where_the_registry_cannot_know_what_an_owner_changed_the_table_is_read(
         topics={"orders": topic}, partitions={KEY: known}, tables={TOPIC_ID: copied}
     )
     assert edited_end(whole, 3, 5) == 2
-    assert edited_end(whole, 4, 8) == 8, "the copy row has not seen this version"
+    assert edited_end(whole, 4, 8) == 8, "the table pointer has not seen this version"
     assert edited_end(RegistryRows(topics={"orders": topic}), 3, 5) == 5
 
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from broker.groups.decisions.placement import OFFSETS_TOPIC, partition_of
+from broker.groups.decisions.group_partition import OFFSETS_TOPIC, partition_of
 from tests.scenarios.harness.brokers import START_S, create_topic
 from tests.scenarios.harness.fleet import Fleet, directory_place, fleet
 from tests.scenarios.harness.group_journal import Deed, of_java, read_member

@@ -20,7 +20,7 @@ from broker.groups.decisions.formats import (
     decode_key,
     decode_offset,
 )
-from broker.groups.decisions.placement import OFFSETS_TOPIC
+from broker.groups.decisions.group_partition import OFFSETS_TOPIC
 
 ANSWER_S = 5.0
 PAUSE_S = 0.3

@@ -33,17 +33,17 @@ def read_topic(
         reader = LogReader(log)
         topics = {name: row for name, row in reader.topics().items() if name == topic}
         views = reader.partitions(topics)
-        pieces = [
-            piece
+        segment_ranges = [
+            segments
             for key, view in views.items()
-            for piece in reader.pieces(key, view.row, view.log_start, view.end)
+            for segments in reader.segment_ranges(key, view.row, view.log_start, view.end)
         ]
         stored: dict[int, list[StoredRecord]] = {key.partition: [] for key in views}
-        for chain, mine in sorted(_by_chain(pieces).items()):
+        for chain, mine in sorted(_by_chain(segment_ranges).items()):
             first, last = min(p.first_seq for p in mine), max(p.last_seq for p in mine)
             for found in read_batches(log.runner.store, chain, first, last, mine):
                 header = check_batch(found.data, 0, len(found.data))
-                key = TopicPartition(found.piece.topic_id, found.piece.partition)
+                key = TopicPartition(found.segments.topic_id, found.segments.partition)
                 for record in decode_records(found.data, max_bytes=RECORDS_BYTES_MAX):
                     stored[key.partition].append(
                         StoredRecord(
@@ -63,10 +63,10 @@ def _offset(record: StoredRecord) -> int:
     return record.offset
 
 
-def _by_chain(pieces: list[SegmentRange]) -> dict[int, list[SegmentRange]]:
+def _by_chain(segment_ranges: list[SegmentRange]) -> dict[int, list[SegmentRange]]:
     found = defaultdict(list)
-    for piece in pieces:
-        found[piece.chain].append(piece)
+    for segments in segment_ranges:
+        found[segments.chain].append(segments)
     return found
 
 

@@ -79,12 +79,12 @@ def trim(url: str) -> int:
 async def _trim(url: str) -> int:
     log = await open_existing(url, clock=SystemClock(), rng=random.Random())
     try:
-        held = DurableTableEnds(ThreadedTableQueries(lambda: Tables(url, {})), GRACE_MS)
+        durable_ends = DurableTableEnds(ThreadedTableQueries(lambda: Tables(url, {})), GRACE_MS)
         rows = await log.runner.run(read_table_rows())
-        known = await held.look(log.runner, fresh=rows.keys())
+        known = await durable_ends.look(log.runner, fresh=rows.keys())
         assert not known.troubles, known.troubles
         trimmer = Trimmer(log.identity.cluster_id, grace_ms=GRACE_MS)
-        done = await log.runner.run(trimmer.steps(held=known.ends))
+        done = await log.runner.run(trimmer.steps(durable_ends=known.ends))
     finally:
         await log.close()
     return sum(done.deleted.values())

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from broker.groups.decisions.placement import OFFSETS_TOPIC, partition_of
+from broker.groups.decisions.group_partition import OFFSETS_TOPIC, partition_of
 from logstore.errors import LogstoreError
 from logstore.wire.framing.client import Connection
 from logstore.wire.messages.find_coordinator import FindCoordinatorRequest

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from logstore.cli.fsck_look import check_log
+from logstore.cli.fsck_log import check_log
 from logstore.errors import LogstoreError
 from logstore.objects.memory import MemoryObjects
 from logstore.objects.metered import StoreCounts

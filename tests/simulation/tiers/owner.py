@@ -113,7 +113,8 @@ class Owner:
         world.seen[f"owner's {work}"] += 1
         world.seen["rows deleted by an owner"] += len(gone)
         if gone:
-            # Without a copy row no reader knows of the table: the next run of compaction tells.
+            # Without a table pointer no reader knows of the table: the next run of compaction
+            # tells.
             is_known = at_once(world.rows.get(TABLE, snapshot.topic_id.hex())) is not None
             at_s = world.clock.monotonic_s() if is_known else math.inf
             world.edits.append(Edit(partition, frozenset(gone), at_s))

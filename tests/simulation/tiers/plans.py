@@ -19,7 +19,7 @@ class Planned:
     made_s: float
     fails_on_data_loss: bool
     driver_began_s: float
-    """A driver may go by what it knew of a table until a run tells it of a newer version."""
+    """A driver may go by what it knew of a table until a seq range tells it of a newer version."""
     wanted: dict[Partition, set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -34,9 +34,9 @@ class Planned:
             part
             for task in self.tasks
             for part in {
-                (piece.topic_id, piece.partition, piece.leader_epoch)
-                for run in task.runs
-                for piece in run.pieces
+                (segments.topic_id, segments.partition, segments.leader_epoch)
+                for seq_range in task.seq_ranges
+                for segments in seq_range.segment_ranges
             }
         ]
         return len(parts) - len(set(parts))
@@ -46,9 +46,11 @@ def ranges_of(task: ReadTask) -> list[tuple[Partition, int, int]]:
     found = [
         (Partition(part.topic_id, part.partition), part.start, part.end) for part in task.history
     ]
-    for run in task.runs:
-        for piece in run.pieces:
-            found.append((Partition(piece.topic_id, piece.partition), piece.start, piece.end))
+    for seq_range in task.seq_ranges:
+        for segments in seq_range.segment_ranges:
+            found.append(
+                (Partition(segments.topic_id, segments.partition), segments.start, segments.end)
+            )
     return found
 
 

@@ -18,7 +18,7 @@ from spark_source.planning.offsets import (
     chosen,
     covers,
     farther,
-    has_news,
+    has_new_offsets,
     latest,
     position_of_json,
     position_to_json,
@@ -189,12 +189,12 @@ def test_a_log_that_ends_below_a_position_ends_a_query_whatever_it_says(
 def test_news_are_new_records_partitions_and_lives() -> None:
     was = position(p0=7)
 
-    assert not has_news(was, extents(p0=(0, 7)))
-    assert has_news(was, extents(p0=(0, 8)))
-    assert has_news(was, extents(p0=(0, 7), p1=(0, 0)))
-    assert has_news(was, extents(B, p0=(0, 7)))
-    assert has_news(was, {})
-    assert has_news({}, extents(p0=(0, 7)))
+    assert not has_new_offsets(was, extents(p0=(0, 7)))
+    assert has_new_offsets(was, extents(p0=(0, 8)))
+    assert has_new_offsets(was, extents(p0=(0, 7), p1=(0, 0)))
+    assert has_new_offsets(was, extents(B, p0=(0, 7)))
+    assert has_new_offsets(was, {})
+    assert has_new_offsets({}, extents(p0=(0, 7)))
 
 
 def test_what_is_known_covers_what_was_promised_or_not() -> None:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from broker.answers.errors import code_of
+from broker.answers.error_codes import code_of
 from broker.answers.produce_bytes import PartitionOutcome, TopicOutcome, encode_produce_frame
 from broker.network.call import Call
 from broker.network.timers import Timers
@@ -72,10 +72,10 @@ NEVER = float("inf")
 class _SegmentRequests:
     """Requests that wait for one segment."""
 
-    __slots__ = ("_commits", "due_s", "seq", "timer_bucket", "waiting")
+    __slots__ = ("_pending", "due_s", "seq", "timer_bucket", "waiting")
 
-    def __init__(self, commits: PendingProduces, seq: int) -> None:
-        self._commits = commits
+    def __init__(self, pending: PendingProduces, seq: int) -> None:
+        self._pending = pending
         self.seq = seq
         self.waiting: list[Waiting] = []
         self.due_s = NEVER
@@ -83,10 +83,10 @@ class _SegmentRequests:
         self.timer_bucket = 0
 
     def committed(self, error: LogstoreError | None) -> None:
-        self._commits.end(self, ErrorCode.NONE if error is None else code_of(error))
+        self._pending.end(self, ErrorCode.NONE if error is None else code_of(error))
 
     def time_out(self) -> None:
-        self._commits.end_late(self)
+        self._pending.end_late(self)
 
 
 def answer(call: Call, topics: Sequence[TopicOutcome], code: ErrorCode) -> None:

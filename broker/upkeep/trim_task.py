@@ -28,7 +28,7 @@ class TrimmedLog(Protocol):
     @property
     def runner(self) -> StepRunner: ...
 
-    async def forget_ended(self, held: Mapping[TopicPartition, int]) -> int: ...
+    async def forget_ended(self, durable_ends: Mapping[TopicPartition, int]) -> int: ...
 
 
 class Trimming:
@@ -70,14 +70,14 @@ class Trimming:
             return mine(epoch, row) or (is_controller and sealed(epoch, row))
 
         try:
-            done, held = await self._pass(wanted, troubles)
+            done, durable_ends = await self._pass(wanted, troubles)
             if done.due:
-                _, held = await self._pass(wanted, troubles, done.due_topics)
-            await self._log.forget_ended(held)
+                _, durable_ends = await self._pass(wanted, troubles, done.due_topics)
+            await self._log.forget_ended(durable_ends)
         except LogstoreError as error:
             is_alarm = isinstance(error, Corrupt | Refused)
             troubles[f"cannot trim: {error}"] = logging.ERROR if is_alarm else logging.WARNING
-        self._tell(troubles)
+        self._log_troubles(troubles)
 
     async def _pass(
         self, wanted: Wanted, troubles: dict[str, int], due: Collection[bytes] | None = None
@@ -87,23 +87,23 @@ class Trimming:
         Returns the pass's result, and the offsets that tables hold.
         """
         runner = self._log.runner
-        held = await self._tables.look(runner, fresh=due or ())
-        for trouble in held.troubles:
+        durable_ends = await self._tables.look(runner, fresh=due or ())
+        for trouble in durable_ends.troubles:
             troubles[f"segments are not trimmed by a table: {trouble}"] = logging.ERROR
         done = await runner.run(
             self._trimmer.steps(
                 wanted,
-                held.ends,
+                durable_ends.ends,
                 may_delete=due is not None,
-                asked_ms=None if due is None else held.asked_ms,
+                asked_ms=None if due is None else durable_ends.asked_ms,
             )
         )
         self.published_count += len(done.published)
         self.deleted_count += sum(done.deleted.values())
         _report(done)
-        return done, held.ends
+        return done, durable_ends.ends
 
-    def _tell(self, troubles: dict[str, int]) -> None:
+    def _log_troubles(self, troubles: dict[str, int]) -> None:
         """Trouble that passes by itself gets a log line, other trouble an alarm."""
         self.failed_count += bool(troubles)
         self._troubles.report(troubles)

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from broker.answers.errors import code_of
+from broker.answers.error_codes import code_of
 from broker.answers.services import Services
 from broker.network.call import Call
 from logstore.epoch.log import Log
@@ -18,7 +18,7 @@ from logstore.errors import LogstoreError, OutcomeUnknown
 from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 
-LOOK_TIMEOUT_S = 30.0
+CHECK_TIMEOUT_S = 30.0
 
 FenceCheck = ErrorCode | None
 """None: not checked yet. NONE: not sealed when it was checked. Else the code to answer."""
@@ -30,7 +30,7 @@ Attempt = Callable[[FenceCheck], Slices[bool]]
 async def check_not_sealed(log: Log) -> LogstoreError | None:
     """The error to answer with, if this broker may no longer answer for its partitions."""
     try:
-        async with asyncio.timeout(LOOK_TIMEOUT_S):
+        async with asyncio.timeout(CHECK_TIMEOUT_S):
             await log.check_not_sealed()
     except TimeoutError:
         return OutcomeUnknown("the fencing check timed out")
@@ -51,7 +51,7 @@ def answer_after_fence_check(broker: Services, call: Call, attempt: Attempt) -> 
 
 def _try_first(broker: Services, call: Call, attempt: Attempt) -> Slices[None]:
     if not (broker.log.has_read_lease and (yield from attempt(None))):
-        broker.start(call, partial(_attempt, broker, attempt), broker.cold_reads)
+        broker.start(call, partial(_attempt, broker, attempt), broker.store_reads)
 
 
 async def _attempt(broker: Services, attempt: Attempt) -> None:

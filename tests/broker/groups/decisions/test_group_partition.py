@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.groups.decisions.placement import java_hash, partition_of
+from broker.groups.decisions.group_partition import java_hash, partition_of
 
 
 @pytest.mark.parametrize(

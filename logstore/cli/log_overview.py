@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from logstore.cli.chain_survey import ChainSurvey, survey_chain
+from logstore.cli.chain_overview import ChainOverview, read_chain_overview
 from logstore.cli.chain_view import ChainLine, chain_line, parsed_key
 from logstore.cli.findings import Finding
 from logstore.cli.output import progress
@@ -45,7 +45,7 @@ class BrokerLine:
 
 
 @dataclass(frozen=True, slots=True)
-class SurveyedPartition:
+class PartitionOverview:
     """Offsets [start, end). `is_complete`: nothing of its chain that may hold more is damaged."""
 
     topic: str
@@ -96,14 +96,14 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class LogSurvey:
+class LogOverview:
     cluster_id: bytes
     registry: str
     format_level: int
     next_epoch: int
     brokers: Sequence[BrokerLine]
     topics: Sequence[TopicLine]
-    partitions: Sequence[SurveyedPartition]
+    partitions: Sequence[PartitionOverview]
     tables: Sequence[TableLine]
     chains: Sequence[ChainLine]
     stored: Sequence[FolderLine]
@@ -111,7 +111,7 @@ class LogSurvey:
     findings: Sequence[Finding]
 
 
-def survey_log(log: ReadableLog) -> LogSurvey:
+def read_log_overview(log: ReadableLog) -> LogOverview:
     """Raises `Refused` when the registry is not this log's."""
     cluster = log.runner.run(read_cluster(log.identity.cluster_id))
     topics = log.runner.run(read_topics())
@@ -120,23 +120,23 @@ def survey_log(log: ReadableLog) -> LogSurvey:
     rows = {int(sk): ChainRow.of(row) for sk, row in query_all(log, CHAIN)}
     objects = {folder: list(log.runner.store.list(folder)) for folder in FOLDERS}
     segments, findings = _by_chain(objects[CHAINS])
-    surveys = _survey_chains(log, rows, segments)
-    findings += [finding for survey in surveys.values() for finding in survey.findings]
-    findings += _unknown_chains(surveys.values())
-    findings += _survey_checkpoints(log, objects[CHECKPOINTS], rows)
-    tables, unreadable = _survey_tables(log, topics, objects[f"{TABLES}/"])
+    overviews = _chain_overviews(log, rows, segments)
+    findings += [finding for overview in overviews.values() for finding in overview.findings]
+    findings += _unknown_chains(overviews.values())
+    findings += _checkpoint_overviews(log, objects[CHECKPOINTS], rows)
+    tables, unreadable = _table_overviews(log, topics, objects[f"{TABLES}/"])
     findings += unreadable
     stored = [FolderLine(name, len(o), sum(i.size_bytes for i in o)) for name, o in objects.items()]
-    return LogSurvey(
+    return LogOverview(
         log.identity.cluster_id,
         log.identity.registry,
         cluster.format_level,
         cluster.next_epoch,
         _brokers(log),
         [_topic_line(name, row) for name, row in sorted(topics.items())],
-        _partition_lines(topics, partitions, surveys),
+        _partition_lines(topics, partitions, overviews),
         tables,
-        [chain_line(survey) for survey in surveys.values()],
+        [chain_line(overview) for overview in overviews.values()],
         stored,
         _cost(stored),
         findings,
@@ -158,29 +158,31 @@ def _by_chain(
     return chains, strange
 
 
-def _survey_chains(
+def _chain_overviews(
     log: ReadableLog,
     rows: Mapping[int, ChainRow],
     segments: Mapping[int, Mapping[int, ObjectInfo]],
-) -> dict[int, ChainSurvey]:
+) -> dict[int, ChainOverview]:
     with progress("reading segments", sum(map(len, segments.values()))) as advance:
         return {
-            epoch: survey_chain(log, epoch, rows.get(epoch), segments.get(epoch, {}), advance)
+            epoch: read_chain_overview(
+                log, epoch, rows.get(epoch), segments.get(epoch, {}), advance
+            )
             for epoch in sorted({*rows, *segments})
         }
 
 
-def _unknown_chains(surveys: Iterable[ChainSurvey]) -> list[Finding]:
+def _unknown_chains(overviews: Iterable[ChainOverview]) -> list[Finding]:
     """One opening without a row is a broker that starts now, or died so; more is damage."""
     found = []
-    for survey in surveys:
-        if survey.row is None and survey.objects > 1:
-            cause = f"the registry has no row of chain {survey.epoch}: {OLD_REGISTRY}"
-            found.append(Finding(segment_key(survey.epoch, 0), None, cause))
+    for overview in overviews:
+        if overview.row is None and overview.objects > 1:
+            cause = f"the registry has no row of chain {overview.epoch}: {OLD_REGISTRY}"
+            found.append(Finding(segment_key(overview.epoch, 0), None, cause))
     return found
 
 
-def _survey_checkpoints(
+def _checkpoint_overviews(
     log: ReadableLog, infos: Sequence[ObjectInfo], rows: Mapping[int, ChainRow]
 ) -> list[Finding]:
     found, present = [], set()
@@ -201,7 +203,7 @@ def _survey_checkpoints(
     return found
 
 
-def _survey_tables(
+def _table_overviews(
     log: ReadableLog, topics: Mapping[str, TopicRow], infos: Sequence[ObjectInfo]
 ) -> tuple[list[TableLine], list[Finding]]:
     """`infos` are the objects below the prefix of tables."""
@@ -240,14 +242,14 @@ def _topic_line(name: str, row: TopicRow) -> TopicLine:
 def _partition_lines(
     topics: Mapping[str, TopicRow],
     rows: Sequence[tuple[TopicPartition, PartitionRow]],
-    surveys: Mapping[int, ChainSurvey],
-) -> list[SurveyedPartition]:
+    overviews: Mapping[int, ChainOverview],
+) -> list[PartitionOverview]:
     names = {row.topic_id: name for name, row in topics.items()}
     lines = []
     for (topic_id, number), row in rows:
-        end, is_complete = _end(surveys.get(row.chain), topic_id, number, row)
+        end, is_complete = _end(overviews.get(row.chain), topic_id, number, row)
         lines.append(
-            SurveyedPartition(
+            PartitionOverview(
                 names.get(topic_id, topic_id.hex()),
                 number,
                 row.broker,
@@ -263,14 +265,14 @@ def _partition_lines(
 
 
 def _end(
-    survey: ChainSurvey | None, topic_id: bytes, number: int, row: PartitionRow
+    overview: ChainOverview | None, topic_id: bytes, number: int, row: PartitionRow
 ) -> tuple[int | None, bool]:
-    if survey is None or survey.state is None:
+    if overview is None or overview.state is None:
         return None, False
-    epoch_range = survey.state.epoch_ranges.get(EpochKey(topic_id, number, row.leader_epoch))
+    epoch_range = overview.state.epoch_ranges.get(EpochKey(topic_id, number, row.leader_epoch))
     return row.epoch_ranges[
         -1
-    ].start if epoch_range is None else epoch_range.end, survey.is_replayed
+    ].start if epoch_range is None else epoch_range.end, overview.is_replayed
 
 
 def _cost(stored: Sequence[FolderLine]) -> Cost:

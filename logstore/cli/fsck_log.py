@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from logstore.cli.chain_view import parsed_key
-from logstore.cli.fsck_chain import FsckCounts, look_at_chain
-from logstore.cli.fsck_tables import SeenTables, end_problems, look_at_tables
-from logstore.cli.fsck_topics import DataLocation, look_at_topics
+from logstore.cli.fsck_chain import FsckCounts, check_chain
+from logstore.cli.fsck_tables import SeenTables, check_tables, end_problems
+from logstore.cli.fsck_topics import DataLocation, check_topics
 from logstore.cli.output import Advance
 from logstore.cli.registry_view import query_all
 from logstore.errors import Corrupt, LogstoreError
@@ -47,7 +47,7 @@ from logstore.protocol.trim import Needs
 from logstore.protocol.walk import read_checkpoint
 from logstore.wiring.open import ReadableLog
 
-LOOKS = 3
+CHECKS = 3
 _RANKS = {what: rank for rank, what in enumerate(ProblemKind)}
 
 
@@ -70,7 +70,7 @@ def check_log(log: ReadableLog, advance: Advance, *, bodies: bool = False) -> Ve
     """Raises `Refused` when the registry belongs to another cluster or is not there at all."""
     first = _LogCheck(log, advance, bodies).everything()
     problems = first.problems
-    for _ in range(LOOKS - 1):
+    for _ in range(CHECKS - 1):
         if not problems:
             break
         suspects = {epoch for problem in problems for epoch in problem.chains}
@@ -80,7 +80,7 @@ def check_log(log: ReadableLog, advance: Advance, *, bodies: bool = False) -> Ve
 
 
 class _LogCheck:
-    """One look, at everything or at some chains and the partitions that lie in them."""
+    """One check, of everything or at some chains and the partitions that lie in them."""
 
     def __init__(self, log: ReadableLog, advance: Advance, bodies: bool) -> None:
         self._log, self._advance, self._bodies = log, advance, bodies
@@ -93,7 +93,7 @@ class _LogCheck:
         self._begin()
         listed = self._log.runner.store.list(CHAINS)
         for epoch, objects in _by_chain(listed, self._found.problems):
-            self._look_at(epoch, objects)
+            self._check_chain(epoch, objects)
         return self._finish()
 
     def only(self, epochs: set[int]) -> _Findings:
@@ -102,7 +102,7 @@ class _LogCheck:
         for epoch in sorted(epochs):
             listed = self._log.runner.store.list(chain_prefix(epoch))
             for found, objects in _by_chain(listed, self._found.problems):
-                self._look_at(found, objects)
+                self._check_chain(found, objects)
         # Keys that fit no chain are looked for in the list of all, without reading anything.
         self._note_strange_keys()
         return self._finish()
@@ -110,7 +110,7 @@ class _LogCheck:
     def _begin(self) -> None:
         """Tables before chains: no table holds what the log has not committed by then."""
         self._read_chain_rows()
-        self._tables = look_at_tables(self._log, self._found.counts, bodies=self._bodies)
+        self._tables = check_tables(self._log, self._found.counts, bodies=self._bodies)
         self._found.problems += self._tables.problems
 
     def _finish(self) -> _Findings:
@@ -128,8 +128,8 @@ class _LogCheck:
             except (Corrupt, ValueError) as error:
                 self._problem(ProblemKind.BAD_ROW, f"row chain/{sk}", str(error))
 
-    def _look_at(self, epoch: int, objects: Iterable[tuple[int, ObjectInfo]]) -> None:
-        look = look_at_chain(
+    def _check_chain(self, epoch: int, objects: Iterable[tuple[int, ObjectInfo]]) -> None:
+        checked = check_chain(
             self._log.runner,
             self._log.identity.cluster_id,
             epoch,
@@ -138,8 +138,8 @@ class _LogCheck:
             self._found.counts,
             bodies=self._bodies,
         )
-        self._found.problems += look.problems
-        self._found.chains[epoch] = look.seen
+        self._found.problems += checked.problems
+        self._found.chains[epoch] = checked.seen
 
     def _counted(
         self, objects: Iterable[tuple[int, ObjectInfo]]
@@ -211,7 +211,7 @@ class _LogCheck:
         self._found.counts.partitions = len(rows)
         fronts = self._fronts_at_trim_points()
         holders, counts = self._holders(fronts), self._found.counts
-        seen = look_at_topics(self._log, topics, holders, counts, bodies=self._bodies)
+        seen = check_topics(self._log, topics, holders, counts, bodies=self._bodies)
         self._found.problems += seen.problems
         led = {
             key.topic_id: epoch
@@ -236,8 +236,8 @@ class _LogCheck:
             for key, extent in chain.epoch_ranges.items():
                 taken = rows.get(TopicPartition(key.topic_id, key.partition))
                 if taken is not None and key.topic_id not in gone:
-                    held_end = held.get(TopicPartition(key.topic_id, key.partition), 0)
-                    self._note(take_problem(key, extent, epoch, taken, held_end))
+                    durable_end = held.get(TopicPartition(key.topic_id, key.partition), 0)
+                    self._note(take_problem(key, extent, epoch, taken, durable_end))
         self._check_topics(topics, rows, led)
         # Restore, too, leaves the rows of such topics as they were.
         kept = {key: row for key, row in rows.items() if key.topic_id not in gone}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.upkeep.retention import Retention
+from broker.upkeep.retention_task import Retention
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Log
 from logstore.epoch.table_queries import TableQueries
@@ -262,7 +262,7 @@ def test_a_store_that_is_away_is_told_once_and_asked_again(
 
     with caplog.at_level(logging.INFO):
         run(scenario())
-    told = [record for record in caplog.records if record.name == "broker.upkeep.retention"]
+    told = [record for record in caplog.records if record.name == "broker.upkeep.retention_task"]
     assert [record.levelname for record in told] == ["WARNING", "INFO"]
 
 

@@ -1,4 +1,6 @@
-"""Batches of a run in chain order; where a segment is gone, the rest of the run is asked for."""
+"""Batches of a seq range in chain order; where a segment is gone, the rest of the seq range is
+asked for.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -13,22 +15,27 @@ _Moved = TypeVar("_Moved")
 Resolve = Callable[
     [SeqRange, SegmentGone, Mapping[SegmentRange, int]], tuple[Sequence[_Moved], SeqRange | None]
 ]
-"""(run, what is gone, next offset by piece) → what has moved, and the run that is left, if any."""
+"""(run, what is gone, next offset by segment range) → what has moved, and the seq range that is
+left, if any.
+"""
 
 
-def run_batches(
-    run: SeqRange, read: Callable[[SeqRange], Iterator[FoundBatch]], resolve: Resolve[_Moved] | None
+def seq_range_batches(
+    seq_range: SeqRange,
+    read: Callable[[SeqRange], Iterator[FoundBatch]],
+    resolve: Resolve[_Moved] | None,
 ) -> Iterator[FoundBatch | _Moved]:
-    """What `read` yields of `run`. In place of what has moved since it was planned: `resolve`'s.
+    """What `read` yields of `seq_range`. In place of what has moved since it was planned:
+    `resolve`'s.
 
     Raises `SegmentGone` without `resolve`, and what both of them do.
     """
     reached: dict[SegmentRange, int] = {}
-    rest: SeqRange | None = run
+    rest: SeqRange | None = seq_range
     while rest is not None:
         try:
             for found in read(rest):
-                reached[found.piece] = found.entry.last_offset + 1
+                reached[found.segments] = found.entry.last_offset + 1
                 yield found
             return
         except SegmentGone as gone:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.reading.extents import OffsetRange
-from spark_source.planning.cutting import cut_ranges, records_per_task
+from spark_source.planning.splitting import records_per_task, split_ranges
 
 A = b"a" * 16
 
@@ -22,7 +22,7 @@ RANGES = st.lists(st.integers(0, 200), max_size=8).map(lambda sizes: ranges(*siz
 def test_groups_hold_every_offset_once_and_no_more_than_allowed(
     wanted: list[OffsetRange], records_max: int
 ) -> None:
-    groups = cut_ranges(wanted, records_max)
+    groups = split_ranges(wanted, records_max)
 
     cut = [(one.partition, n) for group in groups for one in group for n in range(*one[3:])]
     assert cut == [(one.partition, n) for one in wanted for n in range(*one[3:])]
@@ -32,7 +32,7 @@ def test_groups_hold_every_offset_once_and_no_more_than_allowed(
 
 
 def test_a_range_is_cut_evenly_and_small_ones_share_a_group() -> None:
-    groups = cut_ranges(ranges(10, 2, 2, 2), 6)
+    groups = split_ranges(ranges(10, 2, 2, 2), 6)
 
     assert [[one.end - one.start for one in group] for group in groups] == [[5], [5], [2, 2, 2]]
 
@@ -47,7 +47,7 @@ def test_at_least_as_many_tasks_as_asked_for_while_there_are_records(
     if limit is None:
         assert total == 0
     else:
-        assert len(cut_ranges(wanted, limit)) >= min(tasks_min, total)
+        assert len(split_ranges(wanted, limit)) >= min(tasks_min, total)
 
 
 def test_tasks_are_cut_only_when_segments_do_not_give_enough() -> None:

@@ -57,14 +57,14 @@ class Retention:
 
     async def run_once(self) -> None:
         log, turn = self._log, _Pass(self._log, self._tables)
-        held = self._held()
+        held = self._partitions_with_policy()
         if not held:
             self._ledgers = {}
             return
         try:
             now_ms = await log.runner.run(believed_ms())
         except LogstoreError as error:
-            self._tell({f"retention does not know the time: {error}"})
+            self._log_troubles({f"retention does not know the time: {error}"})
             return
         wanted: list[NewStart] = []
         ledgers, troubles = {}, self._doubts()
@@ -85,7 +85,7 @@ class Retention:
                 wanted.append(NewStart(topic, leader, offset))
         self._ledgers = ledgers
         await self._raise(wanted, troubles)
-        self._tell(troubles)
+        self._log_troubles(troubles)
 
     async def _raise(self, wanted: Sequence[NewStart], troubles: set[str]) -> None:
         outcomes = await raise_led(self._log, wanted, StartReason.RETENTION) if wanted else ()
@@ -107,7 +107,7 @@ class Retention:
             "nothing is deleted by it yet; if it is wrong, set it right"
         }
 
-    def _held(self) -> list[tuple[Topic, Leader, Policy]]:
+    def _partitions_with_policy(self) -> list[tuple[Topic, Leader, Policy]]:
         """The partitions that are led here and may not keep everything."""
         topics = list(self._log.topics.values())
         policies = {}
@@ -126,7 +126,7 @@ class Retention:
             if leader.is_taken and not leader.is_released
         ]
 
-    def _tell(self, troubles: set[str]) -> None:
+    def _log_troubles(self, troubles: set[str]) -> None:
         self.failed_count += len(troubles)
         self._troubles.report(dict.fromkeys(troubles, logging.WARNING))
 

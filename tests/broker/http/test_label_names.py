@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.http.names import LABEL_CHARACTERS_MAX, OTHER, ShownNames
+from broker.http.label_names import LABEL_CHARACTERS_MAX, OTHER, ShownNames
 
 
 def test_the_first_that_came_stay_and_make_room_when_they_go() -> None:

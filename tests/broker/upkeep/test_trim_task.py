@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from broker.upkeep.trimming import Trimming
+from broker.upkeep.trim_task import Trimming
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.table_queries import VerifiedEnds
 from logstore.formats.chain_row import CHAIN, ChainRow
@@ -75,7 +75,7 @@ def test_trouble_is_told_once_until_it_is_over(caplog: pytest.LogCaptureFixture)
 
     with caplog.at_level(logging.INFO):
         run(scenario())
-    told = [record for record in caplog.records if record.name == "broker.upkeep.trimming"]
+    told = [record for record in caplog.records if record.name == "broker.upkeep.trim_task"]
     assert [record.levelname for record in told] == ["ERROR"]
     assert "logstore restore" in told[0].getMessage()
 
@@ -93,9 +93,9 @@ class TablesHold:
         return None
 
 
-@pytest.mark.parametrize("held_end", [0, 11, 12, 20])
-def test_a_row_drops_the_stretches_that_its_table_held_a_grace_ago(held_end: int) -> None:
-    """The copy row says more, and decides nothing."""
+@pytest.mark.parametrize("durable_end", [0, 11, 12, 20])
+def test_a_row_drops_the_stretches_that_its_table_held_a_grace_ago(durable_end: int) -> None:
+    """The table pointer says more, and decides nothing."""
 
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=3)
@@ -105,10 +105,12 @@ def test_a_row_drops_the_stretches_that_its_table_held_a_grace_ago(held_end: int
             await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS] * 12)
             copy = TableRow(version=1, ends={0: 24}).row()
             await written.runner.registry.put_if(TABLE, key.topic_id.hex(), copy)
-            tables = TablesHold({key: held_end})
+            tables = TablesHold({key: durable_end})
             await Trimming(log, SETTINGS, lambda: False, tables).trim_once()
             row = await written.runner.run(read_partition_row(*key))
             assert row is not None
-            assert [ref.start for ref in row.epoch_ranges] == ([12] if held_end >= 12 else [0, 12])
+            assert [ref.start for ref in row.epoch_ranges] == (
+                [12] if durable_end >= 12 else [0, 12]
+            )
 
     run(scenario())

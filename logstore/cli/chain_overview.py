@@ -1,7 +1,7 @@
 """Survey of one chain, object by object: its segments, its committed end, its damage.
 
-Unlike a follower, which stops at damage, a survey reports it and continues. It reads the front of
-every segment; batches are checked for one segment at a time (`cli.segment_view`).
+Unlike a follower, which stops at damage, an overview reports it and continues. It reads the front
+of every segment; batches are checked for one segment at a time (`cli.segment_view`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ class SegmentLine:
 
 
 @dataclass(slots=True)
-class ChainSurvey:
+class ChainOverview:
     """`committed_end` is the first seq that is not committed: the seal's, or the first gap's.
 
     `objects_beyond` lie past it: puts in flight, or leftovers of a dead broker; none of their
@@ -65,26 +65,26 @@ class ChainSurvey:
     is_replayed: bool = True
 
 
-def survey_chain(
+def read_chain_overview(
     log: ReadableLog,
     epoch: int,
     row: ChainRow | None,
     objects: Mapping[int, ObjectInfo],
     advance: Advance,
-) -> ChainSurvey:
+) -> ChainOverview:
     """`objects` are those under the chain's keys, by seq."""
-    survey = ChainSurvey(epoch, row, len(objects), sum(o.size_bytes for o in objects.values()))
+    overview = ChainOverview(epoch, row, len(objects), sum(o.size_bytes for o in objects.values()))
     cluster_id = log.identity.cluster_id
     try:
         checkpoint = 0 if row is None else row.checkpoint
-        survey.state = log.runner.run(read_chain_at(cluster_id, epoch, checkpoint))
+        overview.state = log.runner.run(read_chain_at(cluster_id, epoch, checkpoint))
     except LogstoreError:
-        survey.is_replayed = False  # the survey of checkpoints names the damage
-    walk = _Walk(survey, cluster_id, 0 if row is None else row.trim)
+        overview.is_replayed = False  # the overview of checkpoints names the damage
+    walk = _Walk(overview, cluster_id, 0 if row is None else row.trim)
     for seq, front in _fronts(log, epoch, sorted(objects), advance):
         walk.visit(seq, objects[seq], front, log.runner)
     walk.finish()
-    return survey
+    return overview
 
 
 def _fronts(
@@ -104,8 +104,8 @@ def _read_all(epoch: int, seqs: Sequence[int]) -> Steps[list[Front | LogstoreErr
 class _Walk:
     """Reads one chain in the order of seqs and notes its findings."""
 
-    def __init__(self, survey: ChainSurvey, cluster_id: bytes, trim: int) -> None:
-        self._survey = survey
+    def __init__(self, overview: ChainOverview, cluster_id: bytes, trim: int) -> None:
+        self._chain = overview
         self._cluster_id = cluster_id
         self._trim = trim
         self._previous: Header | None = None
@@ -121,7 +121,7 @@ class _Walk:
     ) -> None:
         if isinstance(front, NotFound):
             return  # trimmed since it was listed
-        survey = self._survey
+        overview = self._chain
         if seq >= self._trim and seq != self._next_seq and not self._is_over:
             self._end_at(self._next_seq)
         header: Header | None = None
@@ -131,14 +131,14 @@ class _Walk:
             header = front.index.header
             self._note(size_finding(info.key, header, info.size_bytes))
             self._check_place(seq, info.key, header)
-            survey.lines.append(self._line(seq, info, front))
+            overview.lines.append(self._line(seq, info, front))
         if seq < self._trim:
             return
         if self._is_over:
-            survey.objects_beyond += 1
+            overview.objects_beyond += 1
             return
         if header is not None and header.kind is SegmentKind.SEAL:
-            survey.seal = seq
+            overview.seal = seq
             self._end_at(seq)
             return
         self._replay(seq, front)
@@ -147,23 +147,23 @@ class _Walk:
 
     def finish(self) -> None:
         """Check for the objects that the row names."""
-        survey, row = self._survey, self._survey.row
+        overview, row = self._chain, self._chain.row
         if not self._is_over:
             self._end_at(self._next_seq)
-        key = segment_key(survey.epoch, survey.committed_end)
-        if row is None or survey.seal is not None:
+        key = segment_key(overview.epoch, overview.committed_end)
+        if row is None or overview.seal is not None:
             return
         if row.status is ChainStatus.SEALED:
             self._note(Finding(key, None, f"segment is missing: the chain is sealed at {row.seal}"))
-            survey.is_replayed = False
-        elif survey.committed_end < row.checkpoint:
+            overview.is_replayed = False
+        elif overview.committed_end < row.checkpoint:
             self._note(
                 Finding(key, None, f"segment is missing: a checkpoint is at {row.checkpoint}")
             )
 
     def _end_at(self, seq: int) -> None:
         self._is_over = True
-        self._survey.committed_end = seq
+        self._chain.committed_end = seq
 
     def _note_damage(
         self, info: ObjectInfo, error: LogstoreError, runner: BlockingStepRunner
@@ -176,8 +176,8 @@ class _Walk:
         self._note(front_finding(info.key, front, error))
 
     def _check_place(self, seq: int, key: str, header: Header) -> None:
-        survey = self._survey
-        self._note(identity_finding(key, header, self._cluster_id, survey.epoch, seq))
+        overview = self._chain
+        self._note(identity_finding(key, header, self._cluster_id, overview.epoch, seq))
         if self._previous is not None and not self._is_over and seq == self._previous.seq + 1:
             self._note(splice_finding(key, header, self._previous))
 
@@ -196,20 +196,20 @@ class _Walk:
         )
 
     def _replay(self, seq: int, front: Front | LogstoreError) -> None:
-        survey = self._survey
-        state = survey.state
-        if state is None or not survey.is_replayed or seq < state.next_seq:
+        overview = self._chain
+        state = overview.state
+        if state is None or not overview.is_replayed or seq < state.next_seq:
             return
         if isinstance(front, LogstoreError):
-            survey.is_replayed = False
+            overview.is_replayed = False
             return
         try:
             state.apply_segment(front.index, front.states)
         except LogstoreError as error:
-            survey.is_replayed = False
-            if not survey.findings:
-                self._note(Finding(segment_key(survey.epoch, seq), None, str(error)))
+            overview.is_replayed = False
+            if not overview.findings:
+                self._note(Finding(segment_key(overview.epoch, seq), None, str(error)))
 
     def _note(self, finding: Finding | None) -> None:
         if finding is not None:
-            self._survey.findings.append(finding)
+            self._chain.findings.append(finding)

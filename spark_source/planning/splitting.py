@@ -1,4 +1,4 @@
-"""Cut wanted offsets by count: for `maxRecordsPerPartition`, and `minPartitions` of few segments.
+"""Split wanted offsets by count: for `maxRecordsPerPartition`, and `minPartitions` of few segments.
 
 Segments are the natural unit of a task, since each is fetched once, by one task. For smaller tasks
 segments are fetched by several. Pure.
@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from logstore.reading.extents import OffsetRange
 
 
-def cut_ranges(ranges: Iterable[OffsetRange], records_max: int) -> list[list[OffsetRange]]:
-    """The same offsets in groups of at most `records_max`, in order, each range cut evenly.
+def split_ranges(ranges: Iterable[OffsetRange], records_max: int) -> list[list[OffsetRange]]:
+    """The same offsets in groups of at most `records_max`, in order, each range split evenly.
 
     No group holds a partition twice.
     """
@@ -30,7 +30,8 @@ def cut_ranges(ranges: Iterable[OffsetRange], records_max: int) -> list[list[Off
 def records_per_task(
     ranges: Sequence[OffsetRange], task_count: int, tasks_min: int | None, records_max: int | None
 ) -> int | None:
-    """Records at most in a task, if `task_count` tasks cut by segments are not what was asked for.
+    """Records at most in a task, if `task_count` tasks split by segments are not what was asked
+    for.
 
     With `tasks_min` there are at least as many tasks, unless there are fewer records.
     """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from logstore.compaction.retention import expired
+from logstore.compaction.obsolete_files import expired
 from logstore.history.snapshot import DataFile, Snapshot
 
 TOPIC = bytes(16)

@@ -3,7 +3,7 @@
 A plan divides a chain by seqs. Its segments may be gone when a task comes for them, so the plan
 also gives each task the offsets of its part. The index knows them while the segments are there:
 
-    seqs      5         6         7       8         9          cut at 7
+    seqs      5         6         7       8         9          split at 7
     offsets   [40, 52)  [52, 60)  -       [60, 75)  [75, 80)   the end below 7 is 60
 
 Offsets of an epoch range are dense, so the end below a seq is also the first offset at or above it.
@@ -26,71 +26,71 @@ READS_TOGETHER = 32
 """Of index pages: 8 MiB, which the cache has room for."""
 
 
-class ChainCut(NamedTuple):
-    """An epoch range of some chain, to be cut before segment `seq`."""
+class ChainSplit(NamedTuple):
+    """An epoch range of some chain, to be split before segment `seq`."""
 
     key: EpochKey
     seq: int
 
 
-def chain_cut(cut: SplitPoint) -> ChainCut:
-    piece, seq = cut
-    return ChainCut(EpochKey(piece.topic_id, piece.partition, piece.leader_epoch), seq)
+def chain_split(split: SplitPoint) -> ChainSplit:
+    segments, seq = split
+    return ChainSplit(EpochKey(segments.topic_id, segments.partition, segments.leader_epoch), seq)
 
 
 class _Place(NamedTuple):
-    cut: ChainCut
+    split: ChainSplit
     checkpoint: Checkpoint
     pages: Sequence[IndexPage]
     """Of the epoch range, in this checkpoint."""
 
 
-def end_in_memory(chain: ChainState, cut: ChainCut) -> int:
-    """End of the epoch range below the cut; that is not below the chain's last checkpoint."""
-    epoch_range = chain.epoch_ranges[cut.key]
-    number = first_row_for_seq(epoch_range.rows, cut.seq)
+def end_in_memory(chain: ChainState, split: ChainSplit) -> int:
+    """End of the epoch range below the split; that is not below the chain's last checkpoint."""
+    epoch_range = chain.epoch_ranges[split.key]
+    number = first_row_for_seq(epoch_range.rows, split.seq)
     if number < row_count(epoch_range.rows):
         return row_at(epoch_range.rows, number).base_offset
     return epoch_range.end
 
 
 def ends_in_checkpoints(
-    cache: IndexCache, chain: int, checkpoints: Sequence[int], cuts: Iterable[ChainCut]
-) -> Steps[dict[ChainCut, int]]:
-    """The end of each epoch range below its cut. Raises `Corrupt` if no checkpoint covers it.
+    cache: IndexCache, chain: int, checkpoints: Sequence[int], splits: Iterable[ChainSplit]
+) -> Steps[dict[ChainSplit, int]]:
+    """The end of each epoch range below its split. Raises `Corrupt` if no checkpoint covers it.
 
-    About one read for 256 KiB of index pages; of checkpoints that no cut lies in, none.
+    About one read for 256 KiB of index pages; of checkpoints that no split lies in, none.
     """
-    by_checkpoint = _by_checkpoint(chain, checkpoints, cuts)
+    by_checkpoint = _by_checkpoint(chain, checkpoints, splits)
     seqs = sorted(by_checkpoint)
-    ends: dict[ChainCut, int] = {}
+    ends: dict[ChainSplit, int] = {}
     for at in range(0, len(seqs), FRONTS_TOGETHER):
         together = seqs[at : at + FRONTS_TOGETHER]
         fronts = yield from cache.fronts(chain, together)
         places = [
-            _Place(cut, front, list(front.pages_of(cut.key)))
+            _Place(split, front, list(front.pages_of(split.key)))
             for seq, front in zip(together, fronts, strict=True)
-            for cut in sorted(by_checkpoint[seq])  # pages of one epoch range lie together
+            for split in sorted(by_checkpoint[seq])  # pages of one epoch range lie together
         ]
         for some in _read_together(cache, places):
             yield from cache.warm(
                 [(one.checkpoint, _middle(one.pages)) for one in some if one.pages]
             )
             for one in some:
-                ends[one.cut] = yield from _end_below(cache, one)
+                ends[one.split] = yield from _end_below(cache, one)
     return ends
 
 
 def _by_checkpoint(
-    chain: int, checkpoints: Sequence[int], cuts: Iterable[ChainCut]
-) -> dict[int, list[ChainCut]]:
+    chain: int, checkpoints: Sequence[int], splits: Iterable[ChainSplit]
+) -> dict[int, list[ChainSplit]]:
     """Groups by checkpoint: a seq is covered by the first checkpoint above it."""
-    found: dict[int, list[ChainCut]] = {}
-    for cut in cuts:
-        place = bisect_right(checkpoints, cut.seq)
+    found: dict[int, list[ChainSplit]] = {}
+    for split in splits:
+        place = bisect_right(checkpoints, split.seq)
         if place == len(checkpoints):
-            raise Corrupt(f"no checkpoint covers a segment: chain={chain} seq={cut.seq}")
-        found.setdefault(checkpoints[place], []).append(cut)
+            raise Corrupt(f"no checkpoint covers a segment: chain={chain} seq={split.seq}")
+        found.setdefault(checkpoints[place], []).append(split)
     return found
 
 
@@ -114,7 +114,7 @@ def _middle(pages: Sequence[IndexPage]) -> IndexPage:
 
 
 def _end_below(cache: IndexCache, place: _Place) -> Steps[int]:
-    """Pages name offsets and no seqs: which of them reaches the cut is found by reading a few."""
+    """Pages name offsets and no seqs: which of them reaches the split is found by reading a few."""
     (key, seq), front, pages = place
     low, high = 0, len(pages)
     while low < high:

@@ -15,8 +15,8 @@ from logstore.formats.keys import CHECKPOINTS, checkpoint_key
 from logstore.formats.partition_state import PartitionState
 from logstore.objects.memory import MemoryObjects
 from logstore.ports.clock import SystemClock
-from logstore.protocol.cuts import ChainCut, end_in_memory, ends_in_checkpoints
 from logstore.protocol.lookup import READ_BYTES, IndexCache
+from logstore.protocol.split_offsets import ChainSplit, end_in_memory, ends_in_checkpoints
 from logstore.runners.step_runner import BlockingStepRunner
 
 CHAIN = 9
@@ -49,7 +49,7 @@ class Chain:
                 self.objects.create(checkpoint_key(CHAIN, seq), [data])
                 self._rebase(seq)
 
-    def ends(self, cuts: Sequence[ChainCut], cache: IndexCache | None = None) -> list[int]:
+    def ends(self, cuts: Sequence[ChainSplit], cache: IndexCache | None = None) -> list[int]:
         runner = BlockingStepRunner(self.objects, None, random.Random(0))
         last = self.state.checkpoint
         older = [cut for cut in cuts if cut.seq < last]
@@ -58,7 +58,7 @@ class Chain:
         )
         return [found[cut] if cut in found else end_in_memory(self.state, cut) for cut in cuts]
 
-    def expected(self, cut: ChainCut) -> int:
+    def expected(self, cut: ChainSplit) -> int:
         batches = self.written[cut.key.partition]
         return sum(records for seq, records in batches if seq < cut.seq)
 
@@ -109,7 +109,7 @@ def chains(draw: st.DrawFn) -> Chain:
 @settings(max_examples=60)
 def test_the_end_below_every_seq_is_that_of_all_batches_before(chain: Chain) -> None:
     cuts = [
-        ChainCut(key_of(partition), seq)
+        ChainSplit(key_of(partition), seq)
         for partition in chain.written
         for seq in range(1, chain.state.next_seq)
     ]
@@ -123,7 +123,7 @@ def test_a_page_among_many_of_one_stretch_is_found_by_few_reads() -> None:
     for seq in (1, 2, 1365, 1366, count // 3, count // 3 + 1):
         before = chain.objects.reads
 
-        cut = ChainCut(key_of(0), seq)
+        cut = ChainSplit(key_of(0), seq)
         assert chain.ends([cut]) == [chain.expected(cut)]
 
         assert chain.objects.reads - before <= 7  # a front, in two reads, and four pages or five
@@ -137,7 +137,7 @@ def test_index_pages_are_read_together_and_each_once() -> None:
         [segments],
         segments,
     )
-    cuts = [ChainCut(key_of(n), seq) for n in range(partitions) for seq in range(2, 20, 2)]
+    cuts = [ChainSplit(key_of(n), seq) for n in range(partitions) for seq in range(2, 20, 2)]
 
     assert chain.ends(cuts) == [chain.expected(cut) for cut in cuts]
     pages_bytes = partitions * (segments - 1) * ROW_BYTES
@@ -149,4 +149,4 @@ def test_a_seq_that_no_checkpoint_tells_of_is_an_error() -> None:
     runner = BlockingStepRunner(chain.objects, None, random.Random(0))
 
     with pytest.raises(Corrupt, match="no checkpoint covers a segment: chain=9 seq=2"):
-        runner.run(ends_in_checkpoints(IndexCache(), CHAIN, [2], [ChainCut(key_of(0), 2)]))
+        runner.run(ends_in_checkpoints(IndexCache(), CHAIN, [2], [ChainSplit(key_of(0), 2)]))

@@ -4,8 +4,8 @@ from broker.groups.decisions.deletion import delete_group
 from broker.groups.decisions.describe import describe, listed
 from broker.groups.decisions.formats import GroupKey
 from broker.groups.decisions.group import Phase
+from broker.groups.decisions.offset_expiry import expired
 from broker.groups.decisions.offsets import OffsetCommit, commit
-from broker.groups.decisions.retention import expired
 from logstore.wire.errors import ErrorCode
 from tests.broker.groups.decisions.test_offsets import SUBSCRIBED
 from tests.broker.groups.played import GROUP, SESSION_MS, Play
