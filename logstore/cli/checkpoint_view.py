@@ -41,6 +41,15 @@ class PageLine:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletedLine:
+    """Below offset `below` records were deleted, and epoch ranges forgotten."""
+
+    topic: str
+    partition: int
+    below: int
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointView:
     """Covers segments [from_seq, seq); `earlier` are the checkpoints before it."""
 
@@ -54,6 +63,7 @@ class CheckpointView:
     earlier: Sequence[int]
     stretches: Sequence[EpochRangeLine]
     pages: Sequence[PageLine]
+    deleted: Sequence[DeletedLine]
     findings: Sequence[Finding]
 
 
@@ -85,6 +95,10 @@ def view_checkpoint(
         front.earlier,
         _epoch_ranges(front, producers, topics),
         _pages(front, topics),
+        [
+            DeletedLine(topics.get(topic_id, topic_id.hex()), partition, offset)
+            for (topic_id, partition), offset in front.deleted_below.items()
+        ],
         [*findings, *_page_findings(key, front, data)],
     )
 

@@ -169,6 +169,12 @@ def print_checkpoint(view: CheckpointView) -> None:
             for p in view.pages
         ],
     )
+    if view.deleted:
+        print_table(
+            "deleted records",
+            ("topic", "partition", "below offset"),
+            [(d.topic, d.partition, d.below) for d in view.deleted],
+        )
     _print_findings(view.findings)
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from logstore.cli.command import FAILED, OK
+from logstore.formats.keys import checkpoint_key
+from tests.golden.samples import EPOCH, TOPIC_ID, chain_with_deleted, golden
 from tests.logstore.cli.conftest import Command
 
 GOLDEN = Path(__file__).parent / "overview.json"
@@ -74,6 +76,21 @@ def test_a_checkpoint_shows_stretches_and_pages(logstore: Command, written: Path
     ends = {(s["topic"], s["partition"]): s["end"] for s in checkpoint["stretches"]}
     assert ends == {("orders", 0): 2, ("orders", 1): 1, ("notes", 0): 1}
     assert sum(page["rows"] for page in checkpoint["pages"]) == 3
+
+
+def test_a_checkpoint_shows_below_which_offsets_records_were_deleted(
+    logstore: Command, written: Path
+) -> None:
+    """They have no epoch range any more."""
+    seq = chain_with_deleted().next_seq
+    place = written / checkpoint_key(EPOCH, seq)
+    place.parent.mkdir(parents=True)
+    place.write_bytes(golden("checkpoint-2"))
+    arguments = ("inspect", "--url", written, "checkpoint", EPOCH, seq)
+
+    answer = logstore(*arguments, "--json")
+    assert answer.json["deleted"] == [{"topic": TOPIC_ID.hex(), "partition": 1, "below": 43}]
+    assert "deleted records" in logstore(*arguments).out
 
 
 def test_the_registry_shows_all_rows(logstore: Command, written: Path) -> None:
