@@ -205,15 +205,19 @@ def _cluster(cluster_id: bytes, chains: Sequence[Evidence], old: ClusterRow | No
 
 
 def _chain(chain: Evidence, old: ChainRow | None) -> ChainRow:
-    trim = max(chain.trim, 0 if old is None else old.trim)
+    """A trim point of the old row whose segments are still there is taken back.
+
+    The rows that allowed it may be lost: then log starts are planned by those segments. Trimming
+    publishes it again once it has asked them all.
+    """
     return ChainRow(
         broker=chain.broker,
         status=ChainStatus.SEALED,
-        trim=trim,
+        trim=chain.trim,
         checkpoint=chain.end,
         seal=chain.end,
-        trim_ms=old.trim_ms if old is not None and old.trim == trim else 0,
-        deleted=max(chain.trim, 0 if old is None else old.deleted),
+        trim_ms=old.trim_ms if old is not None and old.trim == chain.trim else 0,
+        deleted=chain.trim,
     )
 
 

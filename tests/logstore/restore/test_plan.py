@@ -132,6 +132,23 @@ def test_objects_older_than_the_registry_are_refused() -> None:
         plan_rows(CLUSTER_ID, [evidence(1, {})], old, {})
 
 
+@pytest.mark.parametrize(("gone", "trim"), [(None, 0), ({0: 2}, 3)])
+def test_a_trim_point_is_taken_back_where_its_segments_are_still_there(
+    gone: dict[int, int] | None, trim: int
+) -> None:
+    """The row of the partition, which said that they may go, is lost: they count again."""
+    row = ChainRow(broker=1, status=ChainStatus.OPEN, trim=6, checkpoint=6, trim_ms=1, deleted=0)
+    topics = {"orders": TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {})}
+    old = RegistryRows(chains={1: row}, topics=topics)
+    chains = [evidence(1, {0: WrittenRange(0, 5, False)}, gone)]
+
+    planned = plan_rows(CLUSTER_ID, chains, old, {})
+
+    assert planned.partitions[KEY].log_start == (2 if gone else 0)
+    found = planned.chains[1]
+    assert (found.trim, found.trim_ms, found.deleted) == (trim, 0, trim)
+
+
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(0, 10))
 @settings(max_examples=100)
 def test_a_row_lists_what_can_be_read_and_ends_with_the_newest(
