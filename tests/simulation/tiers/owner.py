@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from logstore.errors import LogstoreError, NotFound
-from logstore.formats.table_row import TABLE
+from logstore.formats.table_row import TABLE, TableRow
 from logstore.history import names
 from logstore.history.columns import PARTITION_COLUMN
 from logstore.history.entries import statistics_of
@@ -113,11 +113,13 @@ class Owner:
         world.seen[f"owner's {work}"] += 1
         world.seen["rows deleted by an owner"] += len(gone)
         if gone:
-            # Without a table pointer no reader knows of the table: the next run of compaction
-            # tells.
-            is_known = at_once(world.rows.get(TABLE, snapshot.topic_id.hex())) is not None
-            at_s = world.clock.monotonic_s() if is_known else math.inf
-            world.edits.append(Edit(partition, frozenset(gone), at_s))
+            # Where the table pointer does not say that the table holds them, readers read the log:
+            # the next run of compaction tells.
+            row = at_once(world.rows.get(TABLE, snapshot.topic_id.hex()))
+            end = 0 if row is None else TableRow.of(row).ends.get(number, 0)
+            known = frozenset(offset for offset in gone if offset < end)
+            world.edits.append(Edit(partition, known, world.clock.monotonic_s()))
+            world.edits.append(Edit(partition, frozenset(gone - known), math.inf))
 
     def _choose(self, offsets: Sequence[int]) -> set[int]:
         """What is deleted: everything, a range, or some."""

@@ -24,6 +24,7 @@ from tests.simulation.tiers.world import TierWorld
 
 CRASHES = 0.1
 LIVES_MAX = 60
+"""Without a batch that is done."""
 
 
 class SparkStream(Spark):
@@ -61,18 +62,22 @@ class SparkStream(Spark):
 
     async def finish(self) -> None:
         """Once all is healed: read what is left."""
-        for _ in range(LIVES_MAX):
+        idle = 0
+        while idle < LIVES_MAX:
             before = self._done
             if await self._live() and self._done == before:
                 break
+            idle += self._done <= before
         else:
             self.world.violate(f"liveness: {self.name} does not come to the end")
         topic_id = next(i for i, (name, _) in self.world.live_topics.items() if name == MAIN)
         for number in range(self.world.live_topics[topic_id][1]):
             partition = Partition(topic_id, number)
             acked = self.world.history.acked_end(partition)
-            reached = self.world.history.first_kept(partition, self._next.get(partition, 0))
-            if reached < acked and acked > self.world.history.start_asked(partition):
+            start = self.world.history.start_asked(partition)
+            position = max(start, self._next.get(partition, 0))
+            reached = self.world.history.first_kept(partition, position)
+            if reached < acked and acked > start:
                 self.world.violate(
                     f"{self.name} ends early partition={number} at={reached}<{acked}"
                 )
