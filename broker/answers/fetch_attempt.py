@@ -5,7 +5,7 @@ Calls no I/O. A fetch that waits makes an attempt after each commit; one that ne
 one, loads the segments that it names, and makes another.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from broker.answers.fence_check import FenceCheck
@@ -20,6 +20,7 @@ from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.read import Chunk, Readable
 from logstore.reading.table_batches import Compression
 from logstore.records.batch import read_header
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import (
     FetchableTopicResponse,
@@ -39,11 +40,14 @@ READ_COMMITTED = 1
 UNKNOWN_OFFSET = -1
 
 
+PartitionKey = tuple[int, int]
+"""Which topic and partition of the request, by position."""
+
+
 class StoreRead(NamedTuple):
     """A read that memory cannot serve."""
 
-    key: tuple[int, int]
-    """Which topic and partition of the request, by position."""
+    key: PartitionKey
     partition: Readable
     offset: int
     up_to: int
@@ -52,7 +56,7 @@ class StoreRead(NamedTuple):
     """For batches that have to be made from the topic's table."""
 
 
-Loaded = Mapping[tuple[int, int], Chunk | ErrorCode]
+Loaded = Mapping[PartitionKey, Chunk | ErrorCode]
 
 
 class FetchAttempt:
@@ -77,8 +81,12 @@ class FetchAttempt:
         self.sent_away: list[TopicPartition] = []
         """Partitions that the consumer is to read at a follower."""
         self.store_reads: list[StoreRead] = []
-        self.waited_for: list[Readable] = []
+        self.waited_for: list[tuple[PartitionKey, Readable]] = []
         """Partitions of which everything there is was taken: more may come."""
+        self.bytes_by_partition: dict[PartitionKey, int] = {}
+        """Of partitions that have any."""
+        self.is_full = False
+        """Whether batches were left out that had no room: nothing more can come."""
         self._broker = broker
         self._call = call
         self._loaded = loaded
@@ -87,24 +95,40 @@ class FetchAttempt:
         self._is_committed_only = request.isolation_level == READ_COMMITTED
         self._may_follow = call.version >= FOLLOWERS_FROM and request.replica_id == CONSUMER
         self._rack = request.rack_id if self._may_follow else ""
+        self._request = request
         self._left = min(request.max_bytes, broker.fetch_bytes_max)
-        for place, asked in enumerate(request.topics):
-            self._answer_topic(place, asked)
 
-    def _answer_topic(self, place: int, asked: FetchTopic) -> None:
-        topic, code = None, self._fence_check or ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if not (self._is_fenced or self._fence_check):
-            topic, code = self._find(asked)
-        answers: list[PartitionData] = []
-        self.topics.append(FetchableTopicResponse(asked.topic, asked.topic_id, answers))
-        for number, wanted in enumerate(asked.partitions):
+    def look_at_all(self) -> Slices[None]:
+        """Yields after each partition; what is committed after that is not in the answer."""
+        for place, asked in enumerate(self._request.topics):
+            topic, code = self._find_readable(asked)
+            answers: list[PartitionData] = []
+            self.topics.append(FetchableTopicResponse(asked.topic, asked.topic_id, answers))
+            for number, wanted in enumerate(asked.partitions):
+                if topic is None:
+                    answers.append(self._error(wanted, code))
+                else:
+                    answers.append(self._answer_partition(topic, wanted, (place, number)))
+                yield
+
+    def look_at_some(self, keys: Iterable[PartitionKey]) -> None:
+        """Look at these alone; `topics` stays empty."""
+        for place, number in keys:
+            asked = self._request.topics[place]
+            topic, code = self._find_readable(asked)
+            wanted = asked.partitions[number]
             if topic is None:
-                answers.append(self._error(wanted, code))
+                self._error(wanted, code)
             else:
-                answers.append(self._answer_partition(topic, wanted, (place, number)))
+                self._answer_partition(topic, wanted, (place, number))
+
+    def _find_readable(self, asked: FetchTopic) -> tuple[Topic | None, ErrorCode]:
+        if self._is_fenced or self._fence_check:
+            return None, self._fence_check or ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return self._find(asked)
 
     def _answer_partition(
-        self, topic: Topic, wanted: FetchPartition, key: tuple[int, int]
+        self, topic: Topic, wanted: FetchPartition, key: PartitionKey
     ) -> PartitionData:
         number = wanted.partition
         leader = topic.leaders.get(number)
@@ -158,7 +182,7 @@ class FetchAttempt:
         return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _read(
-        self, partition: Readable, led: Topic | None, wanted: FetchPartition, key: tuple[int, int]
+        self, partition: Readable, led: Topic | None, wanted: FetchPartition, key: PartitionKey
     ) -> PartitionData:
         """Read a partition: of the topic `led` as its leader, else as one of its followers."""
         stable = partition.last_stable_offset
@@ -187,16 +211,18 @@ class FetchAttempt:
                 return answer
         up_to = stable if self._is_committed_only else partition.high_watermark
         if offset >= up_to:
-            self.waited_for.append(partition)
+            self.waited_for.append((key, partition))
         elif self._left > 0 or not self.byte_count:
             self._take(partition, wanted, key, up_to, answer)
+        else:
+            self.is_full = True
         return answer
 
     def _take(
         self,
         partition: Readable,
         wanted: FetchPartition,
-        key: tuple[int, int],
+        key: PartitionKey,
         up_to: int,
         answer: PartitionData,
     ) -> None:
@@ -220,11 +246,14 @@ class FetchAttempt:
             return
         if found.byte_count > self._left and self.byte_count:
             found = _first_batches(found, self._left)
+        if found.end_offset >= up_to:
+            self.waited_for.append((key, partition))
+        elif bytes_max < wanted.partition_max_bytes:
+            self.is_full = True
         self._left -= found.byte_count
         self.byte_count += found.byte_count
+        self.bytes_by_partition[key] = found.byte_count
         answer.records = list(found.buffers)
-        if found.end_offset >= up_to:
-            self.waited_for.append(partition)
 
 
 def _first_batches(chunk: Chunk, bytes_max: int) -> Chunk:

@@ -15,6 +15,9 @@ above that waits. A leader names a follower in the consumer's rack. While this b
 lease, and before it answers that there is no such offset or leader epoch, it makes a fencing check
 (`broker.answers.fence_check`).
 
+A fetch of many partitions looks at them in slices, and watches each from then on; while it waits, a
+commit makes it look at the partitions that changed, and at all once there is enough to answer.
+
 Sessions (KIP-227) are declined: session id 0 and a full answer are always legal.
 Not done: transactions, so the list of aborted ones is empty; throttling.
 """
@@ -24,7 +27,7 @@ from collections.abc import Callable
 
 from broker.answers.error_codes import code_of
 from broker.answers.fence_check import FenceCheck, fence_check_of
-from broker.answers.fetch_attempt import FetchAttempt, StoreRead
+from broker.answers.fetch_attempt import FetchAttempt, PartitionKey, StoreRead
 from broker.answers.services import Services, Work
 from broker.network.call import Call, guard
 from logstore.epoch.leader import Leader
@@ -32,11 +35,14 @@ from logstore.errors import LogstoreError
 from logstore.protocol.records_deletion import OffsetOutOfRange
 from logstore.reading.read import Chunk, Readable
 from logstore.runners.step_runner import outcome_of
+from logstore.slices import Slices, finish
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import FetchRequest, FetchResponse, NodeEndpoint
 
 ENDPOINTS_FROM = 16
 LOADS_AT_ONCE = 8
+AT_ONCE_MAX = 100
+"""Partitions that are looked at without a turn for others."""
 STORE_READ_TIMEOUT_S = 30.0
 UNSENT_BYTES_MAX = 8 * 1024 * 1024
 """Of one connection whose answers are not sent yet: these and the next one together."""
@@ -50,16 +56,39 @@ def handle(broker: Services, call: Call, request: FetchRequest) -> None:
     request.max_bytes = min(request.max_bytes, broker.clients.slow_readers.room_bytes)
     if unsent:
         request.max_bytes = min(request.max_bytes, max(0, UNSENT_BYTES_MAX - unsent))
+    request.min_bytes = min(request.min_bytes, request.max_bytes)  # as Kafka: no more can come
     _Fetch(broker, call, request).attempt()
 
 
+class _Watch:
+    """Says of one partition of a waiting fetch that more is committed, or that its topic went."""
+
+    __slots__ = ("_fetch", "_key")
+
+    def __init__(self, fetch: "_Fetch", key: PartitionKey) -> None:
+        self._fetch = fetch
+        self._key = key
+
+    def __call__(self) -> None:
+        self._fetch.wake(self._key)
+
+
 class _Fetch:
-    """One request until it is answered."""
+    """One request until it is answered.
+
+    One of many partitions looks at them in slices; while it waits, a commit makes it look at the
+    partitions that changed, and at all of them once there is enough to answer.
+    """
 
     __slots__ = (
         "_broker",
+        "_byte_count",
+        "_bytes",
         "_call",
+        "_changed",
         "_is_due",
+        "_is_large",
+        "_is_looking",
         "_is_over",
         "_request",
         "_unwatch",
@@ -74,15 +103,72 @@ class _Fetch:
         self._is_over = request.max_wait_ms <= 0
         """Whether the time to wait is."""
         self._is_due = False
-        self._watched: set[Readable] = set()
+        self._is_looking = False
+        """Whether a look in slices is under way: partitions that change are noted."""
+        self._is_large = sum(len(topic.partitions) for topic in request.topics) > AT_ONCE_MAX
+        self._changed: dict[PartitionKey, None] = {}
+        """Partitions to look at again."""
+        self._bytes: dict[PartitionKey, int] = {}
+        self._byte_count = 0
+        """Of `_bytes`: those that the last looks found, by partition."""
+        self._watched: set[PartitionKey] = set()
         self._unwatch: list[Callable[[], None]] = []
         self.timer_bucket = 0
 
     def attempt(self) -> None:
         if not self._broker.log.has_read_lease:
             self._begin(self._attempt_after_fence_check)
+        elif self._is_large:
+            self._is_looking = True
+            self._broker.turns.begin(self._call, self._look_in_slices())
+        else:
+            attempt = self._new_attempt({})
+            finish(attempt.look_at_all())
+            self._decide(attempt)
+
+    def _look_in_slices(self) -> Slices[None]:
+        """Partitions are watched from the moment they are looked at: commits go on in between."""
+        self._changed.clear()
+        attempt = self._new_attempt({})
+        watched_count, is_whole = 0, False
+        try:
+            for _ in attempt.look_at_all():
+                if not self._is_over:
+                    for key, partition in attempt.waited_for[watched_count:]:
+                        self._watch(key, partition)
+                    watched_count = len(attempt.waited_for)
+                yield
+            is_whole = True
+        finally:
+            self._is_looking = False
+            if not is_whole:
+                self.drop()
+        self._bytes = attempt.bytes_by_partition
+        self._byte_count = attempt.byte_count
+        if self._broker.log.has_read_lease:
+            self._decide(attempt)
+        else:
+            self._begin(self._attempt_after_fence_check)
+        if self._changed and self._call.held is self:
+            self._come_back()
+
+    def _look_at_changed(self) -> None:
+        """Of a large request that waits: whether there is enough for an answer now."""
+        if not self._broker.log.has_read_lease or len(self._changed) > AT_ONCE_MAX:
+            self.attempt()
             return
-        attempt = self._attempt_with({})
+        changed, self._changed = self._changed, {}
+        attempt = self._new_attempt({})
+        attempt.look_at_some(changed)
+        for key in changed:
+            size = attempt.bytes_by_partition.get(key, 0)
+            self._byte_count += size - self._bytes.get(key, 0)
+            self._bytes[key] = size
+        is_enough = self._byte_count >= self._request.min_bytes or attempt.is_full
+        if is_enough or attempt.is_final or attempt.is_doubtful or attempt.store_reads:
+            self.attempt()
+
+    def _decide(self, attempt: FetchAttempt) -> None:
         if attempt.is_doubtful:
             self._begin(self._attempt_after_fence_check)
         elif attempt.store_reads:
@@ -95,6 +181,7 @@ class _Fetch:
         if (
             self._is_over
             or attempt.is_final
+            or attempt.is_full
             or attempt.byte_count >= self._request.min_bytes
             or not attempt.waited_for  # nothing more can come
         ):
@@ -108,9 +195,13 @@ class _Fetch:
         self._broker.start(self._call, work, self._broker.store_reads)
 
     async def _attempt_after_fence_check(self) -> None:
-        """Make a fencing check first; an attempt after it may be answered."""
+        """Make a fencing check first; an attempt after it may be answered.
+
+        A commit between two slices of that look is noticed at the next one to the same partition,
+        or when the time is over.
+        """
         fence_check = await fence_check_of(self._broker.log)
-        attempt = self._attempt_with({}, fence_check)
+        attempt = await self._attempt_with({}, fence_check)
         if attempt.store_reads:
             await self._load(fence_check)
         else:
@@ -120,21 +211,30 @@ class _Fetch:
         if self._call.held is None:
             self._call.held = self
             self._broker.timers.set(self, self._request.max_wait_ms / 1000)
-        for partition in attempt.waited_for:
-            if partition not in self._watched:
-                self._watched.add(partition)
-                self._unwatch.append(partition.watch(self._wake))
+        for key, partition in attempt.waited_for:
+            self._watch(key, partition)
 
-    def _wake(self) -> None:
+    def _watch(self, key: PartitionKey, partition: Readable) -> None:
+        if key not in self._watched:
+            self._watched.add(key)
+            self._unwatch.append(partition.watch(_Watch(self, key)))
+
+    def wake(self, key: PartitionKey) -> None:
         """Something was committed, or a topic went: look, once all of this commit is known."""
-        if not self._is_due:
-            self._is_due = True
-            self._broker.loop.call_soon(self._attempt_again)
+        if self._is_large:
+            self._changed[key] = None
+        if not self._is_due and not self._is_looking:
+            self._come_back()
+
+    def _come_back(self) -> None:
+        self._is_due = True
+        self._broker.loop.call_soon(self._attempt_again)
 
     def _attempt_again(self) -> None:
         self._is_due = False
-        if self._call.held is self:
-            guard(self._call, self.attempt)
+        if self._call.held is self and not self._is_looking:
+            is_over = self._is_over or not self._is_large
+            guard(self._call, self.attempt if is_over else self._look_at_changed)
 
     def time_out(self) -> None:
         self._is_over = True
@@ -150,32 +250,40 @@ class _Fetch:
             unwatch()
         self._unwatch.clear()
         self._watched.clear()
+        self._changed.clear()
         self._call.held = None
 
     async def _load(self, fence_check: FenceCheck = None) -> None:
         """Load what memory does not hold, partition by partition as long as there is room."""
-        loaded: dict[tuple[int, int], Chunk | ErrorCode] = {}
+        loaded: dict[PartitionKey, Chunk | ErrorCode] = {}
         try:
             async with asyncio.timeout(STORE_READ_TIMEOUT_S):
                 while store_reads := (
-                    attempt := self._attempt_with(loaded, fence_check)
+                    attempt := await self._attempt_with(loaded, fence_check)
                 ).store_reads:
                     await self._load_some(store_reads[:LOADS_AT_ONCE], loaded)
         except TimeoutError:
-            attempt = self._attempt_with(
+            attempt = await self._attempt_with(
                 loaded, fence_check
-            )  # what there is; the consumer asks again
-        if attempt.is_doubtful:
-            attempt = self._attempt_with(loaded, await fence_check_of(self._broker.log))
+            )  # what there is; consumers ask again
+        if attempt.is_doubtful or (fence_check is None and not self._broker.log.has_read_lease):
+            attempt = await self._attempt_with(loaded, await fence_check_of(self._broker.log))
         self._answer(attempt)
 
-    def _attempt_with(
-        self, loaded: dict[tuple[int, int], Chunk | ErrorCode], fence_check: FenceCheck = None
+    def _new_attempt(
+        self, loaded: dict[PartitionKey, Chunk | ErrorCode], fence_check: FenceCheck = None
     ) -> FetchAttempt:
         return FetchAttempt(self._broker, self._call, self._request, loaded, fence_check)
 
+    async def _attempt_with(
+        self, loaded: dict[PartitionKey, Chunk | ErrorCode], fence_check: FenceCheck = None
+    ) -> FetchAttempt:
+        attempt = self._new_attempt(loaded, fence_check)
+        await self._broker.turns.finish(attempt.look_at_all())
+        return attempt
+
     async def _load_some(
-        self, store_reads: list[StoreRead], loaded: dict[tuple[int, int], Chunk | ErrorCode]
+        self, store_reads: list[StoreRead], loaded: dict[PartitionKey, Chunk | ErrorCode]
     ) -> None:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._outcome(one)) for one in store_reads]
