@@ -141,7 +141,9 @@ def parse_options(options: Mapping[str, str], mode: Mode) -> ReadOptions:
     _check_names(given)
     topics = _topics(given)
     if mode is Mode.STREAM and (endings := [name for name in ENDINGS if name.lower() in given]):
-        raise Invalid(f"option {endings[0]} is for batch reads only; a stream has no end")
+        raise Invalid(
+            f"option {endings[0]} is for batch reads only; a stream has no end, remove it"
+        )
     offsets_max = _positive(given, "maxOffsetsPerTrigger")
     offsets_min = _positive(given, "minOffsetsPerTrigger")
     if offsets_max is not None and offsets_min is not None and offsets_min > offsets_max:
@@ -249,7 +251,9 @@ def _starting(given: Mapping[str, str], topics: TopicChoice, mode: Mode) -> Choi
     default = EARLIEST if mode is Mode.BATCH else LATEST
     choice = _choice(given, STARTINGS, topics, default, EARLIEST, unmatched[strategy])
     if mode is Mode.BATCH and isinstance(choice, OffsetChoice) and choice.moves:
-        raise Invalid("option startingOffsets: a batch cannot start at latest (-1)")
+        raise Invalid(
+            "option startingOffsets: a batch cannot start at latest (-1); give earliest or offsets"
+        )
     return choice
 
 
@@ -258,7 +262,9 @@ def _ending(given: Mapping[str, str], topics: TopicChoice) -> Choice:
     if isinstance(choice, OffsetChoice):
         offsets = [offset for of in choice.given.values() for offset in of.values()]
         if EARLIEST in (choice.default, *offsets):
-            raise Invalid("option endingOffsets: nothing can end at earliest (-2)")
+            raise Invalid(
+                "option endingOffsets: nothing can end at earliest (-2); give latest or offsets"
+            )
     return choice
 
 
@@ -301,7 +307,7 @@ def _boolean(given: Mapping[str, str], name: str, *, default: bool) -> bool:
         case "false":
             return False
         case text:
-            raise Invalid(f"option {name} is neither true nor false: {text}")
+            raise Invalid(f"option {name} is neither true nor false: {text}; give one of them")
 
 
 def _positive(given: Mapping[str, str], name: str) -> int | None:
@@ -309,7 +315,9 @@ def _positive(given: Mapping[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not text.strip().isdecimal() or int(text) < 1:
-        raise Invalid(f"option {name} is not a whole number above 0: {text}")
+        raise Invalid(
+            f"option {name} is not a whole number above 0: {text!r}; remove it for no limit"
+        )
     return int(text)
 
 

@@ -91,7 +91,11 @@ def _find(broker: Services, call: Call, name: str, partition: int) -> Topic:
         )
     policy = topic_value("cleanup.policy", topic.configs, broker.settings.topic_defaults)
     if isinstance(policy, tuple) and "delete" not in policy:
-        raise Refuse(ErrorCode.POLICY_VIOLATION, f"this topic only compacts: name={name}")
+        raise Refuse(
+            ErrorCode.POLICY_VIOLATION,
+            f"cleanup.policy of topic {name} is compact: records are not deleted by offset; set it "
+            "to compact,delete first",
+        )
     return topic
 
 

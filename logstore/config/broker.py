@@ -27,7 +27,8 @@ _OWN = (
         name="auto.create.topics.enable",
         kind=SettingKind.BOOLEAN,
         default="true",
-        documentation="Whether a request for a topic that does not exist creates it.",
+        documentation="Whether a request for a topic that does not exist creates it. false: the "
+        "client gets UNKNOWN_TOPIC_OR_PARTITION, and a misspelt name creates no topic.",
     ),
     Setting(
         name="auto.leader.rebalance.enable",
@@ -49,7 +50,8 @@ _OWN = (
         name="leader.imbalance.per.broker.percentage",
         kind=SettingKind.INT,
         default="10",
-        documentation="Imbalance that is tolerated on one broker, in percent of its partitions.",
+        documentation="Imbalance that is tolerated on one broker, in percent of its partitions. "
+        "Lower: leadership moves more often.",
         at_least=0,
         at_most=100,
     ),
@@ -57,7 +59,8 @@ _OWN = (
         name="controlled.shutdown.enable",
         kind=SettingKind.BOOLEAN,
         default="true",
-        documentation="Whether a broker hands its partitions to other brokers before it stops.",
+        documentation="Whether a broker hands its partitions to other brokers before it stops. "
+        "false: it stops sooner, and its partitions are unavailable until it is fenced.",
     ),
     Setting(
         name="logstore.broker.gone.ms",
@@ -80,7 +83,8 @@ _OWN = (
         name="connections.max.idle.ms",
         kind=SettingKind.LONG,
         default="600000",
-        documentation="Time without a request after which a connection is closed.",
+        documentation="Time without a request after which a connection is closed. Lower: fewer "
+        "idle connections; clients connect again for their next request.",
         at_least=1000,
     ),
     Setting(
@@ -97,7 +101,7 @@ _OWN = (
         kind=SettingKind.INT,
         default="57671680",
         documentation="Maximum bytes of records in one fetch response, whatever the consumer "
-        "requests.",
+        "requests. Higher: consumers that are behind send fewer requests, of more memory each.",
         at_least=1024,
     ),
     Setting(
@@ -113,7 +117,8 @@ _OWN = (
         name="group.max.session.timeout.ms",
         kind=SettingKind.INT,
         default="1800000",
-        documentation="Maximum session timeout that a member may request.",
+        documentation="Maximum session timeout that a member may request. Higher: partitions of a "
+        "member that died may stay unread for longer.",
         at_least=1,
     ),
     Setting(
@@ -128,7 +133,8 @@ _OWN = (
         name="group.min.session.timeout.ms",
         kind=SettingKind.INT,
         default="6000",
-        documentation="Minimum session timeout that a member may request.",
+        documentation="Minimum session timeout that a member may request. Lower: a dead member is "
+        "noticed sooner, and one that pauses is removed from its group more often.",
         at_least=1,
     ),
     Setting(
@@ -173,7 +179,8 @@ _OWN = (
         name="offset.metadata.max.bytes",
         kind=SettingKind.INT,
         default="4096",
-        documentation="Maximum size of the metadata text committed with an offset.",
+        documentation="Maximum size of the metadata text committed with an offset; a commit with a "
+        "longer one is refused. Higher: more memory for each committed offset.",
         at_least=0,
         at_most=32_767,
     ),
@@ -197,7 +204,7 @@ _OWN = (
         kind=SettingKind.INT,
         default="10080",
         documentation="How long committed offsets are kept after the last member has left their "
-        "group.",
+        "group. A consumer that returns later starts where its auto.offset.reset says.",
         at_least=1,
     ),
     Setting(
@@ -314,7 +321,7 @@ _OWN = (
         kind=SettingKind.INT,
         default=str(8 * _MiB),
         documentation="Size at which a segment is flushed before its interval ends. Higher: "
-        "fewer, larger objects.",
+        "fewer, larger objects. Lower: more PUT requests to pay for, and less memory.",
         at_least=64 * _KiB,
         at_most=256 * _MiB,
     ),
@@ -323,7 +330,8 @@ _OWN = (
         kind=SettingKind.LONG,
         default=str(64 * _MiB),
         documentation="Bytes appended but not yet stored above which the broker stops reading "
-        "from producers. Bounds memory while the store is slow.",
+        "from producers. Bounds memory while the store is slow. Higher: producers are slowed down "
+        "later.",
         at_least=_MiB,
     ),
     Setting(

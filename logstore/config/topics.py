@@ -182,14 +182,18 @@ _SETTINGS = (
         "max.message.bytes",
         SettingKind.INT,
         1_048_588,
-        "Maximum size of a batch, as compressed by its producer.",
+        "Maximum size of a batch, as compressed by its producer. Higher: a fetch response, which "
+        "has at least one whole batch, takes more memory of broker and consumer. Lower: producers "
+        "whose batches are larger get MESSAGE_TOO_LARGE.",
         at_least=0,
     ),
     _setting(
         "message.timestamp.after.max.ms",
         SettingKind.LONG,
         3_600_000,
-        "Maximum time by which a batch's maximum timestamp may be ahead of the broker's clock.",
+        "Maximum time by which a batch's maximum timestamp may be ahead of the broker's clock; "
+        "other batches get INVALID_TIMESTAMP. Higher: records of a producer whose clock is ahead "
+        "are accepted, and retention.ms keeps them longer by that time.",
         at_least=0,
     ),
     _setting(
@@ -260,15 +264,15 @@ _SETTINGS = (
         SettingKind.LONG,
         -1,
         "Maximum bytes per partition, if cleanup.policy has delete; older records are deleted. "
-        "-1: no limit.",
+        "Lower: less storage, and consumers that are behind lose records sooner. -1: no limit.",
         at_least=-1,
     ),
     _setting(
         "retention.ms",
         SettingKind.LONG,
         7 * _DAY_MS,
-        "How long records are kept, by their timestamps, if cleanup.policy has delete. -1: no "
-        "limit.",
+        "How long records are kept, by their timestamps, if cleanup.policy has delete. Lower: less "
+        "storage, and consumers that are behind lose records sooner. -1: no limit.",
         at_least=-1,
     ),
     _setting(

@@ -187,7 +187,8 @@ def apply_batch(epoch_range: EpochRange, entry: Entry, header: Header, place: in
     if entry.base_offset != epoch_range.end or entry.last_offset < entry.base_offset:
         raise Corrupt(
             f"offsets are not dense: epoch={header.epoch} seq={header.seq} "
-            f"partition={entry.partition} expected={epoch_range.end} found={entry.base_offset}"
+            f"partition={entry.partition} expected={epoch_range.end} found={entry.base_offset} to "
+            f"{entry.last_offset}; records are missing or stored twice, run: logstore fsck"
         )
     epoch_range.end = entry.last_offset + 1
     if entry.max_timestamp > epoch_range.max_timestamp:
@@ -224,7 +225,7 @@ def apply_batch(epoch_range: EpochRange, entry: Entry, header: Header, place: in
 def check_follows(
     header: Header, cluster_id: bytes, epoch: int, seq: int, previous_nonce: bytes
 ) -> None:
-    """Is this the segment that belongs at `seq`? A splice or a misplaced object is corrupt."""
+    """Raises `Corrupt` unless this is the segment that belongs at `seq` of chain `epoch`."""
     if header.cluster_id != cluster_id:
         raise Corrupt(f"segment of another cluster: epoch={epoch} seq={seq}")
     if header.epoch != epoch or header.seq != seq:
@@ -235,7 +236,10 @@ def check_follows(
     if (header.kind is SegmentKind.OPENING) != (seq == 0):
         raise Corrupt(f"opening out of place: epoch={epoch} seq={seq}")
     if header.previous_nonce != previous_nonce:
-        raise Corrupt(f"chain is spliced: epoch={epoch} seq={seq}: previous nonce differs")
+        raise Corrupt(
+            f"chain is spliced: epoch={epoch} seq={seq}: this segment does not follow the one "
+            "before it, one of them is from another copy of the log; run: logstore fsck"
+        )
 
 
 def _where(key: EpochKey, header: Header) -> str:

@@ -29,7 +29,7 @@ checkpoint before.
           places            length u16, nonce 16, key
           deleted           28 bytes each, format 2 alone: topic id, partition, and the offset below
                             which its records were deleted, so that epoch ranges were forgotten
-          after the front: the states (chains.state), then the pages (index.rows)
+          after the front: the states (formats.partition_state), then the pages (formats.index_rows)
 
 A reader takes the front with one or two ranged reads, then single pages as it needs them. Pure.
 """

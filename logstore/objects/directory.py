@@ -107,7 +107,7 @@ class DirectoryStore:
             raise self._failure("delete", key, error) from error
 
     def deleted(self, prefix: str) -> Iterator[DeletedObject]:
-        """Objects deleted in the last day: `objects.trash.Trash`."""
+        """Objects deleted in the last day: `ports.trash.Trash`."""
         check_prefix(prefix)
         try:
             found = list(self._trash.deleted(prefix))

@@ -71,7 +71,7 @@ class MemoryObjects:
                 self._keep(key, stored)
 
     def deleted(self, prefix: str) -> Iterator[DeletedObject]:
-        """Objects deleted in the last day: `objects.trash.Trash`."""
+        """Objects deleted in the last day: `ports.trash.Trash`."""
         check_prefix(prefix)
         with self._lock:
             found = [

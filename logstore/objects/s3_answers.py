@@ -2,7 +2,7 @@
 
     answer                                          create            get             delete, list
     412, 409                                        AlreadyExists     Retryable       Retryable
-    404 NoSuchKey                                   OutcomeUnknown    NotFound        no error
+    404 NoSuchKey                                   OutcomeUnknown    NotFound        NotFound
     404 NoSuchBucket, a redirect, a foreign region  Refused           Refused         Refused
     501                                             Refused           as other 5xx    as other 5xx
     401, 403, an expired or bad token               Denied            Denied          Denied
@@ -12,7 +12,8 @@
     other 4xx                                       Retryable         Retryable       Retryable
 
 A 409 is a lost race to some stores and none at all to AWS (ConditionalRequestConflict), a 503 may
-come after the object was stored: who creates looks, or sends the same bytes again. The body of an
+come after the object was stored: who creates looks, or sends the same bytes again. S3 answers the
+delete of an absent key with success, so a 404 to it is that of another server. The body of an
 error can hold keys and tokens (ExpiredToken shows its token), so of it only code and message are
 ever repeated. Codes: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 """

@@ -109,7 +109,7 @@ class S3Options:
         """From `storage.*` settings; others are not looked at. Raises `Invalid`."""
         given = {name: value for name, value in settings.items() if name.startswith(_PREFIX)}
         if unknown := sorted(set(given) - set(_NAMES)):
-            raise Invalid(f"unknown setting: {unknown[0]}; there are {', '.join(_NAMES)}")
+            raise Invalid(f"unknown setting: {unknown[0]}; known: {', '.join(_NAMES)}")
 
         def first(name: str, *variables: str) -> str | None:
             found = [given.get(name), *map(environment.get, variables)]
@@ -152,9 +152,14 @@ def _check_endpoint(endpoint: str) -> None:
         parts = urlsplit(endpoint)
         parts.port  # noqa: B018 - raises for what is no port
     except ValueError as error:
-        raise Invalid(f"storage.endpoint is not a URL: {error}") from None
+        raise Invalid(
+            f"storage.endpoint is not a URL: {error}; write https://HOST[:PORT]"
+        ) from None
     if "@" in parts.netloc:
-        raise Invalid("storage.endpoint holds credentials; give them by the AWS environment")
+        raise Invalid(
+            "storage.endpoint holds credentials; write it without them, and give them by the AWS "
+            "environment"
+        )
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise Invalid(
             f"storage.endpoint is not the URL of a server: {endpoint}; write https://HOST[:PORT]"
@@ -165,7 +170,7 @@ def _boolean(name: str, value: str | None) -> bool | None:
     if value is None:
         return None
     if value.lower() not in ("true", "false"):
-        raise Invalid(f"{name} is true or false, not {value!r}")
+        raise Invalid(f"{name} is neither true nor false: {value!r}")
     return value.lower() == "true"
 
 
@@ -173,5 +178,5 @@ def _milliseconds(value: str | None) -> int:
     if value is None:
         return TIMEOUT_MS
     if not value.isascii() or not value.isdigit():
-        raise Invalid(f"storage.timeout.ms is a number of milliseconds, not {value!r}")
+        raise Invalid(f"storage.timeout.ms is not a number of milliseconds: {value!r}; write 30000")
     return int(value)

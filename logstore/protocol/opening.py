@@ -67,7 +67,10 @@ def open_chain(cluster_id: bytes, broker: int, *, lease_s: float) -> Steps[Opene
             if (yield from read_cluster(cluster_id)).next_epoch == epoch:
                 yield from _bury(cluster_id, broker, epoch, put)
         cluster = yield from read_cluster(cluster_id)
-    raise Refused(f"could not draw a broker epoch: attempts={DRAWS_MAX}")
+    raise Refused(
+        f"no broker epoch could be drawn: other brokers took each of {DRAWS_MAX}; start fewer at a "
+        "time"
+    )
 
 
 def _first_look(cluster_id: bytes) -> Steps[ClusterRow]:
@@ -88,7 +91,7 @@ def read_cluster(cluster_id: bytes) -> Steps[ClusterRow]:
     if cluster.cluster_id != cluster_id:
         raise Refused(
             f"the registry belongs to another cluster: log={cluster_id.hex()} "
-            f"registry={cluster.cluster_id.hex()}; check the URL and the registry"
+            f"registry={cluster.cluster_id.hex()}; give this log's own registry"
         )
     return cluster
 
@@ -114,7 +117,10 @@ def _put_chain_row(epoch: int, broker: int) -> Steps[None]:
     except ConditionFailed as failed:
         if failed.current is not None and failed.current.get("status") != ChainStatus.OPEN.value:
             # Ours, written by an attempt whose answer was lost, and fenced since.
-            raise Fenced(f"chain {epoch} was fenced while it was opened") from failed
+            raise Fenced(
+                f"chain {epoch} was fenced while it was opened: this broker was too slow; start it "
+                "again"
+            ) from failed
         raise Refused(f"chain {epoch} has a row already: {OLD_REGISTRY}") from failed
 
 

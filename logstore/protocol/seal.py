@@ -56,7 +56,9 @@ def read_chain_row(epoch: int) -> Steps[ChainRow]:
 def seal_chain(
     cluster_id: bytes, epoch: int, sealer: int, known: ChainState | None = None
 ) -> Steps[SealedChain]:
-    """`known` is the chain as far as it was followed here; it is read on."""
+    """Fence, read and seal chain `epoch`. `known`: replayed prefix of the chain, if a follower has
+    one; replay continues from it (and mutates it).
+    """
     yield from _fence(epoch)
     for _ in range(ROUNDS_MAX):
         chain = yield from read_to_end(cluster_id, epoch, known)
@@ -65,13 +67,16 @@ def seal_chain(
         row = yield from read_chain_row(epoch)
         if chain.next_seq >= row.trim:
             return SealedChain(chain)
-    raise Corrupt(f"the trim point of a fenced chain keeps moving: epoch={epoch}")
+    raise Corrupt(
+        f"chain {epoch} cannot be sealed: its trim point rose above its end in {ROUNDS_MAX} "
+        "attempts, although a fenced chain is not trimmed; run: logstore fsck"
+    )
 
 
 def read_to_end(
     cluster_id: bytes, epoch: int, known: ChainState | None = None
 ) -> Steps[ChainState]:
-    """The chain up to its seal or its first free seq; `known` is a prefix of it, read on.
+    """The chain up to its seal or its first free seq; `known` as for `seal_chain`.
 
     Raises `Refused` if the chain was trimmed beyond its row's trim point: the registry is older.
     """
@@ -99,7 +104,10 @@ def read_to_end(
                 f"chain {epoch} has a checkpoint above all segments that can be found, which its "
                 f"row does not name: seq={chain.next_seq}; {OLD_REGISTRY}"
             )
-    raise Corrupt(f"the trim point of a chain keeps moving: epoch={epoch}")
+    raise Corrupt(
+        f"chain {epoch} cannot be read to its end: it was trimmed during {ROUNDS_MAX} attempts; "
+        "try again, and if that fails too, run: logstore fsck"
+    )
 
 
 def mark_sealed(epoch: int, seal: int) -> Steps[None]:
@@ -109,7 +117,11 @@ def mark_sealed(epoch: int, seal: int) -> Steps[None]:
         yield UpdateRow(CHAIN, chain_sk(epoch), sets, [Comparison("seal", "<", seal)])
     except ConditionFailed as failed:
         if failed.current is None or ChainRow.of(failed.current).seal != seal:
-            raise Corrupt(f"chain is sealed elsewhere: epoch={epoch} seal={seal}") from failed
+            found = None if failed.current is None else failed.current.get("seal")
+            raise Corrupt(
+                f"chain is sealed elsewhere: epoch={epoch} seal={seal} seal in its row={found!r}; "
+                "run: logstore fsck"
+            ) from failed
 
 
 def _fence(epoch: int) -> Steps[None]:

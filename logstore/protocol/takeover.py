@@ -1,6 +1,6 @@
 """Take over the partitions that a chain leads: safety rule 4. Repeatable at every step, by anyone.
 
-    a-c  fence and seal the chain, read its state (chains.seal)
+    a-c  fence and seal the chain, read its state (protocol.seal)
     d    each partition whose row names the chain: row → new leader, leader epoch + 1, starting
          where the epoch range ended
     e    checkpoint at the seal, then chain row → sealed

@@ -226,7 +226,10 @@ class History:
     def _begin(self, work: "Callable[[TableReader], T]") -> "asyncio.Future[T]":
         tables, loop = self._tables, asyncio.get_running_loop()
         if tables is None:
-            raise NotFound("this log has no tables, and segments are gone")
+            raise NotFound(
+                "the records were trimmed from segments, and this process reads no tables: install "
+                "the extra `table`"
+            )
         if self._pool is None:
             self._pool = ThreadPoolExecutor(
                 self._settings.threads, thread_name_prefix="logstore-history"

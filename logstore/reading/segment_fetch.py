@@ -82,10 +82,16 @@ def _batches_of(
         raise Corrupt(f"segment does not match its key: chain={chain} seq={seq}")
     body = memoryview(data)[index.header.body_at :]
     if len(body) != index.header.body_bytes:
-        raise Corrupt(f"segment cut short: chain={chain} seq={seq} bytes={len(data)}")
+        raise Corrupt(
+            f"segment cut short: chain={chain} seq={seq} bytes={len(data)} "
+            f"need={index.header.body_at + index.header.body_bytes}"
+        )
     for entry in index.entries:
         if entry.kind == EntryKind.ADOPTED:
-            raise Refused("adopted batches are of a newer version of logstore; upgrade")
+            raise Refused(
+                f"adopted batches are of a newer version of logstore: chain={chain} seq={seq}; "
+                "upgrade"
+            )
         segments = wanted.get((entry.topic_id, entry.partition, entry.leader_epoch))
         if entry.kind != EntryKind.BATCH or segments is None:
             continue

@@ -4,7 +4,7 @@
     seal         every chain without a seal, by a real put, so that no old broker can go on
     checkpoint   at every seal
     tables       up to where they hold each partition
-    records      of topics that have none that says what their row is to say
+    records      of topics whose stored records do not say what their row will say
     rows         chains, partitions, tables, topics; the cluster row last: no broker starts before
 
 If it dies at any point it can be run again; rows already written equal those it would write.

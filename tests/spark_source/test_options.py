@@ -128,7 +128,7 @@ def test_a_relative_path_is_made_absolute_and_a_url_is_left() -> None:
         (Mode.STREAM, {"url": "/other"}, "path and url differ"),
         (Mode.STREAM, {"path": "ftp://host/log"}, "unknown kind of URL: scheme=ftp"),
         (Mode.STREAM, {"storage.secret": "x"}, "unknown setting: storage.secret"),
-        (Mode.STREAM, {"storage.path.style": "x"}, "storage.path.style is true or false"),
+        (Mode.STREAM, {"storage.path.style": "x"}, "storage.path.style is neither true nor false"),
         (Mode.STREAM, {"endingOffsets": "latest"}, "endingOffsets is for batch reads only"),
         (Mode.BATCH, {"startingOffsets": "latest"}, "cannot start at latest"),
         (Mode.BATCH, {"startingOffsets": '{"orders":{"0":-1}}'}, "cannot start at latest"),
