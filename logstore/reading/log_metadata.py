@@ -195,7 +195,8 @@ class LogMetadata:
         self._views = {
             key: view
             for key, view in reader.partitions(self._rows).items()
-            if self._wanted.means_partition(names[key.topic_id], key.partition)
+            if key.partition < self._rows[names[key.topic_id]].partitions  # else not grown yet
+            and self._wanted.means_partition(names[key.topic_id], key.partition)
         }
         self._copies = reader.table_rows()
         self._read_at_s = self._clock.monotonic_s()

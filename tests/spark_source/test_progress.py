@@ -12,7 +12,7 @@ from logstore.records.encode import encode_batch, records_of
 from spark_source.options import Mode, parse_options
 from spark_source.planning.offsets import Json
 from spark_source.progress import Progress
-from tests.logstore.cli.test_fsck import add_row, drop_row, row_of, rows_of
+from tests.logstore.cli.test_fsck import add_row, change_row, drop_row, row_of, rows_of
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.places import raise_log_start
 from tests.spark_source.progressing import batch, next_of, progress_of, read
@@ -44,6 +44,19 @@ def test_a_start_at_latest_stays_where_it_was_while_the_log_grows(log: LogOnDisk
     end = progress.latest(start, is_limited=True)
     assert next_of(end) == {"0": 8, "1": 0}
     assert read(log, progress.between(start, end)) == [("orders", 0, n) for n in (5, 6, 7)]
+
+
+def test_a_partition_is_read_once_its_topic_has_grown(tmp_path: Path) -> None:
+    """A growth writes rows of partitions first. One that dies then leaves them behind."""
+    directory = tmp_path / "log"
+    with LogOnDisk(directory) as log:
+        log.create_topic("orders", 2)
+    change_row(directory, "topic", "orders", partitions=1)
+
+    assert next_of(progress_of(log).initial()) == {"0": 0}
+
+    change_row(directory, "topic", "orders", partitions=2)
+    assert next_of(progress_of(log).initial()) == {"0": 0, "1": 0}
 
 
 def test_a_replay_of_the_first_batch_is_empty_and_nothing_after_it_is_lost(
