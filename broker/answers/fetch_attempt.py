@@ -96,7 +96,8 @@ class FetchAttempt:
         self._may_follow = call.version >= FOLLOWERS_FROM and request.replica_id == CONSUMER
         self._rack = request.rack_id if self._may_follow else ""
         self._request = request
-        self._left = min(request.max_bytes, broker.fetch_bytes_max)
+        share_bytes = broker.clients.slow_readers.share_bytes(call.connection.unsent_bytes)
+        self._left = min(request.max_bytes, broker.fetch_bytes_max, share_bytes)
 
     def look_at_all(self) -> Slices[None]:
         """Yields after each partition; what is committed after that is not in the answer."""

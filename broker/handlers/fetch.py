@@ -24,6 +24,7 @@ Not done: transactions, so the list of aborted ones is empty; throttling.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from broker.answers.error_codes import code_of
 from broker.answers.fence_check import FenceCheck, fence_check_of
@@ -33,7 +34,7 @@ from broker.network.call import Call, guard
 from logstore.epoch.leader import Leader
 from logstore.errors import LogstoreError
 from logstore.protocol.records_deletion import OffsetOutOfRange
-from logstore.reading.read import Chunk, Readable
+from logstore.reading.read import Chunk, Readable, compact
 from logstore.runners.step_runner import outcome_of
 from logstore.slices import Slices, finish
 from logstore.wire.errors import ErrorCode
@@ -44,19 +45,15 @@ LOADS_AT_ONCE = 8
 AT_ONCE_MAX = 100
 """Partitions that are looked at without a turn for others."""
 STORE_READ_TIMEOUT_S = 30.0
-UNSENT_BYTES_MAX = 8 * 1024 * 1024
-"""Of one connection whose answers are not sent yet: these and the next one together."""
 
 
 def handle(broker: Services, call: Call, request: FetchRequest) -> None:
     if request.session_epoch > 0:
         call.answer(FetchResponse(0, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         return
-    unsent = call.connection.unsent_bytes
-    request.max_bytes = min(request.max_bytes, broker.clients.slow_readers.room_bytes)
-    if unsent:
-        request.max_bytes = min(request.max_bytes, max(0, UNSENT_BYTES_MAX - unsent))
-    request.min_bytes = min(request.min_bytes, request.max_bytes)  # as Kafka: no more can come
+    readers = broker.clients.slow_readers
+    bytes_max = min(request.max_bytes, readers.share_bytes(call.connection.unsent_bytes))
+    request.min_bytes = min(request.min_bytes, max(1, bytes_max))  # as Kafka: no more can come
     _Fetch(broker, call, request).attempt()
 
 
@@ -191,8 +188,16 @@ class _Fetch:
             self._wait(attempt)
 
     def _begin(self, work: Work) -> None:
+        """Start `work`; requests behind this one wait, so one answer at a time is loaded."""
         self.drop()
-        self._broker.start(self._call, work, self._broker.store_reads)
+        self._call.connection.begin_read()
+        self._broker.start(self._call, partial(self._alone, work), self._broker.store_reads)
+
+    async def _alone(self, work: Work) -> None:
+        try:
+            await work()
+        finally:
+            self._call.connection.end_read()
 
     async def _attempt_after_fence_check(self) -> None:
         """Make a fencing check first; an attempt after it may be answered.
@@ -293,7 +298,7 @@ class _Fetch:
                 self._broker.alarms.cannot_serve(one.partition, one.offset, outcome)
                 loaded[one.key] = self._code_of(one.partition, outcome)
             else:
-                loaded[one.key] = outcome
+                loaded[one.key] = compact(outcome)
 
     def _code_of(self, partition: Readable, error: LogstoreError) -> ErrorCode:
         """A follower that cannot read sends its consumer back: the leader may be able to."""

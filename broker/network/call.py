@@ -53,6 +53,10 @@ class Requester(Protocol):
 
     def resume_requests(self) -> None: ...
 
+    def begin_read(self) -> None: ...
+
+    def end_read(self) -> None: ...
+
 
 class Call:
     __slots__ = (

@@ -65,7 +65,7 @@ class Clients:
         self._is_stopping = False
         self.timer_bucket = 0
         self._timers = Timers(loop)
-        self.slow_readers = SlowReaders(self._timers)
+        self.slow_readers = SlowReaders(loop, self._timers)
         self.receive_budget = ReceiveBudget(
             loop, self._timers, settings.number("queued.max.request.bytes"), self.connections
         )

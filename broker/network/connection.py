@@ -5,7 +5,7 @@
 Everything is a plain call on the event loop. Answers are written once per wake-up, however many
 became ready (`send` is most of what a small request costs). A connection is not read while
 
-    too many of its requests wait for an answer,
+    too many of its requests wait for an answer, or one reads the store,
     its peer does not take the answers,
     it produces and the log cannot take more, or
     a large request is arriving and there is no memory for it,
@@ -36,6 +36,7 @@ JOINED_BYTES_MAX = 64 * 1024
 CHUNK_BYTES_MAX = 512 * 1024
 UNSENT_BYTES_MAX = 1024 * 1024
 _PRODUCE = PRODUCE_KEY.to_bytes(2, "big")
+_FETCH = b"\0\1"
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,8 @@ class Pause(IntEnum):
     CHECKING = 16
     TURN = 32
     MEMORY = 64
+    READING = 128
+    ANSWERS_FULL = 256
 
 
 class SharedByConnections(Protocol):
@@ -98,6 +101,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._outbox: deque[Buffer] = deque()
         self._transport: asyncio.Transport | None = None
         self._paused = 0
+        self._reads_count = 0
         self._is_blocked = False
         self._is_corked = False
         self._is_closed = False
@@ -120,8 +124,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_closed = True
         self._clients.left(self)
-        self._clients.slow_readers.unblocked(self)
-        self._clients.slow_readers.unsent_bytes -= self.unsent_bytes
+        self._clients.slow_readers.left(self)
         self.unsent_bytes = 0
         self._inbox.close()
         self._outbox.clear()
@@ -155,7 +158,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _pump(self) -> None:
         """Dispatch the frames that have arrived, then write the answers that are ready."""
         clients, inbox, was_corked = self._clients, self._inbox, self._is_corked
-        end_s = clients.loop.time() + SLICE_S
+        readers, end_s = clients.slow_readers, clients.loop.time() + SLICE_S
         if clients.is_fenced:
             # Its successor's to answer: metadata of ours would send clients back to a dead address.
             self.stop()
@@ -165,9 +168,8 @@ class ClientConnection(asyncio.BufferedProtocol):
                 frame = inbox.next()
                 if frame is None:
                     break
-                if clients.is_log_full and frame[:2] == _PRODUCE:
+                if (clients.is_log_full or readers.is_full) and self._is_held(frame):
                     inbox.put_back(frame)
-                    clients.hold(self)
                     break
                 clients.dispatch(self, frame)
                 if clients.loop.time() >= end_s:
@@ -184,6 +186,18 @@ class ClientConnection(asyncio.BufferedProtocol):
         clients.look_for_room()
         if not was_corked:
             self.flush()
+
+    def _is_held(self, frame: memoryview) -> bool:
+        """Whether this request must wait for the log to be stored, or for answers to be taken."""
+        clients = self._clients
+        if clients.is_log_full and frame[:2] == _PRODUCE:
+            clients.hold(self)
+            return True
+        if clients.slow_readers.is_full and frame[:2] == _FETCH:
+            self.pause(Pause.ANSWERS_FULL)
+            clients.slow_readers.hold(self)
+            return True
+        return False
 
     def _let_others(self) -> None:
         """Go on after all that is ready had its turn: a read may bring thousands of requests."""
@@ -245,6 +259,19 @@ class ClientConnection(asyncio.BufferedProtocol):
     def resume_requests(self) -> None:
         self.resume(Pause.CHECKING)
 
+    def begin_read(self) -> None:
+        """Take no request while one reads the store: as many answers would be loaded at once."""
+        self._reads_count += 1
+        self.pause(Pause.READING)
+
+    def end_read(self) -> None:
+        self._reads_count -= 1
+        if not self._reads_count:
+            self.resume(Pause.READING)
+
+    def release_fetch(self) -> None:
+        self.resume(Pause.ANSWERS_FULL)
+
     def _pump_again(self) -> None:
         if not self._is_closed:
             self._pump()
@@ -257,7 +284,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         size = sum(map(len, call.buffers or ()))
         self.unsent_bytes += size
-        self._clients.slow_readers.unsent_bytes += size
+        self._clients.slow_readers.changed(size)
         if self.unsent_bytes > UNSENT_BYTES_MAX:
             self.pause(Pause.UNSENT)
         if not self._is_corked and self._calls and self._calls[0] is call:
@@ -295,7 +322,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         while outbox and not self._is_blocked and not self._is_closed:
             chunk = self._next_chunk()
             self.unsent_bytes -= len(chunk)
-            self._clients.slow_readers.unsent_bytes -= len(chunk)
+            self._clients.slow_readers.changed(-len(chunk))
             transport.write(chunk)
         if self._paused & Pause.UNSENT and self.unsent_bytes <= UNSENT_BYTES_MAX:
             self.resume(Pause.UNSENT)

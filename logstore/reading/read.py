@@ -45,6 +45,8 @@ from logstore.runners.step_runner import StepRunner
 LOADS_AT_ONCE = 4
 READS_MAX = 5
 """An owner makes a checkpoint once in 256 segments: not during five look-ups in a row."""
+COPIED_SHARE = 8
+"""Less than an eighth of a segment is copied for an answer, rather than keep all of it."""
 
 
 class Readable(Protocol):
@@ -96,6 +98,23 @@ class Chunk(NamedTuple):
     buffers: Sequence[memoryview]
     byte_count: int
     end_offset: int
+
+
+def compact(chunk: Chunk) -> Chunk:
+    """The same batches; those much smaller than the segment that they are views of are copied.
+
+    A view keeps the whole segment in memory for as long as its answer is not taken.
+    """
+    buffers = [
+        memoryview(bytes(buffer)) if len(buffer) * COPIED_SHARE < _size(buffer) else buffer
+        for buffer in chunk.buffers
+    ]
+    return Chunk(buffers, chunk.byte_count, chunk.end_offset)
+
+
+def _size(buffer: memoryview) -> int:
+    """Of the object that `buffer` is a view of."""
+    return memoryview(buffer.obj).nbytes
 
 
 class FoundRecord(NamedTuple):
