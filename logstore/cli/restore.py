@@ -149,15 +149,22 @@ def _print(done: "Restored", *, dry_run: bool) -> None:
         )
     for one in done.left_out:
         print(f"\n{would}left out, as it contradicts others: {_shown(one)}")
+        if one.in_table is not None:
+            print(
+                "the topic's table holds offsets of it, and all readers take them from there; "
+                "if the rows are of this chain, put the table back from a copy before restore runs"
+            )
     if not dry_run:
         print("\ndone: start the brokers")
 
 
 def _shown(one: "LeftOut") -> str:
-    return (
+    shown = (
         f"topic={one.topic_id.hex()} partition={one.partition} leader_epoch={one.leader_epoch} "
         f"chain={one.chain} offsets=[{one.start}, {one.end})"
     )
+    held = one.in_table
+    return shown if held is None else f"{shown} in_table=[{held[0]}, {held[1]})"
 
 
 COMMAND = Command("rebuild a registry that was lost or is older than the log", configure, run)

@@ -42,6 +42,14 @@ class LeftOut(NamedTuple):
     chain: int
     start: int
     end: int
+    table_end: int
+    """End of the partition in its topic's table: above `start`, rows may be of this leadership."""
+
+    @property
+    def in_table(self) -> tuple[int, int] | None:
+        """Offsets that it wrote and that the table holds, of this leadership or of another."""
+        end = min(self.end, self.table_end)
+        return (self.start, end) if self.start < end else None
 
 
 @dataclass(slots=True)
@@ -82,8 +90,7 @@ def plan_rows(
     """
     _check_same_moment(chains, old)
     broker_of_chain = {chain.epoch: chain.broker for chain in chains}
-    found = _leads(chains)
-    noted = _noted(chains)
+    found, noted = _leads(chains), _noted(chains)
     over = _deleted(found, old, records or {})
     settled = {
         partition: Settled(sorted(leads), ())
@@ -118,26 +125,38 @@ def plan_rows(
         _check_torn(chain, old, snapshots, wanted, noted)
     for partition in (one for one in all_leads if one[0] in wanted):
         row = _partition(partition, settled[partition], starts[partition], old, broker_of_chain)
-        edited_end = _edited_end(partition, old, snapshots)
-        planned.partitions[partition] = replace(row, edited_end=edited_end)
-        planned.left_out += _left_out(partition, settled[partition])
+        left_out = _left_out(partition, settled[partition], snapshots)
+        edited = _edited_end(partition, old, snapshots, left_out)
+        planned.partitions[partition] = replace(row, edited_end=edited)
+        planned.left_out += left_out
     _fill_up(planned, broker_of_chain)
     return planned
 
 
-def _left_out(partition: TopicPartition, settled: Settled) -> list[LeftOut]:
-    return [LeftOut(*partition, *lead[:2], *lead.extent[:2]) for lead in settled.left_out]
+def _left_out(partition: TopicPartition, settled: Settled, snapshots: Snapshots) -> list[LeftOut]:
+    end = _table_end(partition, snapshots)
+    return [LeftOut(*partition, *lead[:2], *lead.extent[:2], end) for lead in settled.left_out]
 
 
-def _edited_end(partition: TopicPartition, old: RegistryRows, snapshots: Snapshots) -> int:
-    """Below it the table is read. Where the old rows do not tell of its newest version, its owner
-    may have changed rows since: then that is all that the table holds.
+def _edited_end(
+    partition: TopicPartition,
+    old: RegistryRows,
+    snapshots: Snapshots,
+    left_out: Sequence[LeftOut],
+) -> int:
+    """Below it the table is read, and no segment.
+
+    That is all that the table holds where its owner may have changed rows since, of which the old
+    rows say nothing, and where its rows may be of a chain that is left out.
     """
     topic_id, number = partition
     row, copied = old.partitions.get(partition), old.tables.get(topic_id)
     known = 0 if row is None else row.edited_end
     snapshot = snapshots.get(topic_id)
-    if snapshot is None or (row and copied and copied.version >= snapshot.version):
+    if snapshot is None:
+        return known
+    is_known = row is not None and copied is not None and copied.version >= snapshot.version
+    if is_known and not any(one.in_table for one in left_out):
         return known
     return max(known, snapshot.end(number) or 0)
 

@@ -10,17 +10,20 @@ import pytest
 from logstore.errors import Corrupt
 from logstore.formats.chain_row import CHAIN, chain_sk
 from logstore.formats.topic_partition import TopicPartition
+from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.takeover import Successor, take_over
 from logstore.restore.run import Restored, restore
 from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run
+from tests.logstore.moved import MovedLog
 from tests.logstore.protocol.test_cold_start import led_by_two
 from tests.logstore.restore.test_restore import (
     check_everything_is_there,
     cluster_id,
     put_back,
 )
+from tests.logstore.restore.test_tables import TablesAtOnce
 from tests.logstore.written import NoTables, WrittenLog
 
 
@@ -28,16 +31,18 @@ async def restored(written: WrittenLog, left_out: Sequence[int] = ()) -> Restore
     return await restore(
         written.runner,
         cluster_id(written),
-        NoTables(),
+        TablesAtOnce(written) if isinstance(written, MovedLog) else NoTables(),
         dry_run=False,
         advance=lambda _: None,
         chains_left_out=left_out,
     )
 
 
-async def given_away_twice(written: WrittenLog, count: int) -> tuple[TopicPartition, int]:
+async def given_away_twice(
+    written: WrittenLog, count: int, *, moved_to: int = 0
+) -> tuple[TopicPartition, int]:
     """Chain 2 holds leadership 1 of a partition with records, and so does the chain returned, with
-    `count` records.
+    `count` records. Offsets below `moved_to` of the latter's history are moved to the table.
     """
     old, chain = await led_by_two(written)
     identity = await written._identity()
@@ -55,6 +60,9 @@ async def given_away_twice(written: WrittenLog, count: int) -> tuple[TopicPartit
         assert (leader.leader_epoch, leader.high_watermark) == (1, 1)
         for _ in range(count):
             await written.write(log, leader, [EPOCH_MS])
+        if isinstance(written, MovedLog):
+            await written.move(log, leader, 0, moved_to)
+            await written.tell_version(leader.topic_id)
         epoch = log.epoch
     written.records[key] = acknowledged
     return key, epoch
@@ -89,5 +97,32 @@ def test_where_both_were_written_to_a_person_chooses() -> None:
         async with written.life() as log:
             leader = log.topics["orders"].leaders[0]
             assert leader.high_watermark == len(written.records[key]) == 2
+
+    run(scenario())
+
+
+def test_offsets_of_a_chain_left_out_that_the_table_holds_are_read_from_it_alone() -> None:
+    """Else brokers would give the segments of the chain that counts, and Spark the table."""
+
+    async def scenario() -> None:
+        written = MovedLog()
+        key, epoch = await given_away_twice(written, 1, moved_to=2)
+
+        done = await restored(written, [epoch])
+        (one,) = done.left_out
+        assert (one.chain, one.start, one.end, one.in_table) == (epoch, 1, 2, (1, 2))
+        row = await written.runner.run(read_partition_row(*key))
+        assert row is not None and row.edited_end == 2
+
+    run(scenario())
+
+
+def test_a_table_that_goes_on_beyond_the_chains_that_count_is_refused() -> None:
+    async def scenario() -> None:
+        written = MovedLog()
+        _, epoch = await given_away_twice(written, 3, moved_to=4)
+
+        with pytest.raises(Corrupt, match="the table holds offsets that no chain has"):
+            await restored(written, [epoch])
 
     run(scenario())
