@@ -63,7 +63,7 @@ def check_topics(
     keys = _keys(log, seen.problems)
     counts.records = sum(map(len, keys.values()))
     rows = {topic.topic_id: topic for topic in topics.values()}
-    read_ids = [*keys] if bodies else {*rows, *held}
+    read_ids = [*keys] if bodies else sorted({*rows, *held})
     wanted = [key for topic_id in read_ids for key in keys.get(topic_id, ())]
     records = _read(log, wanted, seen.problems)
     for name, topic in topics.items():
