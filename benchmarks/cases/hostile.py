@@ -48,7 +48,7 @@ from tools.full_wire import APIS, Connection
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_FETCH = 0, 1, 2, 3, 9
 DESCRIBE_GROUPS, CREATE_TOPICS, DESCRIBE_CONFIGS = 15, 19, 32
-BEFORE_S, AFTER_S = 2.0, 3.0
+BEFORE_S, AFTER_S, FIRST_WAITS = 2.0, 3.0, 5
 BACKGROUND_S = 20.0
 """How long work that goes on after its answer is watched."""
 ANSWER_S = 120.0
@@ -119,6 +119,8 @@ def _run(act: Act, server: Server, options: Options) -> Mapping[str, float]:
     if prepare is not None:
         prepare(target, options.scale)
     with _healthy(target):
+        while len(target.waits) < FIRST_WAITS:
+            time.sleep(0.1)
         time.sleep(BEFORE_S)
         target.begin()
         began_s = time.monotonic()
@@ -132,7 +134,7 @@ def _run(act: Act, server: Server, options: Options) -> Mapping[str, float]:
     epochs = list((server.directory / "chains").glob("*/*"))
     return {
         "before: longest wait s": max(target.waits[:seen]),
-        "during: longest wait s": max(target.waits[seen:]),
+        "during: longest wait s": max(target.waits[seen:], default=0.0),
         "during: acknowledged": len(target.waits) - seen,
         "hostile: s": took_s,
         "most RSS MB": int(peak_kb) / 1e3,

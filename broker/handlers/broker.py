@@ -73,7 +73,7 @@ class Broker:
         self.record_checks = asyncio.Semaphore(RECORD_CHECKS_MAX)
         self.changes = asyncio.Semaphore(CHANGES_MAX)
         self.begun = asyncio.Semaphore(CHANGES_MAX)
-        self.turns = Turns(self.loop)
+        self.turns = Turns(self.loop, self.clients.holds)
         self.alike_names = AlikeNames(log.topics)
         self.load = RunningLoad(log.topics.values())
         self.being_created: set[str] = set()

@@ -49,6 +49,9 @@ STATE = _gauge("broker_state", "1 for the state it is in, 0 for the others", "st
 READY = _gauge("ready", "1 while /readyz answers 200")
 EPOCH = _gauge("broker_epoch", "Number of this start of the broker")
 LOOP_LAG = _histogram("loop_lag_seconds", "How late a beat of the event loop came, every 0.5 s")
+LOOP_HOLDS = _counter(
+    "loop_holds", "Steps of requests that held the event loop for longer than 20 ms", "api"
+)
 
 # Clients
 REQUESTS = _histogram(

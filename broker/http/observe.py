@@ -68,6 +68,10 @@ def _clients(watched: Observed) -> list[Reading]:
             _one(m.REQUESTS, histogram.copy(), api.name)
             for api, histogram in clients.latencies.by_api.items()
         ),
+        *(
+            _one(m.LOOP_HOLDS, clients.holds.by_api[api.name], api.name)
+            for api in clients.latencies.by_api
+        ),
         _one(m.CONNECTIONS, len(clients.connections)),
         _one(m.ACCEPTED, clients.accepted_count),
         _one(m.REFUSED, clients.refused_count),

@@ -7,6 +7,7 @@ from typing import Protocol
 from broker.network.buffers import BufferPool, Inbox
 from broker.network.connection import ClientConnection, Pause
 from broker.network.latencies import Latencies
+from broker.network.loop_holds import LoopHolds
 from broker.network.receive_budget import ReceiveBudget
 from broker.network.slow_readers import SlowReaders
 from broker.network.timers import Timers
@@ -51,6 +52,7 @@ class Clients:
         self.refused_count = 0
         """Connections that were closed because of what their peers sent, or asked too much."""
         self.latencies = Latencies(loop.time)
+        self.holds = LoopHolds(loop.time)
         self.is_log_full = False
         """While it is, nothing more is taken from connections that produce."""
         self.requests_max = settings.number("logstore.connection.requests.max")

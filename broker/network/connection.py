@@ -25,6 +25,7 @@ from broker.network.buffers import PRODUCE_KEY, Inbox
 from broker.network.call import Call
 from broker.network.latencies import Latencies
 from broker.network.listeners import Listener
+from broker.network.loop_holds import LoopHolds
 from broker.network.receive_budget import ReceiveBudget
 from broker.network.referrals import Referrals
 from broker.network.slow_readers import SlowReaders
@@ -60,6 +61,7 @@ class SharedByConnections(Protocol):
 
     loop: asyncio.AbstractEventLoop
     latencies: Latencies
+    holds: LoopHolds
     slow_readers: SlowReaders
     receive_budget: ReceiveBudget
     requests_max: int
@@ -158,7 +160,8 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _pump(self) -> None:
         """Dispatch the frames that have arrived, then write the answers that are ready."""
         clients, inbox, was_corked = self._clients, self._inbox, self._is_corked
-        readers, end_s = clients.slow_readers, clients.loop.time() + SLICE_S
+        readers, before_s = clients.slow_readers, clients.loop.time()
+        end_s = before_s + SLICE_S
         if clients.is_fenced:
             # Its successor's to answer: metadata of ours would send clients back to a dead address.
             self.stop()
@@ -172,7 +175,8 @@ class ClientConnection(asyncio.BufferedProtocol):
                     inbox.put_back(frame)
                     break
                 clients.dispatch(self, frame)
-                if clients.loop.time() >= end_s:
+                before_s = self._measure(before_s)
+                if before_s >= end_s:
                     self._let_others()
                     break
         except Invalid as error:
@@ -198,6 +202,13 @@ class ClientConnection(asyncio.BufferedProtocol):
             clients.slow_readers.hold(self)
             return True
         return False
+
+    def _measure(self, before_s: float) -> float:
+        """Note how long the last request held the loop since `before_s`; the time now."""
+        now_s = self._clients.loop.time()
+        if now_s - before_s > self._clients.holds.bound_s and self._calls:
+            self._clients.holds.note(self._calls[-1], now_s - before_s)
+        return now_s
 
     def _let_others(self) -> None:
         """Go on after all that is ready had its turn: a read may bring thousands of requests."""

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TypeVar
 
 from broker.network.call import Call, guard
+from broker.network.loop_holds import LoopHolds
 from logstore.slices import Slices
 
 SLICE_S = 0.004
@@ -27,11 +28,15 @@ Step = Callable[[], bool]
 
 class Turns:
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, now_s: Callable[[], float] | None = None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        holds: LoopHolds,
+        now_s: Callable[[], float] | None = None,
     ) -> None:
         """`now_s` measures slices; None: the loop's clock."""
         self._loop = loop
         self._now_s = now_s or loop.time
+        self._holds = holds
         self._waiting: deque[Step] = deque()
         self.taken_count = 0
         """Slices that ran after a wait."""
@@ -42,7 +47,7 @@ class Turns:
         Nothing more is done once that connection is closed.
         """
         if self._advance(call, slices):
-            self._wait(lambda: self._advance(call, slices))
+            self._wait(lambda: self._advance_later(call, slices))
 
     async def share(self, items: Iterable[T]) -> AsyncIterator[T]:
         """The items; waits for a turn where the ones before took a slice."""
@@ -65,6 +70,12 @@ class Turns:
             if self._now_s() >= end_s:
                 await self._turn()
                 end_s = self._now_s() + SLICE_S
+
+    def _advance_later(self, call: Call, slices: Slices[None]) -> bool:
+        began_s = self._now_s()
+        has_more = self._advance(call, slices)
+        self._holds.note(call, self._now_s() - began_s)
+        return has_more
 
     def _advance(self, call: Call, slices: Slices[None]) -> bool:
         if call.connection.is_closed:

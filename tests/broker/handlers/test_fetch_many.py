@@ -24,7 +24,8 @@ class HeldTurns(Turns):
 
     def __init__(self, running: Running) -> None:
         ticks = count()
-        super().__init__(running.broker.loop, lambda: next(ticks) * SLICE_S / 4)
+        holds = running.broker.clients.holds
+        super().__init__(running.broker.loop, holds, lambda: next(ticks) * SLICE_S / 4)
         self.steps: list[Step] = []
         self.is_held = True
 

@@ -109,7 +109,7 @@ def test_many_items_take_turns(client: Connection, shared: Running, name: str) -
     key, version, request, items_of = CASES[name]
     ticks = count()
     loop = shared.broker.loop
-    turns = Turns(loop, lambda: next(ticks) * SLICE_S / ITEMS_A_SLICE)
+    turns = Turns(loop, shared.broker.clients.holds, lambda: next(ticks) * SLICE_S / ITEMS_A_SLICE)
     before, shared.broker.turns = shared.broker.turns, turns
     try:
         response = client.call(key, request, version)

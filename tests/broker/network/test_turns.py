@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from broker.network.call import Call
+from broker.network.loop_holds import LoopHolds
 from broker.network.turns import SLICE_S, Turns
 from logstore.errors import Invalid
 from logstore.ports.clock import SystemClock
@@ -20,7 +21,8 @@ ITEMS_A_SLICE = 3
 def turns() -> Turns:
     """Each look at the clock takes a third of a slice."""
     ticks = count()
-    return Turns(asyncio.get_running_loop(), lambda: next(ticks) * SLICE_S / ITEMS_A_SLICE)
+    loop = asyncio.get_running_loop()
+    return Turns(loop, LoopHolds(loop.time), lambda: next(ticks) * SLICE_S / ITEMS_A_SLICE)
 
 
 class Peer:
