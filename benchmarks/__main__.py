@@ -33,6 +33,7 @@ CASES = (
         "memory",
         "metadata",
         "hostile",
+        "hostile_memory",
         "compact",
     ),
     *("spark_plan", "history_fetch", "freshness"),

@@ -56,7 +56,7 @@ POLLS, POLLED, POLLED_TOPICS, POLLS_HELD_S = 100, 35_000, 7, 20.0
 TOPICS_BEFORE = 1_000
 _SIZE = struct.Struct(">i")
 
-Act = Callable[["_Target", float], None]
+Act = Callable[["Target", float], None]
 """Is hostile to a server; its sizes are multiplied by the number."""
 
 
@@ -78,7 +78,7 @@ def contenders(options: Options) -> Contenders:
     return found
 
 
-class _Target:
+class Target:
     """A broker under attack; `waits` are those of its healthy client."""
 
     def __init__(self, server: Server) -> None:
@@ -114,11 +114,11 @@ def frame_of(key: int, version: int, request: Any) -> bytes:
 
 
 def _run(act: Act, server: Server, options: Options) -> Mapping[str, float]:
-    target = _Target(server)
+    target = Target(server)
     prepare = getattr(_Prepared, act.__name__, None)
     if prepare is not None:
         prepare(target, options.scale)
-    with _healthy(target):
+    with healthy_client(target):
         while len(target.waits) < FIRST_WAITS:
             time.sleep(0.1)
         time.sleep(BEFORE_S)
@@ -143,7 +143,7 @@ def _run(act: Act, server: Server, options: Options) -> Mapping[str, float]:
 
 
 @contextmanager
-def _healthy(target: _Target) -> Iterator[None]:
+def healthy_client(target: Target) -> Iterator[None]:
     """A client that produces one record after the other until the end."""
     is_over = threading.Event()
     batch = encode_batch([Record(0, 1_700_000_000_000, None, b"x")])
@@ -170,7 +170,7 @@ class _Prepared:
     """Topics that some of them need, made before the healthy client begins."""
 
     @staticmethod
-    def _new_names(target: _Target, scale: float) -> None:
+    def _new_names(target: Target, scale: float) -> None:
         topics = _topics("known", int(TOPICS_BEFORE * scale))
         with target.connect() as client:
             client.call(CREATE_TOPICS, CreateTopicsRequest(topics, 100_000), 7)
@@ -182,22 +182,22 @@ def _topics(prefix: str, count: int, partitions: int = 1) -> list[CreatableTopic
     return [CreatableTopic(f"{prefix}-{number}", partitions, 1) for number in range(count)]
 
 
-def _new_names(target: _Target, scale: float) -> None:
+def _new_names(target: Target, scale: float) -> None:
     names = [MetadataRequestTopic(name=f"new_{number}") for number in range(int(20_000 * scale))]
     target.ask(METADATA, 12, MetadataRequest(names, allow_auto_topic_creation=False))
 
 
-def _validate_topics(target: _Target, scale: float) -> None:
+def _validate_topics(target: Target, scale: float) -> None:
     topics = [CreatableTopic(f"n_{number}", 1, 1) for number in range(int(2_000 * scale))]
     target.ask(CREATE_TOPICS, 7, CreateTopicsRequest(topics, 30_000, validate_only=True))
 
 
-def _create_without_time(target: _Target, scale: float) -> None:
+def _create_without_time(target: Target, scale: float) -> None:
     target.ask(CREATE_TOPICS, 7, CreateTopicsRequest(_topics("t", int(5_000 * scale)), 0))
     time.sleep(BACKGROUND_S * scale)
 
 
-def _describe_configs(target: _Target, scale: float) -> None:
+def _describe_configs(target: Target, scale: float) -> None:
     with target.connect() as client:
         topics = _topics("shown", int(2_000 * scale))
         client.call(CREATE_TOPICS, CreateTopicsRequest(topics, 100_000), 7)
@@ -207,23 +207,23 @@ def _describe_configs(target: _Target, scale: float) -> None:
     target.ask(DESCRIBE_CONFIGS, 4, DescribeConfigsRequest(named, include_synonyms=True))
 
 
-def _offsets_of_groups(target: _Target, scale: float) -> None:
+def _offsets_of_groups(target: Target, scale: float) -> None:
     groups = [OffsetFetchRequestGroup(f"g{number}") for number in range(int(60_000 * scale))]
     target.ask(OFFSET_FETCH, 8, OffsetFetchRequest(groups=groups))
 
 
-def _describe_groups(target: _Target, scale: float) -> None:
+def _describe_groups(target: Target, scale: float) -> None:
     groups = [f"g{number}" for number in range(int(90_000 * scale))]
     target.ask(DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups))
 
 
-def _list_offsets(target: _Target, scale: float) -> None:
+def _list_offsets(target: Target, scale: float) -> None:
     some = [ListOffsetsPartition(0, -1, -1) for _ in range(int(60_000 * scale))]
     request = ListOffsetsRequest(-1, 0, [ListOffsetsTopic(target.topic, some)])
     target.ask(LIST_OFFSETS, 6, request)
 
 
-def _long_polls(target: _Target, scale: float) -> None:
+def _long_polls(target: Target, scale: float) -> None:
     """Each waits for many partitions, and records of the healthy client's topic wake all."""
     count = max(1, int(POLLED * scale) // POLLED_TOPICS)
     topics = [new_topic(target.bootstrap, partitions=count) for _ in range(POLLED_TOPICS)]
