@@ -98,7 +98,7 @@ class ReceiveBudget:
     def ask(self, connection: Receiver) -> None:
         """Let `connection` grow, now or when there is room."""
         self._waiting[connection] = None
-        if len(self._waiting) == 1:
+        if len(self._waiting) == 1 or connection is self._beyond:
             self._grant()
         if connection in self._waiting:
             connection.hold_back()

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broker.network.buffers import FIRST_BYTES, BufferPool, Inbox
@@ -82,6 +82,9 @@ async def peers_of(sizes: Sequence[int]) -> tuple[ReceiveBudget, list[Peer]]:
 @given(
     st.lists(st.integers(65 * KiB, 700 * KiB), min_size=1, max_size=5),
     st.lists(st.tuples(st.integers(0, 4), st.integers(1, 300 * KiB)), max_size=20),
+)
+@example(  # the one that may grow beyond the budget asks again while another waits
+    [66560, 524289, 98305, 375806], [(2, 98306), (3, 2), (0, 49156), (3, 295939)]
 )
 def test_requests_that_wait_for_one_another_all_finish_within_the_budget_and_one_request(
     sizes: list[int], order: list[tuple[int, int]]
