@@ -13,7 +13,7 @@ from broker.answers.error_codes import Refuse
 from broker.answers.services import Services
 from broker.cluster.new_partitions import Assignments, place_partitions
 from broker.groups.decisions.group_partition import OFFSETS_TOPIC
-from logstore.epoch.log import NotAlive
+from logstore.epoch.topic_changes import NotAlive
 from logstore.errors import LogstoreError, Retryable
 from logstore.protocol.topics import TopicExists, check_topic_name
 from logstore.runners.step_runner import outcome_of

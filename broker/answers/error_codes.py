@@ -7,7 +7,7 @@ producers, so only unforeseen exceptions are mapped to it.
 from logstore import errors
 from logstore.config.kinds import InvalidConfig
 from logstore.epoch.leader import NotLeading, ProducerRefused, Refusal
-from logstore.epoch.log import NotAlive
+from logstore.epoch.topic_changes import NotAlive
 from logstore.protocol.records_deletion import OffsetOutOfRange
 from logstore.protocol.topics import BadPartitionCount, BadTopicName, TopicExists, UnknownTopic
 from logstore.reading.history import BadTable

@@ -19,14 +19,14 @@ from logstore.epoch.followers import Followers
 from logstore.epoch.forgetting import NOTHING, forget_ended, shorten_rows
 from logstore.epoch.leader import Leader
 from logstore.epoch.leadership_transitions import LeadershipTransitions, committed
+from logstore.epoch.live_brokers import LiveBrokers
 from logstore.epoch.membership import Heartbeats, Membership
+from logstore.epoch.topic_changes import TopicChanges
 from logstore.epoch.watch import Watch
 from logstore.epoch.writer import ChainLimits, ChainWriter, Waiter
-from logstore.errors import Invalid
 from logstore.formats.broker_row import BrokerRow, BrokerStatus
 from logstore.formats.chain_state import ChainState, SegmentSpan
 from logstore.formats.feed_row import FeedChange
-from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.changes import publish
 from logstore.protocol.flush import FlushSettings, MiB
@@ -35,10 +35,8 @@ from logstore.protocol.lookup import IndexCache
 from logstore.protocol.metadata import read_brokers
 from logstore.protocol.partition import ChainCheckpoints
 from logstore.protocol.retention import Part, parts_of_rows
-from logstore.protocol.start import LEASE_S, BrokerInfo, Started, begin, finish
+from logstore.protocol.start import BrokerInfo, Started, begin, finish
 from logstore.protocol.takeover import RecoveredPartition
-from logstore.protocol.topic_change import create_partitions
-from logstore.protocol.topics import UnknownTopic, create_topic, delete_topic
 from logstore.protocol.view import RegistryUpdate
 from logstore.reading.cache import SegmentCache
 from logstore.reading.history import History, HistorySettings
@@ -51,10 +49,6 @@ from logstore.wiring.open import OpenLog
 __all__ = ["BrokerInfo", "FlushSettings", "Log", "LogSettings", "Topic"]
 
 PRODUCER_ID_SHIFT = 32
-
-
-class NotAlive(Invalid):
-    """A broker that was to lead is not alive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,19 +74,18 @@ class Log:
         tasks: asyncio.TaskGroup,
         opened: OpenLog,
     ) -> None:
-        cluster_id = opened.identity.cluster_id
+        cluster_id = self.cluster_id = opened.identity.cluster_id
         self.epoch = started.opened.epoch
         self.me = me
-        self.cluster_id = cluster_id
         self.runner = runner
-        self.brokers: Mapping[int, BrokerRow] = {}
-        """Every broker's row, dead or alive, as last read."""
-        self.liveness = Liveness(LEASE_S)
+        cluster = self._cluster = LiveBrokers(me.broker, runner.clock, lambda: self._watch.hurry())
+        self.live_brokers = cluster.live_brokers
+        self.mark_dead = cluster.mark_dead
+        self.on_death = cluster.on_death
         self.cache = SegmentCache(runner, bytes_max=settings.cache_bytes_max)
         self._tasks = tasks
         self._producer_count = 0
         self._callbacks: list[Callable[[Topic], None]] = []
-        self._on_death: list[Callable[[], None]] = []
         self.writer = ChainWriter(
             _opened_chain(cluster_id, started),
             broker=me.broker,
@@ -110,20 +103,21 @@ class Log:
             me.broker,
             self.writer,
             self._catalog,
-            chain_of=self._chain_of,
+            chain_of=cluster.chain_of,
             publish=self.publish,
             on_led=self._notify,
         )
+        changes = self._new_topic_changes()
+        self.create_topic = changes.create_topic
+        self.create_partitions = changes.create_partitions
+        self.delete_topic = changes.delete_topic
         self._watch = self._new_watch()
         self._checkpoints = ChainCheckpoints(
             IndexCache(), live={self.epoch: lambda: self.writer.durable_checkpoints}
         )
+        grace_s = settings.delete_grace_s
         self._followers = Followers(
-            cluster_id,
-            runner,
-            self._checkpoints,
-            tasks,
-            delete_grace_s=settings.delete_grace_s,
+            cluster_id, runner, self._checkpoints, tasks, delete_grace_s=grace_s
         )
         self._leading.warm = self._followers.chain_state
         self._membership.followed = self._followers.served
@@ -131,13 +125,26 @@ class Log:
         self.history = History(runner, opened.tables, settings.history)
         self._tiers = Tiers(runner, self._segments, self.history)
 
+    def _new_topic_changes(self) -> TopicChanges:
+        return TopicChanges(
+            self.runner,
+            self.me.broker,
+            self.writer,
+            self._catalog,
+            self._leading,
+            chain_of=self._cluster.chain_of,
+            follow_up=self._follow_up,
+            on_update=self._on_update,
+            publish=self.publish,
+        )
+
     def _new_watch(self) -> Watch:
         return Watch(
             self.runner,
             version=lambda: self._catalog.version,
             edit_count=lambda: self._catalog.edit_count,
             on_update=self._on_update,
-            on_brokers=self._on_brokers,
+            on_brokers=self._cluster.observe,
             is_one_silent=lambda: self.liveness.is_one_silent,
         )
 
@@ -159,7 +166,7 @@ class Log:
         found = log._catalog.apply(started.update)
         log._leading.lead_recovered(started.recovered)
         log._follow_up(found)
-        log._on_brokers(await runner.run(read_brokers()))
+        log._cluster.observe(await runner.run(read_brokers()))
         tasks.create_task(log.writer.run())
         tasks.create_task(log._membership.run())
         tasks.create_task(log._leading.run())
@@ -176,6 +183,15 @@ class Log:
         return self.writer.fenced
 
     # The cluster
+
+    @property
+    def brokers(self) -> Mapping[int, BrokerRow]:
+        """Every broker's row, dead or alive, as last read."""
+        return self._cluster.brokers
+
+    @property
+    def liveness(self) -> Liveness:
+        return self._cluster.liveness
 
     @property
     def topics(self) -> Mapping[str, Topic]:
@@ -205,29 +221,9 @@ class Log:
         """Before saying what might be out of date. Raises `Fenced`, or as the store does."""
         await self._membership.check_not_sealed()
 
-    def live_brokers(self) -> dict[int, BrokerRow]:
-        """Those that serve as far as we know, this one included."""
-        alive = self.liveness.alive
-        return {
-            broker: row
-            for broker, row in self.brokers.items()
-            if broker == self.me.broker or broker in alive
-        }
-
     def on_change(self, callback: Callable[[Topic], None]) -> None:
         """Call back whenever a topic came, went, or has other rows or leaders here."""
         self._callbacks.append(callback)
-
-    def mark_dead(self, broker: int, epoch: int) -> bool:
-        """The process of that epoch is gone; False where that is old news (`protocol.liveness`)."""
-        is_update = self.liveness.mark_dead(broker, epoch)
-        if is_update:
-            self._report_death()
-        return is_update
-
-    def on_death(self, callback: Callable[[], None]) -> None:
-        """Call back whenever a broker is alive no more."""
-        self._on_death.append(callback)
 
     def look_again(self) -> None:
         """Read the change feed now instead of at its next turn."""
@@ -250,10 +246,6 @@ class Log:
     def followed_chain(self, epoch: int) -> ChainState | None:
         """A copy of another broker's chain as far as it is followed here, to be read on."""
         return self._followers.chain_state(epoch)
-
-    def _chain_of(self, broker: int) -> int | None:
-        row = self.live_brokers().get(broker)
-        return None if row is None or row.status is not BrokerStatus.SERVING else row.epoch
 
     def _on_update(self, update: RegistryUpdate) -> None:
         rows = update.partitions.values()
@@ -287,19 +279,6 @@ class Log:
         }
         topic.followers = self._followers.follow(topic.topic_id, wanted)
 
-    def _on_brokers(self, brokers: Mapping[int, BrokerRow]) -> None:
-        self.brokers, before = brokers, self.liveness.alive
-        self.liveness.observe(brokers, self.runner.clock.monotonic_s())
-        if before - self.liveness.alive:
-            self._report_death()
-        if any(row.status is BrokerStatus.DRAINING for row in self.live_brokers().values()):
-            self._watch.hurry()  # it hands out what it leads
-
-    def _report_death(self) -> None:
-        self._watch.hurry()
-        for callback in self._on_death:
-            callback()
-
     async def forget_ended(self, durable_ends: Mapping[TopicPartition, int] = NOTHING) -> int:
         """Leave epoch ranges no longer needed out of rows and checkpoints; their number.
 
@@ -310,84 +289,6 @@ class Log:
         led = {leader.key for leader in self._catalog.leaders() if not leader.is_released}
         live = frozenset(self._catalog.topics_by_id)
         return await forget_ended(self.runner, self.writer, led, live)
-
-    # Topics
-
-    async def create_topic(
-        self,
-        name: str,
-        partitions: int,
-        configs: Mapping[str, str],
-        *,
-        replicas: int = 1,
-        assignments: Sequence[Sequence[int]] | None = None,
-    ) -> Topic:
-        """`assignments` are the brokers of each partition, its leader first; else all is ours.
-
-        Raises `TopicExists`, `BadTopicName`, `BadPartitionCount`, `NotAlive`, or as the registry.
-        """
-        rows = self._new_rows(assignments or [(self.me.broker,)] * partitions)
-        new = await self.runner.run(create_topic(name, rows, configs, replicas=replicas))
-        numbered = enumerate(new.partitions)
-        led = {TopicPartition(new.row.topic_id, number): row for number, row in numbered}
-        update = RegistryUpdate(0, {name: new.row}, led)
-        return await self._begin_to_lead(name, update, range(len(rows)))
-
-    async def create_partitions(
-        self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
-    ) -> Topic:
-        """Let a topic grow to `count`; `assignments` are for the new ones. Raises as above."""
-        topic = self.topics.get(name)
-        if topic is None:
-            raise UnknownTopic(f"no such topic: name={name}")
-        before = topic.partition_count
-        new = self._new_rows(assignments or [(self.me.broker,)] * (count - before))
-        rows = dict(enumerate(new, before))
-        grown = await self.runner.run(create_partitions(name, topic.topic_id, rows))
-        await self.publish([FeedChange(name, topic.topic_id)])
-        partitions = {
-            TopicPartition(topic.topic_id, number): row for number, row in grown.partitions.items()
-        }
-        self._on_update(RegistryUpdate(0, {name: grown.topic}, partitions))
-        return topic
-
-    def _new_rows(self, assignments: Sequence[Sequence[int]]) -> list[PartitionRow]:
-        rows = []
-        for replicas in assignments:
-            is_ours = replicas[0] == self.me.broker
-            chain = self.epoch if is_ours else self._chain_of(replicas[0])
-            if chain is None:
-                raise NotAlive(f"broker is not alive, it cannot lead: broker={replicas[0]}")
-            rows.append(PartitionRow.new(replicas[0], chain, replicas))
-        return rows
-
-    async def _begin_to_lead(self, name: str, update: RegistryUpdate, new: range) -> Topic:
-        """Lead our partitions of a topic just created, and notify the other leaders."""
-        found = self._catalog.apply(update)
-        topic = self.topics[name]
-        ours = [number for number in new if topic.rows[number].chain == self.epoch]
-        self._leading.lead_new(topic, ours)
-        found.claims.clear()
-        self._follow_up(found)
-        if ours:
-            # A fenced broker may still write rows, but it must not say that it leads the topic.
-            # The watch may have claimed them by now, and nothing be open any more.
-            await committed(self.writer, self.writer.appended_seq)
-        await self.publish([FeedChange(name, topic.topic_id)])
-        return topic
-
-    async def delete_topic(self, name: str) -> None:
-        """Raises `UnknownTopic`, or as the registry does."""
-        topic = self.topics.get(name)
-        if topic is None:
-            raise UnknownTopic(f"no such topic: name={name}")
-        await self.runner.run(delete_topic(name, topic.topic_id))
-        if self.topics.get(name) is topic:
-            partitions = {
-                TopicPartition(topic.topic_id, n): None for n in range(topic.partition_count)
-            }
-            self._on_update(RegistryUpdate(0, {name: None}, partitions))
-        await self.publish([FeedChange(name, topic.topic_id)])
 
     async def _flushed(self) -> None:
         """Wait until what has been appended so far is committed. Raises `Fenced`."""

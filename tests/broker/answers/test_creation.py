@@ -5,7 +5,7 @@ import pytest
 from broker.answers.creation import PLACEMENTS_MAX, make_placed
 from broker.answers.error_codes import code_of
 from broker.cluster.new_partitions import Assignments
-from logstore.epoch.log import NotAlive
+from logstore.epoch.topic_changes import NotAlive
 from logstore.errors import Invalid, Retryable
 from logstore.testing.virtual_loop import run
 from logstore.wire.errors import ErrorCode

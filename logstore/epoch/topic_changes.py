@@ -1,0 +1,127 @@
+"""Creates, grows and deletes topics, and leads at once those partitions that are ours.
+
+Rows first (`logstore.protocol.topics`), then the own catalog, then the leaders here. A change is
+published when the leadership-begin entries are committed.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from logstore.epoch.catalog import Catalog, LeadershipChanges, Topic
+from logstore.epoch.leadership_transitions import LeadershipTransitions, committed
+from logstore.epoch.writer import ChainWriter
+from logstore.errors import Invalid
+from logstore.formats.feed_row import FeedChange
+from logstore.formats.partition_row import PartitionRow
+from logstore.formats.topic_partition import TopicPartition
+from logstore.protocol.topic_change import create_partitions
+from logstore.protocol.topics import UnknownTopic, create_topic, delete_topic
+from logstore.protocol.view import RegistryUpdate
+from logstore.runners.step_runner import StepRunner
+
+
+class NotAlive(Invalid):
+    """A broker that was to lead is not alive."""
+
+
+class TopicChanges:
+    def __init__(
+        self,
+        runner: StepRunner,
+        broker: int,
+        writer: ChainWriter,
+        catalog: Catalog,
+        leading: LeadershipTransitions,
+        *,
+        chain_of: Callable[[int], int | None],
+        follow_up: Callable[[LeadershipChanges], None],
+        on_update: Callable[[RegistryUpdate], None],
+        publish: Callable[[Sequence[FeedChange]], Awaitable[None]],
+    ) -> None:
+        """`chain_of` is the chain of a live broker, None of others. The other three are the log's:
+        what follows leadership changes and changed rows, and publication to other brokers.
+        """
+        self._runner = runner
+        self._broker = broker
+        self._writer = writer
+        self._catalog = catalog
+        self._leading = leading
+        self._chain_of = chain_of
+        self._follow_up = follow_up
+        self._on_update = on_update
+        self._publish = publish
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        configs: Mapping[str, str],
+        *,
+        replicas: int = 1,
+        assignments: Sequence[Sequence[int]] | None = None,
+    ) -> Topic:
+        """`assignments` are the brokers of each partition, its leader first; else all is ours.
+
+        Raises `TopicExists`, `BadTopicName`, `BadPartitionCount`, `NotAlive`, or as the registry.
+        """
+        rows = self._new_rows(assignments or [(self._broker,)] * partitions)
+        new = await self._runner.run(create_topic(name, rows, configs, replicas=replicas))
+        numbered = enumerate(new.partitions)
+        led = {TopicPartition(new.row.topic_id, number): row for number, row in numbered}
+        update = RegistryUpdate(0, {name: new.row}, led)
+        return await self._begin_to_lead(name, update, range(len(rows)))
+
+    async def create_partitions(
+        self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
+    ) -> Topic:
+        """Let a topic grow to `count`; `assignments` are for the new ones. Raises as above."""
+        topic = self._catalog.topics.get(name)
+        if topic is None:
+            raise UnknownTopic(f"no such topic: name={name}")
+        before = topic.partition_count
+        new = self._new_rows(assignments or [(self._broker,)] * (count - before))
+        rows = dict(enumerate(new, before))
+        grown = await self._runner.run(create_partitions(name, topic.topic_id, rows))
+        await self._publish([FeedChange(name, topic.topic_id)])
+        partitions = {
+            TopicPartition(topic.topic_id, number): row for number, row in grown.partitions.items()
+        }
+        self._on_update(RegistryUpdate(0, {name: grown.topic}, partitions))
+        return topic
+
+    def _new_rows(self, assignments: Sequence[Sequence[int]]) -> list[PartitionRow]:
+        rows = []
+        for replicas in assignments:
+            is_ours = replicas[0] == self._broker
+            chain = self._writer.chain.epoch if is_ours else self._chain_of(replicas[0])
+            if chain is None:
+                raise NotAlive(f"broker is not alive, it cannot lead: broker={replicas[0]}")
+            rows.append(PartitionRow.new(replicas[0], chain, replicas))
+        return rows
+
+    async def _begin_to_lead(self, name: str, update: RegistryUpdate, new: range) -> Topic:
+        """Lead our partitions of a topic just created, and notify the other leaders."""
+        found = self._catalog.apply(update)
+        topic = self._catalog.topics[name]
+        ours = [number for number in new if topic.rows[number].chain == self._writer.chain.epoch]
+        self._leading.lead_new(topic, ours)
+        found.claims.clear()
+        self._follow_up(found)
+        if ours:
+            # A fenced broker may still write rows, but it must not say that it leads the topic.
+            # The watch may have claimed them by now, and nothing be open any more.
+            await committed(self._writer, self._writer.appended_seq)
+        await self._publish([FeedChange(name, topic.topic_id)])
+        return topic
+
+    async def delete_topic(self, name: str) -> None:
+        """Raises `UnknownTopic`, or as the registry does."""
+        topic = self._catalog.topics.get(name)
+        if topic is None:
+            raise UnknownTopic(f"no such topic: name={name}")
+        await self._runner.run(delete_topic(name, topic.topic_id))
+        if self._catalog.topics.get(name) is topic:
+            partitions = {
+                TopicPartition(topic.topic_id, n): None for n in range(topic.partition_count)
+            }
+            self._on_update(RegistryUpdate(0, {name: None}, partitions))
+        await self._publish([FeedChange(name, topic.topic_id)])
