@@ -1,5 +1,4 @@
-"""One attempt to answer from the log for a Fetch: the data in memory, and the segments to read from
-the store.
+"""One attempt to answer a Fetch: the data in memory, and the segments to read from the store.
 
 Calls no I/O. A fetch that waits makes an attempt after each commit; one that needs the store makes
 one, loads the segments that it names, and makes another.

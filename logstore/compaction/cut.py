@@ -141,9 +141,7 @@ def is_due(size_bytes: int, freshness_ms: int, is_older_than: Callable[[int], bo
 def loads_of(
     segment_ranges: Mapping[TopicPartition, Sequence[SegmentRange]], chain_bytes: Mapping[int, int]
 ) -> dict[TopicPartition, PartitionBacklog]:
-    """`chain_bytes` are the sizes of all segments of a chain that any of the segment ranges
-    needs.
-    """
+    """`chain_bytes`: by chain, the sizes of all segments that the segment ranges need."""
     offsets: dict[int, int] = {}
     for segments in _all(segment_ranges):
         offsets[segments.chain] = offsets.get(segments.chain, 0) + segments.end - segments.start

@@ -83,9 +83,7 @@ def decoded(batches: Sequence[FoundBatch], topic: str) -> Iterator[pa.RecordBatc
 
 
 def _rows_of(segments: SegmentRange, batches: Iterator[Buffer]) -> Iterator[pa.RecordBatch]:
-    """A batch that begins below the segment range is decoded alone: as a raw row it would not be
-    seen.
-    """
+    """A batch that begins below the range is decoded alone: as a raw row it would not be seen."""
     for batch in batches:
         if int.from_bytes(batch[:8]) < segments.start:
             yield from _heavy(segments, batch)

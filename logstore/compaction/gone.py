@@ -48,9 +48,7 @@ def resolver(url: str, storage: Mapping[str, str]) -> Resolve[Never]:
 def rest_of(
     seq_range: SeqRange, gone: SegmentGone, reached: Mapping[SegmentRange, int], rows: RunRows
 ) -> SeqRange | None:
-    """The rest of `seq_range` above the deleted segment. Raises `Corrupt` if a segment is
-    missing.
-    """
+    """The rest of `seq_range` above the deleted segment. Raises `Corrupt` where one is missing."""
     left = []
     for segments in seq_range.segment_ranges:
         start = reached.get(segments, segments.start)

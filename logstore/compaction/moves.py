@@ -88,9 +88,7 @@ class Moves:
                 self._session.report(state.topic, error)
 
     def _findable(self, cut: Sequence[Waiting]) -> dict[bytes, list[Waiting]]:
-        """The cut by topic, without ranges that cannot be found: their segment ranges are known
-        now.
-        """
+        """The cut by topic, without partitions whose segment ranges cannot be found."""
         unknown = [one for one in cut if one not in self._segment_ranges]
         found = self._backlog.segment_ranges(self._states, unknown)
         self._segment_ranges |= {one: found[one.key] for one in unknown if one.key in found}

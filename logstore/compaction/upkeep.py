@@ -1,5 +1,4 @@
-"""A run's other work: repair of table pointers, retention of files, merges of small files,
-sweeping.
+"""A run's other work: table pointers put right, retention, merges of small files, sweeping.
 
 None of it moves a table end, and each commit is conditional like any other. What cannot be done now
 is done by a later run.

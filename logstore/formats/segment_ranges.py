@@ -19,9 +19,7 @@ class SegmentRange:
 
 
 class SplitPoint(NamedTuple):
-    """A place to divide a segment range: before segment `seq`, with first seq < `seq` <= last
-    seq.
-    """
+    """Divides a segment range before segment `seq`; first seq < `seq` <= last seq."""
 
     segments: SegmentRange
     seq: int
