@@ -38,6 +38,7 @@ class Turns:
         self._now_s = now_s or loop.time
         self._holds = holds
         self._waiting: deque[Step] = deque()
+        self._is_due = False
         self.taken_count = 0
         """Slices that ran after a wait."""
 
@@ -106,14 +107,18 @@ class Turns:
         await turn
 
     def _wait(self, step: Step) -> None:
-        if not self._waiting:
-            self._loop.call_soon(self._next)
         self._waiting.append(step)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._waiting and not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._next)
 
     def _next(self) -> None:
+        self._is_due = False
         step = self._waiting.popleft()
         self.taken_count += 1
         if step():
             self._waiting.append(step)
-        if self._waiting:
-            self._loop.call_soon(self._next)
+        self._schedule()

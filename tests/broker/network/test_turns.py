@@ -123,6 +123,29 @@ def test_an_error_in_a_later_slice_ends_its_own_connection_alone() -> None:
     assert seen.count("good") == 4 * ITEMS_A_SLICE
 
 
+def test_work_that_begins_other_work_takes_one_turn_in_a_pass() -> None:
+    seen: list[str] = []
+    faults: list[object] = []
+
+    async def play() -> int:
+        asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+        shared = turns()
+
+        def begins_another() -> Slices[None]:
+            yield from work("a", ITEMS_A_SLICE, seen)
+            shared.begin(call_of(Peer()), work("b", 3 * ITEMS_A_SLICE, seen))
+            yield from work("a", 2 * ITEMS_A_SLICE, seen)
+
+        shared.begin(call_of(Peer()), begins_another())
+        await passes()
+        return shared.taken_count
+
+    taken = run(play())
+    assert not faults
+    assert seen.count("a") == seen.count("b") == 3 * ITEMS_A_SLICE
+    assert taken <= 6
+
+
 def test_a_task_shares_the_loop_while_it_loops_over_items() -> None:
     async def play() -> SimpleNamespace:
         shared, found = turns(), []
