@@ -17,7 +17,8 @@ Names of rules are those of Jepsen's Kafka test where it has one:
     H18  leader epochs   never fall with the offset
     H20  ack truth       the offset in an acknowledgement is where the value is
     H21  edits           rows that the owner of a table deleted are not read once that is final
-    H22  retention       raises a log start above no record that was young at that time
+    H22  retention       raises a log start above no record that was young at that time; by size,
+                         only while enough remains
 
 H12, cycles of who saw whose: a request here is about one partition, so what has an order in real
 time in each of them has one in all (Herlihy and Wing: linearizability is local). H13 and "stale" of
@@ -30,6 +31,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from logstore.testing.seen import Expiry, KnownBefore, Partition, Seen, Sent, StoredRecord
+from logstore.testing.surplus import Surplus, bytes_left_max
 
 __all__ = ["SEQUENCE_MAX", "ClientHistory", "KnownBefore", "Partition", "Sent", "StoredRecord"]
 
@@ -51,6 +53,7 @@ class ClientHistory:
         self._was_put_back = False
         self._positions: dict[tuple[str, Partition], int] = {}
         self._without_beginning: set[int] = set()
+        self._surpluses: dict[Partition, list[Surplus]] = {}
 
     def _of(self, partition: Partition) -> Seen:
         return self._partitions.setdefault(partition, Seen())
@@ -73,6 +76,10 @@ class ClientHistory:
         for value in values:
             seen.sent[value] = sent
         return sent
+
+    def try_again(self, sent: Sent) -> None:
+        """A producer that is not idempotent sends it (again): each attempt may be stored."""
+        self._of(sent.partition).attempts[sent.number] += 1
 
     def ack(self, sent: Sent, base_offset: int) -> None:
         seen = self._of(sent.partition)
@@ -236,6 +243,30 @@ class ClientHistory:
                 break
         seen.start_asked = offset
 
+    def expire_surplus(
+        self, partition: Partition, offset: int, keep_bytes: int, table_bytes: int
+    ) -> None:
+        """Retention by size has raised log start to `offset`; it had to leave `keep_bytes`.
+
+        `table_bytes` are those of all files of the table that reach above. Judged now, and at the
+        end again by the offsets that got known.
+        """
+        seen = self._of(partition)
+        if offset <= seen.start_asked:
+            return
+        batches = {sent.number: sent for sent in seen.sent.values()}
+        surplus = Surplus(offset, keep_bytes, table_bytes, batches.values())
+        if not self._took_too_much(partition, surplus):
+            self._surpluses.setdefault(partition, []).append(surplus)
+        seen.start_asked = offset
+
+    def _took_too_much(self, partition: Partition, surplus: Surplus) -> bool:
+        left = bytes_left_max(self._of(partition), surplus)
+        if left < surplus.keep_bytes:
+            text = f"log start={surplus.log_start} bytes left={left} of={surplus.keep_bytes}"
+            self._violated("H22", partition, text)
+        return left < surplus.keep_bytes
+
     def _was_young(self, partition: Partition, expiry: Expiry, offset: int, value: bytes) -> bool:
         start, end, cutoff_ms = expiry
         sent = self._of(partition).sent.get(value)
@@ -364,6 +395,8 @@ class ClientHistory:
             begin = (begins or {}).get(partition, 0)
             self._check_sequences(partition, kept, is_whole=not log_start and not begin)
             self._check_order(partition, seen)
+            for surplus in self._surpluses.get(partition, ()):
+                self._took_too_much(partition, surplus)
             if all_was_read:
                 self._check_seen(partition, seen, begin_kept)
 

@@ -1,5 +1,6 @@
 """State of the history checker (`logstore.testing.history`): of a batch, of a partition."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -85,6 +86,8 @@ class Seen:
     forbidden: set[int] = field(default_factory=set)
     """Those of them that no reader may get any more."""
     expiries: list[Expiry] = field(default_factory=list)
+    attempts: Counter[int] = field(default_factory=Counter)
+    """How often batches of producers that are not idempotent were sent, by their numbers."""
 
     def first_kept(self, offset: int) -> int:
         """The first offset from `offset` on that no owner deleted."""

@@ -237,6 +237,8 @@ class Producer(Client):
                 version = self.world.rng.choice((*BY_NAME_VERSIONS, BY_ID_VERSION))
             topics: dict[bytes, TopicProduceData] = {}
             for partition, batch in batches.items():
+                if not self._is_idempotent:
+                    self.world.history.try_again(batch.sent)
                 topic = topics.setdefault(
                     partition.topic_id, TopicProduceData(names[partition], partition.topic_id, [])
                 )

@@ -117,3 +117,44 @@ def test_a_record_that_gets_known_after_retention_deleted_it_is_judged_then() ->
     assert kept_until(history, 2, 20) == []
     history.ack(late, 1)
     assert rules(history) == ["H22"]
+
+
+def sized(*values: bytes) -> ClientHistory:
+    """Batches of producers that are not idempotent, each sent once."""
+    history = ClientHistory()
+    for offset, value in enumerate(values):
+        sent = history.send(ORDERS, (value,), idempotent=False)
+        history.try_again(sent)
+        history.ack(sent, offset)
+    return history
+
+
+def test_retention_by_size_leaves_as_much_as_it_has_to() -> None:
+    history = written(bytes(1_000), bytes(999), b"c" * 1_000)
+    history.expire_surplus(ORDERS, 1, keep_bytes=2_000, table_bytes=0)
+    assert rules(history) == []
+    history.expire_surplus(ORDERS, 2, keep_bytes=2_000, table_bytes=1_000)
+    assert rules(history) == []
+    history.expire_surplus(ORDERS, 3, keep_bytes=2_000, table_bytes=1_900)
+    assert rules(history) == ["H22"]
+
+
+def test_a_batch_may_lie_in_the_log_as_often_as_it_was_sent() -> None:
+    history = sized(bytes(1_000))
+    sent = history.send(ORDERS, (b"b" * 1_000,), idempotent=False)
+    for _ in range(3):
+        history.try_again(sent)
+    history.expire_surplus(ORDERS, 2, keep_bytes=4_000, table_bytes=0)
+    assert rules(history) == []
+    history.expire_surplus(ORDERS, 3, keep_bytes=5_000, table_bytes=0)
+    assert rules(history) == ["H22"]
+
+
+def test_offsets_that_get_known_after_retention_by_size_are_judged_at_the_end() -> None:
+    history = written(b"a")
+    late = history.send(ORDERS, (b"b" * 1_000,), idempotent=True)
+    history.expire_surplus(ORDERS, 2, keep_bytes=1_000, table_bytes=0)
+    assert rules(history) == []
+    history.ack(late, 1)
+    history.check_end({ORDERS: []}, {ORDERS: 2})
+    assert rules(history) == ["H22"]

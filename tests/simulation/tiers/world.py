@@ -3,14 +3,16 @@
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from logstore.epoch.table_queries import TableQueries
 from logstore.errors import LogstoreError, NotFound
 from logstore.formats.topic_row import TOPIC, TopicRow
+from logstore.history.columns import PARTITION_COLUMN
 from logstore.history.entries import ENGINE
+from logstore.history.names import table_topic
 from logstore.ports.clock import Clock
 from logstore.ports.registry import Row
 from logstore.protocol.believed_time import AGREE_MS
@@ -55,17 +57,21 @@ class Edit(NamedTuple):
 class TierStore(SimulatedStore):
     """Notes what happens to tables and segments, and who meets an absence.
 
-    `note` is told of a kind of event, `note_absence` and `note_deletion` of a key.
+    `note` gets a kind of event, `note_absence` and `note_deletion` a key, `note_files` the key of
+    an entry of a table's log and its lines that add files.
     """
 
     note: Callable[[str], None]
+    note_files: Callable[[str, Sequence[bytes]], None]
     note_absence: Callable[[str], None]
     note_deletion: Callable[[str], None]
 
     def _land(self, key: str, data: bytes) -> LogstoreError | None:
         error = super()._land(key, data)
         if error is None and ENTRIES in key and key.endswith(".json"):
-            info = json.loads(data.splitlines()[0]).get("commitInfo", {})
+            first, *actions = data.splitlines()
+            info = json.loads(first).get("commitInfo", {})
+            self.note_files(key, [line for line in actions if line.startswith(b'{"add"')])
             operation = info.get("operation", "")
             is_ours = info.get("engineInfo") == ENGINE
             kind = EVENTS.get(operation, "other entry") if is_ours else f"owner's {operation}"
@@ -115,6 +121,8 @@ class TierWorld(World):
         """Of machines, the newest last."""
         self._ahead_ms: dict[str, int] = {}
         """How wrong the wall clock of a process is that is no broker, by its name."""
+        self.table_files: dict[Partition, list[tuple[int, int]]] = {}
+        """Last offset and bytes of every file that a table has ever had."""
         self.edits: list[Edit] = []
         """Rows that the owner of a table deleted, each from a moment on."""
         self.stores[OUTSIDE] = self._store()
@@ -139,9 +147,11 @@ class TierWorld(World):
         partition, keep_ms = Partition(topic_id, number), int(configs.get("retention.ms", WEEK_MS))
         slack_ms = AGREE_MS + int(self.clock.monotonic_s() * 1000 * RATE_OFF_MAX)
         if "retention.bytes" in configs:
-            # How many bytes are left only the index tells: it is a deletion like any other.
             self.seen["log start raised by retention.bytes"] += 1
-            self.history.ask_log_start(partition, offset)
+            files = self.table_files.get(partition, ())
+            table_bytes = sum(size for last, size in files if last >= offset)
+            keep_bytes = int(configs["retention.bytes"])
+            self.history.expire_surplus(partition, offset, keep_bytes, table_bytes)
         else:
             self.history.expire(partition, offset, self.clock.now_ms() + slack_ms - keep_ms)
 
@@ -179,12 +189,21 @@ class TierWorld(World):
     def _store(self) -> SimulatedStore:
         store = TierStore(self.objects, self.rng, self.plan.store, self.seen, self.trace)
         store.note, store.note_absence = self.note, self._note_absence
-        store.note_deletion = self._note_deletion
+        store.note_deletion, store.note_files = self._note_deletion, self._note_files
         return store
 
     def note(self, kind: str) -> None:
         self.seen[f"event: {kind}"] += 1
         self.last_s[kind] = self.clock.monotonic_s()
+
+    def _note_files(self, key: str, adds: Sequence[bytes]) -> None:
+        topic_id = table_topic(key)
+        assert topic_id is not None
+        for line in adds:
+            add = json.loads(line)["add"]
+            partition = Partition(topic_id, int(add["partitionValues"][PARTITION_COLUMN]))
+            last = json.loads(add["stats"])["maxValues"]["offset"]
+            self.table_files.setdefault(partition, []).append((last, add["size"]))
 
     def _note_absence(self, key: str) -> None:
         process = PROCESS.get(None)
