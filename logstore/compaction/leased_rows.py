@@ -57,12 +57,9 @@ class LeasedRows:
         self._lease = Lease(COMPACTOR, owner=owner, owner_epoch=owner_epoch, lease_s=lease_s)
         self._log: OpenLog | None = None
         self._stop: asyncio.Event | None = None
-        self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="logstore-lease", daemon=True)
-        self._thread.start()
-        self._ready.wait()
+        self._start()
         self._raise_failure()
 
     @property
@@ -99,6 +96,13 @@ class LeasedRows:
             assert self._stop is not None
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join(GIVE_UP_S * 2)
+
+    def _start(self) -> None:
+        """Begin to live on a loop of its own; returns once that is ready, or has failed."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="logstore-lease", daemon=True)
+        self._thread.start()
+        self._ready.wait()
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

@@ -18,6 +18,7 @@ from logstore.testing.blocking_ports import BlockingObjects
 from logstore.testing.process_loop import Process
 from logstore.testing.simulated_rows import at_once
 from logstore.wiring.open import OpenLog
+from tests.simulation.tiers.ended import until_ended
 from tests.simulation.tiers.tables import URL, open_tables
 from tests.simulation.tiers.world import OUTSIDE, TierWorld
 
@@ -65,9 +66,7 @@ class Collector:
         world.runs.append(process)
         before = world.disasters
         done = process.spawn(self._collect_once())
-        until_s = world.clock.monotonic_s() + GC_S_MAX
-        while not done.done() and not process.is_dead and world.clock.monotonic_s() < until_s:
-            await world.clock.sleep_s(0.1)
+        await until_ended(world, process, done, GC_S_MAX)
         if not done.done():
             world.seen["gc killed"] += 1
             process.kill()

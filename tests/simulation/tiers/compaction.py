@@ -11,6 +11,7 @@ from logstore.compaction.worker import carry_out
 from logstore.errors import Corrupt, LogstoreError, Refused
 from logstore.testing.blocking import wait_for
 from logstore.testing.process_loop import Process, run_blocking
+from tests.simulation.tiers.ended import until_ended
 from tests.simulation.tiers.tables import URL
 from tests.simulation.tiers.world import TierWorld
 
@@ -65,11 +66,14 @@ class Scheduler:
         world.runs = [one for one in world.runs if not one.is_dead] + [process]
         life = _Life(world, process, runs, dies_at, freezes_at)
         done = process.spawn(run_blocking(life.run))
-        until_s = world.clock.monotonic_s() + LIFE_S_MAX * (1 if is_harmed else 5)
-        while not done.done() and not process.is_dead and world.clock.monotonic_s() < until_s:
-            await world.clock.sleep_s(0.1)
-            if process.stopped_s > FROZEN_S_MAX:
-                return False  # others go on; it wakes beside them, after the end of the harm too
+        limit_s = LIFE_S_MAX * (1 if is_harmed else 5)
+
+        def sleeps() -> bool:
+            return process.stopped_s > FROZEN_S_MAX
+
+        await until_ended(world, process, done, limit_s, is_over=sleeps)
+        if sleeps():
+            return False  # others go on; it wakes beside them, after the end of the harm too
         if not done.done():
             world.seen["compaction killed"] += 1
             process.kill()

@@ -17,6 +17,7 @@ from logstore.stores.location import DirectoryLocation
 from logstore.testing.process_loop import Process, run_blocking
 from logstore.testing.simulated_rows import at_once
 from logstore.wiring.open import ReadableLog, identity_in, open_readable
+from tests.simulation.tiers.ended import until_ended
 from tests.simulation.tiers.tables import URL
 from tests.simulation.tiers.world import TierWorld
 
@@ -45,12 +46,10 @@ class Fsck:
         process = Process(f"fsck {self._count}")
         world.may_suspend(process)
         done = process.spawn(run_blocking(_check))
-        until_s = world.clock.monotonic_s() + FSCK_S_MAX
-        while not done.done() and world.clock.monotonic_s() < until_s:
-            await world.clock.sleep_s(0.1)
-            if world.is_rolled_back:
-                process.kill()
-                return
+        await until_ended(world, process, done, FSCK_S_MAX, is_over=lambda: world.is_rolled_back)
+        if world.is_rolled_back:
+            process.kill()
+            return
         try:
             problems = done.result() if done.done() else ()
         except LogstoreError as error:

@@ -4,15 +4,11 @@ What it awaits is the product's; here it is awaited by the simulated process tha
 """
 
 import asyncio
-import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from logstore.compaction.leased_rows import CALL_TIMEOUT_S, GIVE_UP_S, LEASE_S, LeasedRows
+from logstore.compaction.leased_rows import CALL_TIMEOUT_S, GIVE_UP_S, LeasedRows
 from logstore.errors import Retryable
-from logstore.formats.compaction_row import COMPACTOR
-from logstore.ports.clock import Clock, SystemClock
-from logstore.protocol.lease import Lease
 from logstore.testing.blocking import wait_for
 from logstore.testing.process_loop import PROCESS
 
@@ -20,25 +16,8 @@ T = TypeVar("T")
 
 
 class SimulatedLeasedRows(LeasedRows):
-    def __init__(
-        self,
-        url: str,
-        storage: Mapping[str, str],
-        *,
-        owner: int,
-        owner_epoch: int,
-        lease_s: float = LEASE_S,
-        clock: Clock | None = None,
-    ) -> None:
-        self._url = url
-        self._storage = storage
-        self._clock = clock or SystemClock()
-        self._lease = Lease(COMPACTOR, owner=owner, owner_epoch=owner_epoch, lease_s=lease_s)
-        self._log = None
-        self._stop = None
-        self._failure = None
+    def _start(self) -> None:
         self._life = wait_for(self._begin())
-        self._raise_failure()
 
     async def _begin(self) -> "asyncio.Task[None]":
         life = PROCESS.get().spawn(self._keep())
@@ -47,7 +26,6 @@ class SimulatedLeasedRows(LeasedRows):
         return life
 
     async def _keep(self) -> None:
-        self._ready = threading.Event()  # set by `_live`, and never waited for
         try:
             await self._live()
         except Exception as error:  # noqa: BLE001 - raised by the thread that waits

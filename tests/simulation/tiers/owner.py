@@ -30,6 +30,7 @@ from logstore.testing.history import Partition
 from logstore.testing.process_loop import Process, run_blocking
 from logstore.testing.simulated_rows import at_once
 from tests.simulation.kafka import MAIN
+from tests.simulation.tiers.ended import until_ended
 from tests.simulation.tiers.tables import open_tables
 from tests.simulation.tiers.world import OUTSIDE, Edit, TierWorld
 
@@ -55,9 +56,7 @@ class Owner:
             world.may_suspend(process, 40)
             work = rng.choices(list(WORK), list(WORK.values()))[0]
             done = process.spawn(run_blocking(partial(self._work, work)))
-            until_s = world.clock.monotonic_s() + LIFE_S_MAX
-            while not done.done() and not process.is_dead and world.clock.monotonic_s() < until_s:
-                await world.clock.sleep_s(0.1)
+            await until_ended(world, process, done, LIFE_S_MAX)
             if not done.done():
                 world.seen["owner killed"] += 1
             process.kill()

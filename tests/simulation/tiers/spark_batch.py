@@ -16,6 +16,7 @@ from logstore.testing.history import Partition
 from logstore.testing.process_loop import Process, run_blocking
 from spark_source.options import Mode, ReadOptions, parse_options
 from spark_source.progress import Plan, Progress
+from tests.simulation.tiers.ended import until_ended
 from tests.simulation.tiers.plans import Planned, Row, judge, ranges_of
 from tests.simulation.tiers.tables import URL
 from tests.simulation.tiers.world import TierWorld
@@ -53,12 +54,10 @@ class Spark:
     async def until_done(self, process: Process, call: Callable[[], T]) -> T | None:
         """What the call gave; `None` where the process died, or took too long."""
         done = process.spawn(run_blocking(call))
-        until_s = self.world.clock.monotonic_s() + CALL_S_MAX
-        while not done.done() and not process.is_dead:
-            await self.world.clock.sleep_s(0.02)
-            if self.world.clock.monotonic_s() > until_s + process.stopped_s:
-                self.world.violate(f"{process.name} takes too long")
-                process.kill()
+        await until_ended(self.world, process, done, CALL_S_MAX, look_s=0.02, stops_count=False)
+        if not done.done() and not process.is_dead:
+            self.world.violate(f"{process.name} takes too long")
+            process.kill()
         if not done.done():
             self.world.seen[f"{process.name.split()[0]} killed"] += 1
             return None
