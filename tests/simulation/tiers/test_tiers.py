@@ -64,7 +64,6 @@ MUST_BE_SEEN = (
     "woken: life",
     "woken: compaction",
     "woken: gc",
-    "woken: fsck",
     "woken: owner",
     "woken: driver",
     "woken: executor",
