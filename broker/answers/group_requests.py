@@ -49,12 +49,15 @@ def when_leased(broker: Services, call: Call, step: Callable[[], None]) -> None:
     broker.start(call, look_then_step, broker.store_reads)
 
 
-def answer_read(broker: Services, call: Call, answer: Callable[[], None]) -> None:
+def answer_read(
+    broker: Services, call: Call, answer: Callable[[], None], *, was_fenced: bool
+) -> None:
     """Let `answer` leave, which was put together in slices from the state of groups.
 
-    The lease may have run out since the first of them; while it holds, all of them were right.
+    The lease may have run out since the first of them; while it holds, all of them were right. So
+    they were if the broker was fenced before the first one: they say that it coordinates nothing.
     """
-    if broker.log.has_read_lease:
+    if was_fenced or broker.log.has_read_lease:
         answer()
         return
 

@@ -36,6 +36,7 @@ def _answer(broker: Services, call: Call, request: DescribeGroupsRequest) -> Sli
     frame = ItemFrame(
         call.correlation_id, call.api, call.version, DescribeGroupsResponse(0), "groups"
     )
+    was_fenced = broker.log.fenced.is_set()
     for group_id in without_repeats(request.groups):
         try:
             check_answer(call.api.key, frame.byte_count)
@@ -48,7 +49,7 @@ def _answer(broker: Services, call: Call, request: DescribeGroupsRequest) -> Sli
             )
         frame.add(group)
         yield
-    answer_read(broker, call, lambda: call.answer_bytes(frame.buffers()))
+    answer_read(broker, call, lambda: call.answer_bytes(frame.buffers()), was_fenced=was_fenced)
 
 
 def _describe(broker: Services, call: Call, group_id: str) -> DescribedGroup:

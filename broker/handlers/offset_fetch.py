@@ -73,6 +73,7 @@ class _OffsetFetch:
         self._groups: list[OffsetFetchResponseGroup | None] = [None] * len(asked)
         self._missing_count = len(asked)
         self._byte_count = 0
+        self._was_fenced = broker.log.fenced.is_set()
 
     def find_all(self) -> Slices[None]:
         if not self._asked:
@@ -128,7 +129,7 @@ class _OffsetFetch:
         call = self._call
         groups = [group for group in self._groups if group is not None]
         if call.version < GROUPS_FROM:
-            answer_read(self._broker, call, lambda: call.answer(_old(call.version, groups[0])))
+            self._leave(lambda: call.answer(_old(call.version, groups[0])))
             return
         frame = ItemFrame(
             call.correlation_id, call.api, call.version, OffsetFetchResponse(0), "groups"
@@ -136,7 +137,10 @@ class _OffsetFetch:
         for group in groups:
             frame.add(group)
             yield
-        answer_read(self._broker, call, lambda: call.answer_bytes(frame.buffers()))
+        self._leave(lambda: call.answer_bytes(frame.buffers()))
+
+    def _leave(self, answer: Callable[[], None]) -> None:
+        answer_read(self._broker, self._call, answer, was_fenced=self._was_fenced)
 
 
 def _topics(

@@ -35,7 +35,8 @@ from tests.broker.running_cluster import running_cluster
 
 DELETE_RECORDS = 21
 OFFSET_FOR_LEADER_EPOCH = 23
-NEVER_S = float("-inf")
+NEVER_S = float("nan")
+"""Neither before nor after any time: `max` keeps it, so later heartbeats renew nothing."""
 
 
 @pytest.fixture
@@ -135,5 +136,5 @@ def test_whoever_cannot_vouch_and_was_not_taken_over_goes_on() -> None:
 
 
 def forget_the_lease(running: Running) -> None:
-    """As if its last heartbeat had been long ago; the next one puts it right."""
+    """As if no heartbeat had reached the registry for long, nor will."""
     running.do(lambda: setattr(running.log._membership, "_renewed_s", NEVER_S))

@@ -87,8 +87,8 @@ MUST_BE_SEEN = (
 )
 
 
-RARE = (5_130,)
-"""Seeds of what few see: sequences that wrap."""
+RARE = (5_097, 5_130)
+"""Seeds of what few see: a seal that meets a segment, sequences that wrap."""
 
 
 def play_cluster(seed: int) -> World:
