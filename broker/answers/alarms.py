@@ -8,6 +8,7 @@ from typing import Protocol
 
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
 from logstore.ports.clock import Clock
+from logstore.troubles import LastingTroubles
 
 AGAIN_S = 60.0
 TROUBLES_MAX = 1000
@@ -28,18 +29,15 @@ class PartitionLeader(Protocol):
 class Alarms:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._reported_at_s: dict[str, float] = {}
+        self._troubles = LastingTroubles(again_s=AGAIN_S, count_max=TROUBLES_MAX)
 
     def cannot_serve(self, leader: PartitionLeader, offset: int, error: LogstoreError) -> None:
         """Tell of what will not pass by itself: damaged, lost, or not allowed to be read."""
         if not isinstance(error, Corrupt | NotFound | Refused):
             return
-        now_s, trouble = self._clock.monotonic_s(), str(error)
-        if now_s - self._reported_at_s.get(trouble, -AGAIN_S) < AGAIN_S:
+        trouble = str(error)
+        if self._troubles.occurred(trouble, self._clock.monotonic_s()) is None:
             return
-        if len(self._reported_at_s) >= TROUBLES_MAX:
-            self._reported_at_s.clear()
-        self._reported_at_s[trouble] = now_s
         logger.error(
             "stored records cannot be served: topic=%s partition=%d offset=%d %s; "
             "run logstore fsck",

@@ -42,6 +42,7 @@ from broker.cluster.settings import ControllerSettings
 from broker.cluster.waiting import wait_for
 from logstore.errors import LogstoreError
 from logstore.protocol.topics import forget_deleted
+from logstore.troubles import LastingTroubles
 
 INTERVAL_S = 0.5
 CHAINS_S = 60.0
@@ -84,8 +85,7 @@ class Controller:
         self._executor = ActionExecutor(log)
         self._term: _Term | None = None
         self._places: PlacedPartitions | None = None
-        self._last_trouble = ""
-        """The last trouble that was logged."""
+        self._troubles = LastingTroubles()
         log.on_change(self._rows_changed)
         log.on_death(self._wake.set)
 
@@ -138,8 +138,8 @@ class Controller:
             try:
                 await self._pass(queue)
             except LogstoreError as error:
-                if self.is_active and str(error) != self._last_trouble:
-                    self._last_trouble = str(error)
+                now_s = self._clock.monotonic_s()
+                if self.is_active and self._troubles.replace([str(error)], now_s):
                     logger.warning("the controller cannot read the cluster: %s", error)
             await wait_for(self._wake, INTERVAL_S)
 

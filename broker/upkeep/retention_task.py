@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 from broker.answers.log_starts import NewStart, raise_led
 from broker.answers.shown_cluster import INTERNAL_TOPICS
-from broker.upkeep.troubles import ReportedTroubles
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Log, Topic
@@ -23,6 +22,7 @@ from logstore.history.snapshot import Snapshot
 from logstore.protocol.metadata import read_table_rows
 from logstore.protocol.retention import Ledger, Policy, parts_of_files
 from logstore.protocol.steps import believed_ms
+from logstore.troubles import LastingTroubles
 
 READS_PER_PASS_MAX = 1000
 """Reads of index pages; the rest waits for the next pass."""
@@ -44,7 +44,7 @@ class Retention:
         self._tables = tables
         self._ledgers: dict[TopicPartition, Ledger] = {}
         self._policies: dict[bytes, tuple[Mapping[str, str], Policy | None]] = {}
-        self._troubles = ReportedTroubles(logger)
+        self._troubles = LastingTroubles()
         self.raised_count = 0
         self.failed_count = 0
 
@@ -128,7 +128,8 @@ class Retention:
 
     def _log_troubles(self, troubles: set[str]) -> None:
         self.failed_count += len(troubles)
-        self._troubles.report(dict.fromkeys(troubles, logging.WARNING))
+        for trouble in self._troubles.replace(troubles, self._log.runner.clock.monotonic_s()):
+            logger.warning("%s", trouble)
 
 
 class _Pass:

@@ -11,10 +11,12 @@ from dataclasses import replace
 from logstore.errors import AlreadyExists, Unavailable
 from logstore.ports.clock import Clock
 from logstore.ports.objects import Buffer, ObjectInfo, ObjectStore
+from logstore.troubles import LastingTroubles
 from logstore.wiring.open import OpenLog
 
 REPORT_AFTER_S = 1.0
 AGAIN_S = 60.0
+REFUSED = "puts are refused"
 
 logger = logging.getLogger(__name__)
 
@@ -25,8 +27,7 @@ class WatchedStore:
     def __init__(self, store: ObjectStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._failing_since_s: float | None = None
-        self._reported_at_s: float | None = None
+        self._troubles = LastingTroubles(after_s=REPORT_AFTER_S, again_s=AGAIN_S)
 
     async def create(self, key: str, parts: Sequence[Buffer]) -> None:
         try:
@@ -55,20 +56,14 @@ class WatchedStore:
         await self._store.close()
 
     def _failed(self, error: Unavailable) -> None:
-        now_s = self._clock.monotonic_s()
-        if self._failing_since_s is None:
-            self._failing_since_s = now_s
-        for_s = now_s - self._failing_since_s
-        is_new = self._reported_at_s is None or now_s - self._reported_at_s >= AGAIN_S
-        if for_s >= REPORT_AFTER_S and is_new:
-            self._reported_at_s = now_s
+        for_s = self._troubles.occurred(REFUSED, self._clock.monotonic_s())
+        if for_s is not None:
             logger.warning("nothing could be stored for %.0f s, producers wait: %s", for_s, error)
 
     def _worked(self) -> None:
-        if self._reported_at_s is not None and self._failing_since_s is not None:
-            for_s = self._clock.monotonic_s() - self._failing_since_s
+        for_s = self._troubles.ended(REFUSED, self._clock.monotonic_s())
+        if for_s is not None:
             logger.warning("the store accepts puts again, after %.0f s", for_s)
-        self._failing_since_s = self._reported_at_s = None
 
 
 def watch_store(opened: OpenLog, clock: Clock) -> OpenLog:

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from broker.upkeep.troubles import ReportedTroubles
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.durable_table_ends import DurableTableEnds
 from logstore.epoch.table_queries import TableQueries
@@ -13,6 +12,7 @@ from logstore.formats.chain_row import ChainRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.trimming import Trimmer, TrimPass, Wanted, only, sealed
 from logstore.runners.step_runner import StepRunner
+from logstore.troubles import LastingTroubles
 
 PERIOD_S = 60.0
 
@@ -52,8 +52,7 @@ class Trimming:
         self.published_count = 0
         self.deleted_count = 0
         self.failed_count = 0
-        self._troubles = ReportedTroubles(logger)
-        """The troubles that were logged, while they last."""
+        self._troubles = LastingTroubles()
 
     async def run(self) -> None:
         runner = self._log.runner
@@ -106,7 +105,8 @@ class Trimming:
     def _log_troubles(self, troubles: dict[str, int]) -> None:
         """Trouble that passes by itself gets a log line, other trouble an alarm."""
         self.failed_count += bool(troubles)
-        self._troubles.report(troubles)
+        for trouble in self._troubles.replace(troubles, self._log.runner.clock.monotonic_s()):
+            logger.log(troubles[trouble], "%s", trouble)
 
 
 def _report(done: TrimPass) -> None:

@@ -18,9 +18,11 @@ from logstore.ports.registry import Comparison, Row
 from logstore.protocol.find_seal import find_seal
 from logstore.protocol.start import LEASE_S
 from logstore.runners.step_runner import StepRunner
+from logstore.troubles import LastingTroubles
 
 HEARTBEAT_S = LEASE_S / 3
 """From the beginning of one heartbeat to that of the next, whatever the outcome of the first."""
+NOT_RENEWED = "the lease is not renewed"
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +93,7 @@ class Membership:
         self._broker = broker
         self._heartbeats = heartbeats
         self._renewed_s = float("-inf")
-        self._is_reported = False
+        self._troubles = LastingTroubles()
         self._looking = asyncio.Lock()
         self._reads_begun = 0
         self._last_read = 0
@@ -111,21 +113,21 @@ class Membership:
                 await self._runner.clock.sleep_s(HEARTBEAT_S)
 
     async def _renew_in_time(self) -> None:
-        began_s = self._runner.clock.monotonic_s()
+        clock = self._runner.clock
+        began_s = clock.monotonic_s()
         try:
             async with asyncio.timeout(LEASE_S):  # a later answer would be of no use
                 await self.renew()
         except (LogstoreError, TimeoutError) as error:  # the registry is away, and will be back
             if self._renewed_s > began_s or self._writer.fenced.is_set():
                 return  # one that began later got through, or none matters any more
-            if not self._is_reported:
+            if self._troubles.occurred(NOT_RENEWED, clock.monotonic_s()) is not None:
                 why = str(error) or "no answer in time"
                 logger.warning(
                     "cannot renew the lease, continuing: broker=%d %s", self._broker, why
                 )
-            self._is_reported = True
         else:
-            self._is_reported = False
+            self._troubles.ended(NOT_RENEWED, clock.monotonic_s())
 
     async def renew(self, status: BrokerStatus | None = None) -> None:
         """One heartbeat. Where it is refused, a successor has started, or the controller has
