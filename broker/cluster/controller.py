@@ -135,12 +135,14 @@ class Controller:
         while not (fenced.is_set() or self._stopping.is_set()):
             self._notice.watch()
             self._keeper.hurry_if_orphaned()
+            troubles: list[str] = []
             try:
                 await self._pass(queue)
             except LogstoreError as error:
-                now_s = self._clock.monotonic_s()
-                if self.is_active and self._troubles.replace([str(error)], now_s):
-                    logger.warning("the controller cannot read the cluster: %s", error)
+                if self.is_active:
+                    troubles = [str(error)]
+            for trouble in self._troubles.replace(troubles, self._clock.monotonic_s()):
+                logger.warning("the controller cannot read the cluster: %s", trouble)
             await wait_for(self._wake, INTERVAL_S)
 
     async def _pass(self, queue: ActionQueue) -> None:

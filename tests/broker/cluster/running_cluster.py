@@ -12,6 +12,7 @@ from broker.cluster.peers import OnGone, Peer, Peers
 from broker.cluster.settings import ControllerSettings
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Log, LogSettings, Topic
+from logstore.errors import Denied
 from logstore.formats.lease_row import LEASE, LeaseRow
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.objects import Buffer
@@ -33,10 +34,14 @@ SETTINGS = ControllerSettings.of(BrokerSettings())
 
 
 class CountedRows:
-    """A `RowStore` that counts calls by what they do and the pk they do it to."""
+    """A `RowStore` that counts calls by what they do and the pk they do it to.
+
+    Queries of the pk `denied` fail.
+    """
 
     def __init__(self, rows: RowStore) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
+        self.denied = ""
         self._rows = rows
 
     async def get(self, pk: str, sk: str) -> Row | None:
@@ -47,6 +52,8 @@ class CountedRows:
         self, pk: str, prefix: str = "", *, after: str | None = None, limit: int = 1000
     ) -> Sequence[tuple[str, Row]]:
         self.counts["query", pk.partition("/")[0]] += 1
+        if pk == self.denied:
+            raise Denied(f"access denied: pk={pk}")
         return await self._rows.query(pk, prefix, after=after, limit=limit)
 
     async def put_if(

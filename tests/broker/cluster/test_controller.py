@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from broker.cluster.controller import CHAINS_S
 from logstore.formats.broker_row import BrokerStatus
 from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
@@ -246,6 +247,22 @@ def test_a_broker_that_the_store_does_not_answer_loses_its_partitions() -> None:
         assert [cluster.nodes[n].log.fenced.is_set() for n in (1, 3)] == [False, False]
 
     play(story)
+
+
+def test_each_time_that_chains_cannot_be_read_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.start(1)
+        for _ in range(2):
+            cluster.nodes[1].rows.denied = CHAIN
+            await VirtualClock().sleep_s(2 * CHAINS_S)
+            cluster.nodes[1].rows.denied = ""
+            await VirtualClock().sleep_s(2 * CHAINS_S)
+
+    play(story)
+    lines = [line for line in caplog.messages if "cannot read the cluster" in line]
+    assert lines == [f"the controller cannot read the cluster: access denied: pk={CHAIN}"] * 2
 
 
 @pytest.mark.slow
