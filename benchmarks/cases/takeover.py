@@ -66,7 +66,7 @@ def _sqlite() -> Iterator[RowStore]:
 
 @contextmanager
 def _dynamodb() -> Iterator[RowStore]:
-    from logstore.registry.dynamodb import DynamoRows
+    from logstore.registry.dynamodb.rows import DynamoRows
     from tests.servers.dynamodb_local import dynamodb_local, why_no_dynamodb_local
     from tests.servers.tables import dynamo_client
 

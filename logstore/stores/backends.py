@@ -3,7 +3,7 @@
 directory                 objects.directory; DIR/registry.db unless cluster.json says otherwise
 s3://BUCKET/PREFIX        objects.s3, of the extra `s3`
 sqlite:PATH               registry.sqlite, relative to the directory
-dynamodb://TABLE?…        registry.dynamodb, of the extra `s3`
+dynamodb://TABLE?…        registry.dynamodb.rows, of the extra `s3`
 """
 
 import os
@@ -21,15 +21,15 @@ from logstore.objects.threaded import ThreadedStore
 from logstore.ports.clock import Clock
 from logstore.ports.objects import BlockingObjectStore, ObjectStore
 from logstore.ports.trash import Trash
-from logstore.registry.dynamodb_url import is_table_url, parse_table_url
+from logstore.registry.dynamodb.url import is_table_url, parse_table_url
 from logstore.registry.sqlite import SqliteRows
 from logstore.registry.sqlite_file import Mode
 from logstore.stores.location import DirectoryLocation, ForeignLocation, Location
 
 if TYPE_CHECKING:
     from logstore.objects.s3_versions import S3Versions
-    from logstore.registry.dynamodb import DynamoRows
-    from logstore.registry.dynamodb_client import DynamoClient
+    from logstore.registry.dynamodb.client import DynamoClient
+    from logstore.registry.dynamodb.rows import DynamoRows
 
 EMBEDDED_REGISTRY = "sqlite:registry.db"
 STORE_THREADS = 16
@@ -113,7 +113,7 @@ class Backends:
         self.check_registry(registry)
         if is_table_url(registry):
             with _extra_installed():
-                from logstore.registry.dynamodb import DynamoRows
+                from logstore.registry.dynamodb.rows import DynamoRows
             return DynamoRows(self._table(registry))
         assert isinstance(self.location, DirectoryLocation)
         return SqliteRows(self.location.directory / registry.removeprefix(_SQLITE), mode)
@@ -150,7 +150,7 @@ class Backends:
         """
         client = self._table(registry)
         with _extra_installed():
-            from logstore.registry.dynamodb_table import ensure_table
+            from logstore.registry.dynamodb.table import ensure_table
         try:
             created = ensure_table(client, rng, sleep_s)
             return str(replace(client.url, region=client.region())), created
@@ -159,7 +159,7 @@ class Backends:
 
     def _table(self, registry: str) -> "DynamoClient":
         with _extra_installed():
-            from logstore.registry.dynamodb_client import DynamoClient
+            from logstore.registry.dynamodb.client import DynamoClient
         url = parse_table_url(registry)
         return DynamoClient(url, profile=self._options.profile, region=self._options.region)
 

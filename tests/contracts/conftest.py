@@ -30,7 +30,7 @@ from logstore.objects.threaded import ThreadedStore
 from logstore.ports.clock import SystemClock
 from logstore.ports.objects import BlockingObjectStore, Buffer, ObjectInfo, ObjectStore
 from logstore.ports.registry import BlockingRowStore, Condition, Registry, Row, RowStore
-from logstore.registry.dynamodb import BlockingDynamoRows, DynamoRows
+from logstore.registry.dynamodb.rows import BlockingDynamoRows, DynamoRows
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.sqlite import SqliteRows

@@ -183,7 +183,7 @@ def test_with_extras_a_broker_shows_metrics_and_buckets_are_known(
     wheel: Path, tmp_path: Path
 ) -> None:
     installed = Installed.of(wheel, tmp_path / "venv", "[broker,s3]")
-    installed.python("import logstore.objects.s3, logstore.registry.dynamodb_client")
+    installed.python("import logstore.objects.s3, logstore.registry.dynamodb.client")
     door = f"127.0.0.1:{free_port()}"
     with (
         installed.broker(tmp_path / "log", "--http", door),

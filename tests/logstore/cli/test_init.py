@@ -19,10 +19,10 @@ from logstore.ports.clock import SystemClock
 from logstore.ports.objects import BlockingObjectStore
 from logstore.probe import objects as objects_probe
 from logstore.protocol.identity import Identity, encode_identity
-from logstore.registry.dynamodb import BlockingDynamoRows
-from logstore.registry.dynamodb_client import DynamoClient
-from logstore.registry.dynamodb_table import ensure_table
-from logstore.registry.dynamodb_url import TableUrl
+from logstore.registry.dynamodb.client import DynamoClient
+from logstore.registry.dynamodb.rows import BlockingDynamoRows
+from logstore.registry.dynamodb.table import ensure_table
+from logstore.registry.dynamodb.url import TableUrl
 from logstore.wiring.initialise import PROBE_ROW, Initialised, InitPorts, initialise
 from logstore.wiring.open import open_objects, open_readable
 from tests.logstore.cli.conftest import Command

@@ -27,7 +27,7 @@ from logstore.ports.objects import BlockingObjectStore, Buffer, ObjectInfo
 from logstore.ports.registry import BlockingRowStore, Condition, Row
 from logstore.probe import Report, probe
 from logstore.probe.track import RACERS
-from logstore.registry.dynamodb import BlockingDynamoRows
+from logstore.registry.dynamodb.rows import BlockingDynamoRows
 from logstore.registry.sqlite import SqliteRows
 from tests.servers.buckets import new_location
 from tests.servers.locked_moto import aws_environment, locked_moto

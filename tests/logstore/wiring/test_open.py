@@ -201,7 +201,7 @@ def test_a_wrong_setting_is_named(setting: str, bucket: S3Location) -> None:
 
 @pytest.mark.parametrize(
     ("library", "loaded"),
-    [("obstore", "logstore.objects.s3"), ("botocore.config", "logstore.registry.dynamodb_client")],
+    [("obstore", "logstore.objects.s3"), ("botocore.config", "logstore.registry.dynamodb.client")],
 )
 def test_a_missing_library_says_what_to_install(
     library: str,
@@ -215,7 +215,7 @@ def test_a_missing_library_says_what_to_install(
         Bucket=bucket.bucket, Key=f"{bucket.prefix}/{CLUSTER_KEY}", Body=identity
     )
     monkeypatch.setitem(sys.modules, library, None)
-    for name in (loaded, "logstore.registry.dynamodb"):
+    for name in (loaded, "logstore.registry.dynamodb.rows"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(Refused, match=r"pip install 'pyspark-logstore\[s3\]'"):
         open_readable(bucket.url, storage)

@@ -12,9 +12,9 @@ import pytest
 from logstore.errors import ConditionFailed, OutcomeUnknown
 from logstore.ports.clock import SystemClock
 from logstore.ports.registry import Comparison, Registry, RowAbsent
-from logstore.registry.dynamodb import BlockingDynamoRows, DynamoRows
-from logstore.registry.dynamodb_client import DynamoClient
-from logstore.registry.dynamodb_url import TableUrl
+from logstore.registry.dynamodb.client import DynamoClient
+from logstore.registry.dynamodb.rows import BlockingDynamoRows, DynamoRows
+from logstore.registry.dynamodb.url import TableUrl
 from logstore.registry.retrying import RetryingRegistry
 from logstore.retry import RetryDelays
 from logstore.testing.fault_plan import Fault, FaultPlan, FaultRule

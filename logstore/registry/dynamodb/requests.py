@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from logstore.errors import ConditionFailed, Corrupt, LogstoreError
 from logstore.ports.registry import Condition, Row
-from logstore.registry.dynamodb_items import (
+from logstore.registry.dynamodb.items import (
     PK,
     SK,
     Expressions,

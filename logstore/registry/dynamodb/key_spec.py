@@ -53,7 +53,7 @@ class KeySpec:
 
 
 def key_spec() -> KeySpec:
-    text = files("logstore.registry").joinpath("key_spec.json").read_text("utf-8")
+    text = files("logstore.registry.dynamodb").joinpath("key_spec.json").read_text("utf-8")
     fields = json.loads(text)
     return KeySpec(
         fields["hash_key"]["name"],

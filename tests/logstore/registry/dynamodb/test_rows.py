@@ -22,11 +22,11 @@ from logstore.errors import (
     Retryable,
 )
 from logstore.ports.registry import Comparison, RowAbsent
-from logstore.registry.dynamodb import BlockingDynamoRows, DynamoRows
-from logstore.registry.dynamodb_client import DynamoClient
-from logstore.registry.dynamodb_table import ensure_table
-from logstore.registry.dynamodb_url import TableUrl
-from logstore.registry.key_spec import key_spec
+from logstore.registry.dynamodb.client import DynamoClient
+from logstore.registry.dynamodb.key_spec import key_spec
+from logstore.registry.dynamodb.rows import BlockingDynamoRows, DynamoRows
+from logstore.registry.dynamodb.table import ensure_table
+from logstore.registry.dynamodb.url import TableUrl
 from tests.servers.locked_moto import REGION, aws_environment, locked_moto
 from tests.servers.tables import dynamo_client, new_table_url
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from logstore.errors import Corrupt, Invalid
 from logstore.ports.registry import Comparison, Condition, RowAbsent, RowExists, Value
-from logstore.registry.dynamodb_items import Expressions, decode_item, encode_item
+from logstore.registry.dynamodb.items import Expressions, decode_item, encode_item
 
 NAMES = st.text(min_size=1, max_size=8).filter(lambda name: name not in ("pk", "sk", "wid"))
 VALUES = st.one_of(st.text(max_size=9), st.integers(-(2**63), 2**63 - 1), st.binary(max_size=9))

@@ -24,11 +24,11 @@ from typing import TypeVar
 
 from logstore.errors import Denied, Invalid, LogstoreError
 from logstore.ports.registry import Row
-from logstore.registry.dynamodb_client import DynamoClient
-from logstore.registry.dynamodb_errors import TransactionCancelled
-from logstore.registry.dynamodb_groups import Groups, PendingCall
-from logstore.registry.dynamodb_items import Item, decode_item
-from logstore.registry.dynamodb_requests import (
+from logstore.registry.dynamodb.call_queue import Groups, PendingCall
+from logstore.registry.dynamodb.client import DynamoClient
+from logstore.registry.dynamodb.errors import TransactionCancelled
+from logstore.registry.dynamodb.items import Item, decode_item
+from logstore.registry.dynamodb.requests import (
     AfterCancel,
     Key,
     Write,

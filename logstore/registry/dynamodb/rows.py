@@ -1,6 +1,6 @@
 """The registry in one DynamoDB table: asynchronous for brokers, blocking for Spark and tools.
 
-The service decides conditions and orders rows; `registry.dynamodb_items` says how ours are spelt.
+The service decides conditions and orders rows; `registry.dynamodb.items` says how ours are spelt.
 Reads are strongly consistent. A write whose condition fails is answered with the row as it stands.
 
 Two limits differ from the other back ends, far from what any row holds: an update is refused when
@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 
 from logstore.errors import Invalid, LogstoreError, OutcomeUnknown, Retryable, Throttled
 from logstore.ports.registry import Condition, Row
-from logstore.registry.dynamodb_client import DynamoClient
-from logstore.registry.dynamodb_groups import Groups, PendingCall
-from logstore.registry.dynamodb_items import PK, SK, Expressions, decode_item, encode_key
-from logstore.registry.dynamodb_requests import Write, delete, put, update
-from logstore.registry.dynamodb_together import GroupedReads, GroupedWrites
+from logstore.registry.dynamodb.call_queue import Groups, PendingCall
+from logstore.registry.dynamodb.client import DynamoClient
+from logstore.registry.dynamodb.grouped_calls import GroupedReads, GroupedWrites
+from logstore.registry.dynamodb.items import PK, SK, Expressions, decode_item, encode_key
+from logstore.registry.dynamodb.requests import Write, delete, put, update
 from logstore.registry.verdicts import check_key, check_query
 
 THREADS_MAX = 16
@@ -89,7 +89,7 @@ class BlockingDynamoRows:
 class DynamoRows:
     """A `RowStore` on the table of `client`: up to `threads` requests at once, calls wait in turn.
 
-    Calls made together are asked for together (`registry.dynamodb_together`).
+    Calls made together are asked for together (`registry.dynamodb.grouped_calls`).
 
     A call that takes longer than `timeout_s` raises `Retryable` if it had not begun, else
     `OutcomeUnknown`. A cancelled call that had begun ends in the background.

@@ -31,15 +31,15 @@ from botocore.loaders import create_loader
 from botocore.session import Session
 
 from logstore.errors import ConditionFailed, Denied, Invalid, LogstoreError, Refused, Retryable
-from logstore.registry.dynamodb_errors import (
+from logstore.registry.dynamodb.errors import (
     CANCELLED,
     CONDITION_FAILED,
     TransactionCancelled,
     lost,
     meaning,
 )
-from logstore.registry.dynamodb_items import decode_item
-from logstore.registry.dynamodb_url import TableUrl
+from logstore.registry.dynamodb.items import decode_item
+from logstore.registry.dynamodb.url import TableUrl
 
 CONNECT_TIMEOUT_S = 3.0
 READ_TIMEOUT_S = 5.0

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from logstore.errors import ConditionFailed, LogstoreError, Retryable
-from logstore.registry.dynamodb_requests import Key
+from logstore.registry.dynamodb.requests import Key
 
 _Request = TypeVar("_Request")
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import Invalid
-from logstore.registry.dynamodb_url import TableUrl, is_table_url, parse_table_url, same_place
+from logstore.registry.dynamodb.url import TableUrl, is_table_url, parse_table_url, same_place
 
 REGIONS = st.none() | st.from_regex(r"[a-z]{2}-[a-z]{4,9}-[1-9]", fullmatch=True)
 

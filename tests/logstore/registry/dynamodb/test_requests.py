@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from logstore.errors import ConditionFailed, Corrupt
 from logstore.ports.registry import Comparison
-from logstore.registry.dynamodb_requests import (
+from logstore.registry.dynamodb.requests import (
     AfterCancel,
     after_cancellation,
     answered,

@@ -11,7 +11,7 @@ from logstore.errors import (
     Retryable,
     Throttled,
 )
-from logstore.registry.dynamodb_errors import NoTable, lost, meaning
+from logstore.registry.dynamodb.errors import NoTable, lost, meaning
 
 
 @pytest.mark.parametrize(

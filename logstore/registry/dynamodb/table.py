@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from logstore.errors import OutcomeUnknown, Refused, Retryable
-from logstore.registry.dynamodb_client import DynamoClient
-from logstore.registry.dynamodb_errors import NoTable
-from logstore.registry.key_spec import key_spec
+from logstore.registry.dynamodb.client import DynamoClient
+from logstore.registry.dynamodb.errors import NoTable
+from logstore.registry.dynamodb.key_spec import key_spec
 from logstore.retry import RetryDelays, pause_s, retry
 
 ATTEMPTS_MAX = 40  # a new table takes some seconds on AWS
