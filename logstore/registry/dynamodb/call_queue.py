@@ -1,7 +1,7 @@
-"""Calls that wait for a thread, and the groups in which threads take them.
+"""Calls that wait for a thread; threads take them in groups.
 
-Calls made in one tick of the event loop, or while every thread is busy, are taken together. Where a
-group may hold no row twice, a later call of a row goes behind the earlier one.
+Calls made in one tick of the event loop, or while every thread is busy, are taken together, as far
+as `registry.dynamodb.grouping` lets them.
 
 A call whose caller has stopped waiting is left out; so a cancelled future means that nothing
 happened, and one that cannot be cancelled means that the call may have happened, or may yet.
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from logstore.errors import ConditionFailed, LogstoreError, Retryable
+from logstore.registry.dynamodb.grouping import CallGroupLimits, next_group
 from logstore.registry.dynamodb.requests import Key
 
 _Request = TypeVar("_Request")
@@ -32,6 +33,9 @@ class PendingCall(Generic[_Request]):
     """Whether a caller waits for the answer, also once the call has begun."""
     behind: list["PendingCall[_Request]"] = field(default_factory=list)
     """Later calls of the same row."""
+
+    def is_cancelled(self) -> bool:
+        return self.future.cancelled()
 
     def begin(self) -> bool:
         """False if its caller no longer waits: then it must not be sent, nor sent again."""
@@ -59,23 +63,18 @@ class PendingCall(Generic[_Request]):
         self.future.set_exception(error)
 
 
-class Groups(Generic[_Request]):
+class CallQueue(Generic[_Request]):
     """A queue in front of threads. `submit` has a thread run something; `send` answers a group."""
 
     def __init__(
         self,
         submit: Callable[[Callable[[], None]], None],
         send: Callable[[Sequence[PendingCall[_Request]]], None],
-        *,
-        calls_max: int,
-        bytes_max: int = 0,
-        once_each: bool = False,
+        limits: CallGroupLimits,
     ) -> None:
         self._submit = submit
         self._send = send
-        self._calls_max = calls_max
-        self._bytes_max = bytes_max
-        self._once_each = once_each
+        self._limits = limits
         self._lock = threading.Lock()
         self._waiting: deque[PendingCall[_Request]] = deque()
         self._turns = 0  # of threads that were asked for and have not come yet
@@ -87,7 +86,7 @@ class Groups(Generic[_Request]):
     def begin(self) -> None:
         """Ask for as many threads as what waits may need."""
         with self._lock:
-            needed = -(-len(self._waiting) // self._calls_max) - self._turns
+            needed = -(-len(self._waiting) // self._limits.calls_max) - self._turns
             self._turns += max(0, needed)
         for _ in range(needed):
             self._submit(self._turn)
@@ -102,19 +101,7 @@ class Groups(Generic[_Request]):
 
     def _take(self) -> Sequence[PendingCall[_Request]]:
         group: list[PendingCall[_Request]] = []
-        rows: dict[Key, PendingCall[_Request]] = {}
-        room_bytes = self._bytes_max
-        while self._waiting and len(group) < self._calls_max:
-            call = self._waiting[0]
-            if group and call.size_bytes > room_bytes:
-                break
-            self._waiting.popleft()
-            if call.future.cancelled():
-                continue
-            if self._once_each and call.key in rows:
-                rows[call.key].behind.append(call)
-            else:
-                rows[call.key] = call
-                group.append(call)
-                room_bytes -= call.size_bytes
+        for call, *later in next_group(self._waiting, self._limits):
+            call.behind = later
+            group.append(call)
         return group

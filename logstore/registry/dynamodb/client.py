@@ -30,15 +30,8 @@ from botocore.exceptions import (
 from botocore.loaders import create_loader
 from botocore.session import Session
 
-from logstore.errors import ConditionFailed, Denied, Invalid, LogstoreError, Refused, Retryable
-from logstore.registry.dynamodb.errors import (
-    CANCELLED,
-    CONDITION_FAILED,
-    TransactionCancelled,
-    lost,
-    meaning,
-)
-from logstore.registry.dynamodb.items import decode_item
+from logstore.errors import Denied, Invalid, LogstoreError, Refused, Retryable
+from logstore.registry.dynamodb.errors import lost, refusal
 from logstore.registry.dynamodb.url import TableUrl
 
 CONNECT_TIMEOUT_S = 3.0
@@ -99,7 +92,7 @@ class DynamoClient:
             try:
                 answer: Mapping[str, Any] = getattr(client, operation)(**request)
             except ClientError as error:
-                raise _refusal(error, facts, writes=writes) from error
+                raise refusal(error.response, facts, writes=writes) from error
             except BotoCoreError as error:
                 raise _no_answer(error, f"{facts} error={error}", writes=writes) from error
         return answer
@@ -187,23 +180,6 @@ class DynamoClient:
         places = [("table", self.url.table), ("region", self._region)]
         places.append(("endpoint", self.url.endpoint))
         return " ".join(f"{name}={value}" for name, value in places if value)
-
-
-def _refusal(error: ClientError, facts: str, *, writes: bool) -> LogstoreError:
-    answer = error.response
-    code = str(answer.get("Error", {}).get("Code", "")).rpartition("#")[2]
-    if code == CONDITION_FAILED:
-        item = answer.get("Item")
-        return ConditionFailed(
-            f"condition does not hold {facts}", decode_item(item)[1] if item else None
-        )
-    status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-    text = f"{facts} code={code} message={answer.get('Error', {}).get('Message', '')}"
-    if code == CANCELLED:
-        return TransactionCancelled(
-            f"the registry is busy {text}", answer.get("CancellationReasons", ())
-        )
-    return meaning(code, status, text, writes=writes)
 
 
 def _no_answer(error: BotoCoreError, facts: str, *, writes: bool) -> LogstoreError:

@@ -1,6 +1,6 @@
 """Translates error answers of DynamoDB.
 
-    ConditionalCheckFailed     ConditionFailed, made by who asked, since it carries the row
+    ConditionalCheckFailed     ConditionFailed, with the row as it stands
     throttling                 Throttled
     a concurrent transaction   Retryable: this write was not done; a retry succeeds
     a cancelled transaction    TransactionCancelled, a Retryable with the reason of each write
@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logstore.errors import (
+    ConditionFailed,
+    Corrupt,
     Denied,
     Invalid,
     LogstoreError,
@@ -25,11 +27,12 @@ from logstore.errors import (
     Retryable,
     Throttled,
 )
+from logstore.registry.dynamodb.items import Item, decode_item
 
-CONDITION_FAILED = "ConditionalCheckFailedException"
-CANCELLED = "TransactionCanceledException"
-NO_TABLE = "ResourceNotFoundException"
-TABLE_IN_USE = "ResourceInUseException"
+_CONDITION_FAILED = "ConditionalCheckFailedException"
+_CANCELLED = "TransactionCanceledException"
+_NO_TABLE = "ResourceNotFoundException"
+_TABLE_IN_USE = "ResourceInUseException"
 
 _THROTTLED = {
     "ProvisionedThroughputExceededException",
@@ -42,7 +45,7 @@ _THROTTLED = {
 _CONFLICTS = {
     "LimitExceededException",  # too many tables are being made at once
     "ReplicatedWriteConflictException",
-    TABLE_IN_USE,
+    _TABLE_IN_USE,
     "TransactionConflictException",
     "TransactionInProgressException",
 }
@@ -77,6 +80,30 @@ class TransactionCancelled(Retryable):
         self.reasons = reasons
 
 
+def refusal(answer: Mapping[str, Any], facts: str, *, writes: bool) -> LogstoreError:
+    """The error of one request: `answer` as botocore parses it, and `facts` to tell."""
+    error = answer.get("Error", {})
+    code = str(error.get("Code", "")).rpartition("#")[2]
+    if code == _CONDITION_FAILED:
+        return condition_failed(answer.get("Item"), facts)
+    text = f"{facts} code={code} message={error.get('Message', '')}"
+    if code == _CANCELLED:
+        return TransactionCancelled(
+            f"the registry is busy {text}", answer.get("CancellationReasons", ())
+        )
+    status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    return meaning(code, status, text, writes=writes)
+
+
+def condition_failed(item: Item | None, facts: str) -> LogstoreError:
+    """`item` is the row as it stands, none if there is no row. `Corrupt` for a row not ours."""
+    try:
+        row = decode_item(item)[1] if item else None
+    except Corrupt as corrupt:
+        return corrupt
+    return ConditionFailed(f"condition does not hold {facts}", row)
+
+
 def meaning(code: str, status: int, facts: str, *, writes: bool) -> LogstoreError:
     """`code` without the service's prefix, HTTP `status`, and `facts` to tell."""
     if code in _THROTTLED or status == 429:
@@ -85,7 +112,7 @@ def meaning(code: str, status: int, facts: str, *, writes: bool) -> LogstoreErro
         return Retryable(f"the registry is busy {facts}")
     if code in _DENIED or code.startswith("KMS") or status in (401, 403):
         return Denied(f"the registry denied access {facts}; check credentials and policy")
-    if code == NO_TABLE:
+    if code == _NO_TABLE:
         return NoTable(
             f"the registry's table does not exist {facts}; check the URL and the region, "
             "or run: logstore init"

@@ -1,4 +1,4 @@
-"""Many calls as one request of DynamoDB, each with its own verdict: writes, then reads.
+"""Sends groups of calls as one request of DynamoDB, each call with its own verdict.
 
 A takeover changes up to a thousand rows at once, and every broker then reads as many. A request for
 each costs 2 ms of a core on our side; together they cost a twentieth.
@@ -13,9 +13,6 @@ Writes go as transactions. A transaction is all or nothing, but no caller asked 
     its outcome is not known        unknown for every call in it; each is sent again by who asked,
                                     with its own write id, and finds that id in its row if it was
                                     done (`registry.retrying`)
-
-DynamoDB bills a write in a transaction like two. So calls go together only from `WRITES_MIN` on,
-and a heartbeat stays what it was. Reads cost the same either way.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,25 +21,25 @@ from typing import TypeVar
 
 from logstore.errors import Denied, Invalid, LogstoreError
 from logstore.ports.registry import Row
-from logstore.registry.dynamodb.call_queue import Groups, PendingCall
+from logstore.registry.dynamodb.call_queue import CallQueue, PendingCall
 from logstore.registry.dynamodb.client import DynamoClient
 from logstore.registry.dynamodb.errors import TransactionCancelled
+from logstore.registry.dynamodb.grouping import (
+    READS,
+    TRANSACTIONS_MAX,
+    WRITES,
+    WRITES_MIN,
+    AfterCancel,
+    after_cancellation,
+)
 from logstore.registry.dynamodb.items import Item, decode_item
 from logstore.registry.dynamodb.requests import (
-    AfterCancel,
     Key,
     Write,
-    after_cancellation,
     answered,
     batch,
     transaction,
 )
-
-WRITES_MIN = 4
-WRITES_MAX = 50
-READS_MAX = 100  # the service's limit
-_TRANSACTIONS_MAX = 2  # of one call, before it goes alone
-_WRITES_BYTES_MAX = 1 << 20  # of the service's 4 MiB: a row is longer than what updates it
 
 _Request = TypeVar("_Request")
 
@@ -58,12 +55,10 @@ class GroupedWrites:
         self._client = client
         self._write = write
         self._submit = submit
-        self.waiting: Groups[Write] = Groups(
-            submit, self._send, calls_max=WRITES_MAX, bytes_max=_WRITES_BYTES_MAX, once_each=True
-        )
+        self.waiting: CallQueue[Write] = CallQueue(submit, self._send, WRITES)
 
     def _send(self, group: Sequence[PendingCall[Write]]) -> None:
-        for _ in range(_TRANSACTIONS_MAX):
+        for _ in range(TRANSACTIONS_MAX):
             if len(group) < WRITES_MIN:
                 break
             ready = [call for call in group if self._may_go(call)]
@@ -140,7 +135,7 @@ class GroupedReads:
         self._get = get
         self._submit = submit
         self._has_batches = True
-        self.waiting: Groups[Key] = Groups(submit, self._send, calls_max=READS_MAX)
+        self.waiting: CallQueue[Key] = CallQueue(submit, self._send, READS)
 
     def _send(self, group: Sequence[PendingCall[Key]]) -> None:
         if len(group) == 1 or not self._has_batches:

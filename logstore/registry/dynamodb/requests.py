@@ -1,26 +1,21 @@
-"""Requests to DynamoDB for one write, for many together, and for many reads. Pure.
+"""Requests to DynamoDB for one write, for many together, and for many rows. Pure.
 
-    write               put_item, update_item or delete_item, with one condition expression
-    writes together     transact_write_items: each as if alone, all or nothing
-    reads together      batch_get_item, strongly consistent, each key once
-
-A transaction that was cancelled has done nothing, and says why for each of its writes. A condition
-that failed is as definite as that of a write alone; the others were only in bad company.
+write               put_item, update_item or delete_item, with one condition expression
+writes together     transact_write_items: each as if alone, all or nothing
+reads together      batch_get_item, strongly consistent, each key once
+rows by prefix      query, but for where a page begins and ends
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Any, Literal
 
-from logstore.errors import ConditionFailed, Corrupt, LogstoreError
 from logstore.ports.registry import Condition, Row
 from logstore.registry.dynamodb.items import (
     PK,
     SK,
     Expressions,
     Item,
-    decode_item,
     encode_item,
     encode_key,
 )
@@ -87,27 +82,6 @@ def transaction(table: str, writes: Iterable[Write]) -> dict[str, Any]:
     return {"TransactItems": items}
 
 
-class AfterCancel(Enum):
-    """Next step of a write whose transaction was cancelled for another reason than its own."""
-
-    TOGETHER = auto()
-    """Nothing was wrong with it."""
-    ALONE = auto()
-    """It met another transaction, a limit or another refusal: sent alone, it gets the reason."""
-
-
-def after_cancellation(
-    reasons: Sequence[Mapping[str, Any]], writes: int, facts: str
-) -> Sequence[LogstoreError | AfterCancel]:
-    """For each of so many `writes`; `reasons` are the answer's."""
-    if len(reasons) != writes:
-        return [AfterCancel.ALONE] * writes  # not as the service documents it: trust nothing of it
-    found = [_after(reason, facts) for reason in reasons]
-    if all(one is AfterCancel.TOGETHER for one in found):
-        return [AfterCancel.ALONE] * writes
-    return found
-
-
 def batch(table: str, keys: Iterable[Key]) -> dict[str, Any]:
     """`keys` are different ones."""
     asked = [encode_key(pk, sk) for pk, sk in keys]
@@ -119,6 +93,15 @@ def answered(table: str, answer: Mapping[str, Any]) -> tuple[dict[Key, Item], se
     items = answer.get("Responses", {}).get(table, ())
     unprocessed = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", ())
     return {_key(item): item for item in items}, {_key(item) for item in unprocessed}
+
+
+def query(pk: str, prefix: str) -> dict[str, Any]:
+    """All rows of `pk` whose sort key begins with `prefix`."""
+    expressions = Expressions()
+    condition = f"{expressions.name(PK)} = {expressions.value(pk)}"
+    if prefix:
+        condition += f" AND begins_with({expressions.name(SK)}, {expressions.value(prefix)})"
+    return {"KeyConditionExpression": condition, **expressions.placeholders()}
 
 
 def _write(
@@ -135,21 +118,6 @@ def _write(
         request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
     size_bytes = sum(8 if isinstance(value, int) else len(value) for value in row.values())
     return Write(operation, key, size_bytes, request)
-
-
-def _after(reason: Mapping[str, Any], facts: str) -> LogstoreError | AfterCancel:
-    match reason.get("Code"):
-        case "None":
-            return AfterCancel.TOGETHER
-        case "ConditionalCheckFailed":
-            item = reason.get("Item")
-            try:
-                row = decode_item(item)[1] if item else None
-            except Corrupt as corrupt:
-                return corrupt
-            return ConditionFailed(f"condition does not hold {facts}", row)
-        case _:
-            return AfterCancel.ALONE
 
 
 def _key(item: Item) -> Key:

@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 
 from logstore.errors import Invalid, LogstoreError, OutcomeUnknown, Retryable, Throttled
 from logstore.ports.registry import Condition, Row
-from logstore.registry.dynamodb.call_queue import Groups, PendingCall
+from logstore.registry.dynamodb.call_queue import CallQueue, PendingCall
 from logstore.registry.dynamodb.client import DynamoClient
 from logstore.registry.dynamodb.grouped_calls import GroupedReads, GroupedWrites
-from logstore.registry.dynamodb.items import PK, SK, Expressions, decode_item, encode_key
-from logstore.registry.dynamodb.requests import Write, delete, put, update
+from logstore.registry.dynamodb.items import decode_item, encode_key
+from logstore.registry.dynamodb.requests import Write, delete, put, query, update
 from logstore.registry.verdicts import check_key, check_query
 
 THREADS_MAX = 16
@@ -49,7 +49,7 @@ class BlockingDynamoRows:
         self, pk: str, prefix: str = "", *, after: str | None = None, limit: int = 1000
     ) -> Sequence[tuple[str, Row]]:
         check_query(pk, prefix, after, limit)
-        request = _query(pk, prefix)
+        request = query(pk, prefix)
         if after is not None and after >= prefix:
             if not after.startswith(prefix):
                 return []  # past everything that begins with the prefix
@@ -154,7 +154,7 @@ class DynamoRows:
     async def _write(self, write: Write) -> None:
         await self._together(self._writes.waiting, PendingCall(write, write.key, write.size_bytes))
 
-    async def _together(self, waiting: Groups[_Request], call: PendingCall[_Request]) -> Any:
+    async def _together(self, waiting: CallQueue[_Request], call: PendingCall[_Request]) -> Any:
         self._enter()
         waiting.add(call)
         # Not before everybody else who is to run now has run: they may have calls to go with it.
@@ -188,14 +188,6 @@ class DynamoRows:
             self._pool.submit(job)
         except RuntimeError:  # closed in between: the client says so to each call
             job()
-
-
-def _query(pk: str, prefix: str) -> dict[str, Any]:
-    expressions = Expressions()
-    condition = f"{expressions.name(PK)} = {expressions.value(pk)}"
-    if prefix:
-        condition += f" AND begins_with({expressions.name(SK)}, {expressions.value(prefix)})"
-    return {"KeyConditionExpression": condition, **expressions.placeholders()}
 
 
 def _overdue(future: Future[Any], timeout_s: float) -> LogstoreError:
