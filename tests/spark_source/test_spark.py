@@ -165,7 +165,7 @@ def test_sql_and_more_partitions(spark: SparkSession, log: LogOnDisk) -> None:
         ({"startingOffset": "earliest"}, "did you mean startingOffsets"),
         ({"kafka.key.deserializer": "x"}, "as in Spark's Kafka source; keys are binary"),
         ({"assign": "{}"}, "subscribe and assign exclude each other"),
-        ({"minPartitions": "many"}, "minPartitions is not a whole number above 0: many"),
+        ({"minPartitions": "many"}, "minPartitions is not a whole number above 0: 'many'"),
         ({"startingOffsets": "latest"}, "a batch cannot start at latest"),
         ({"startingOffsets": '{"orders":{"0":7}}'}, "beyond the end: topic=orders partition=0"),
         ({"path": "/nowhere"}, "no log here: url=/nowhere"),
