@@ -133,7 +133,7 @@ class Cluster:
 
     def _connection(self, place: BootstrapAddress) -> Connection:
         known = self._connections.get(place)
-        if known is None:
+        if known is None or known.is_closed:
             known = Connection.open(place.host, place.port, CALL_TIMEOUT_S)
             self._connections[place] = known
         return known

@@ -64,9 +64,6 @@ def run(options: argparse.Namespace) -> int:
         with _terminated_in_order():
             try:
                 _read(consumer, write, options.max, is_endless=options.follow)
-            except (KeyboardInterrupt, _Terminated):
-                cluster.forget()  # an answer may be under way on a connection
-                raise
             finally:
                 sys.stdout.flush()
                 consumer.commit()

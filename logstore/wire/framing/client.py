@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
 
-from logstore.errors import Invalid, LogstoreError, OutcomeUnknown, Retryable
+from logstore.errors import Invalid, OutcomeUnknown, Retryable
 from logstore.ports.clock import Clock, SystemClock
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.apis import (
@@ -71,6 +71,10 @@ class Connection:
             raise Retryable(f"cannot connect to {host}:{port}: {failure}") from failure
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return cls(peer, timeout_s, client_id=client_id)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._peer.fileno() < 0
 
     def close(self) -> None:
         self._peer.close()
@@ -129,11 +133,10 @@ class Connection:
         self._correlation_id = (self._correlation_id + 1) % _CORRELATION_IDS
         frame = encode_request_frame(self._correlation_id, api, version, self.client_id, request)
         deadline = self._deadline()
-        self._send(frame, deadline)
-        answer = self._read_frame(deadline)
         try:
-            return self._decode(api, version, answer)
-        except LogstoreError:
+            self._send(frame, deadline)
+            return self._decode(api, version, self._read_frame(deadline))
+        except BaseException:
             self.close()
             raise
 
@@ -157,13 +160,11 @@ class Connection:
                     self._peer.settimeout(self._left(deadline))
                     view = view[self._peer.send(view) :]
         except OSError as failure:
-            self.close()
             raise Retryable(f"cannot send to the broker: {failure}") from failure
 
     def _read_frame(self, deadline: float) -> memoryview:
         size = int.from_bytes(self._read(4, deadline), "big", signed=True)
         if not 0 <= size <= self._frame_bytes_max:
-            self.close()
             raise Invalid(f"frame size out of range: size={size} max={self._frame_bytes_max}")
         return memoryview(self._read(size, deadline)).toreadonly()
 
@@ -178,7 +179,6 @@ class Connection:
                     raise ConnectionResetError("broker closed the connection")
                 data += piece
         except OSError as failure:
-            self.close()
             raise OutcomeUnknown(
                 f"no answer, bytes_read={len(data)} of {size}: {failure}"
             ) from failure

@@ -33,6 +33,19 @@ class LateClock(SystemClock):
         return self._now
 
 
+class SignalledClock(SystemClock):
+    """A signal ends the third look: the request has left, its answer has not come."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+
+    def monotonic_s(self) -> float:
+        self._looks += 1
+        if self._looks == 3:
+            raise KeyboardInterrupt
+        return super().monotonic_s()
+
+
 @contextmanager
 def broker(*answers: Answer) -> Iterator[Connection]:
     """A connection to a broker that gives these answers in turn, then closes."""
@@ -152,6 +165,15 @@ def test_an_answer_that_does_not_come_in_time_is_an_unknown_outcome() -> None:
         pytest.raises(OutcomeUnknown, match="timed"),
     ):
         connection.call(3, metadata.MetadataRequest(), version=1)
+
+
+def test_a_call_that_a_signal_ended_closes_its_connection() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs, Connection(ours, 10, clock=SignalledClock()) as connection:
+        with pytest.raises(KeyboardInterrupt):
+            connection.call(3, metadata.MetadataRequest(), version=1)
+        assert theirs.recv(4), "the request has not left"
+        assert connection.is_closed
 
 
 def test_a_request_that_cannot_leave_in_time_is_retryable() -> None:
