@@ -15,9 +15,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from logstore.epoch.appender import Waiter
 from logstore.epoch.catalog import Catalog, LeadershipChanges, LeadershipClaim, Move, Topic
 from logstore.epoch.leader import Leader
-from logstore.epoch.writer import ChainWriter, Waiter
+from logstore.epoch.writer import ChainWriter
 from logstore.errors import ConditionFailed, Fenced, LogstoreError
 from logstore.formats.chain_state import ChainState
 from logstore.formats.feed_row import FeedChange

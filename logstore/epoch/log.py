@@ -14,6 +14,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from logstore.epoch.appender import Waiter
 from logstore.epoch.catalog import Catalog, LeadershipChanges, Move, Topic
 from logstore.epoch.followers import Followers
 from logstore.epoch.forgetting import NOTHING, forget_ended, shorten_rows
@@ -23,7 +24,7 @@ from logstore.epoch.live_brokers import LiveBrokers
 from logstore.epoch.membership import Heartbeats, Membership
 from logstore.epoch.topic_changes import TopicChanges
 from logstore.epoch.watch import Watch
-from logstore.epoch.writer import ChainLimits, ChainWriter, Waiter
+from logstore.epoch.writer import ChainLimits, ChainWriter
 from logstore.formats.broker_row import BrokerRow, BrokerStatus
 from logstore.formats.chain_state import ChainState, SegmentSpan
 from logstore.formats.feed_row import FeedChange
@@ -113,7 +114,7 @@ class Log:
         self.delete_topic = changes.delete_topic
         self._watch = self._new_watch()
         self._checkpoints = ChainCheckpoints(
-            IndexCache(), live={self.epoch: lambda: self.writer.durable_checkpoints}
+            IndexCache(), live={self.epoch: lambda: self.writer.checkpoints.durable}
         )
         grace_s = settings.delete_grace_s
         self._followers = Followers(

@@ -9,16 +9,14 @@ worthless and so is this object: `fenced` is set, every waiter gets the error, n
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
 from typing import Protocol
 
-from logstore.errors import ConditionFailed, Fenced, LogstoreError, Unavailable
-from logstore.formats.chain_row import CHAIN, ChainStatus, chain_sk
+from logstore.epoch.appender import Appender, Waiter
+from logstore.epoch.checkpoint_writer import CheckpointWriter
+from logstore.errors import Fenced
 from logstore.formats.chain_state import ChainState, EpochKey, EpochRange, SegmentSpan
-from logstore.formats.checkpoint import encode_in_slices, forget_expired
-from logstore.formats.keys import checkpoint_key
 from logstore.formats.partition_state import PartitionState, encode_state
 from logstore.formats.segment import EntryKind
 from logstore.formats.segment_builder import ArenaPool, FrozenSegment, SegmentBuilder
@@ -30,20 +28,14 @@ from logstore.formats.take import (
     encode_inline,
 )
 from logstore.formats.topic_partition import TopicPartition
-from logstore.ports.registry import Comparison
 from logstore.protocol.chain_time import ChainTime
 from logstore.protocol.flush import FlushSettings, MiB, flush_delay_s
 from logstore.protocol.pipeline import Pipeline, Window
-from logstore.protocol.put import KeyTaken, create_parts_settled, put_once
-from logstore.protocol.steps import BackOff, Steps, UpdateRow, sliced
+from logstore.protocol.put import KeyTaken, put_once
 from logstore.records.crc32c import crc32c
 from logstore.runners.step_runner import StepRunner
 
-CHECKPOINT_ATTEMPTS_MAX = 1000
-
 NO_EPOCH_RANGE = EpochKey(bytes(16), -1, -1)
-
-Waiter = Callable[[LogstoreError | None], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,20 +51,6 @@ class ChainLimits:
     inline_bytes_max: int = INLINE_BYTES_MAX
     chunk_bytes_max: int = CHUNK_BYTES_MAX
     arena_bytes: int = 16 * MiB
-
-
-class Appender(Protocol):
-    """A partition's leader, as its chain's writer sees it."""
-
-    def commit(self, end: int) -> None:
-        """Everything below offset `end` is committed."""
-        ...
-
-    def checkpoint(self, seq: int, rows: bytearray) -> None:
-        """Index `rows` went into the checkpoint at `seq`; keep them until it is durable."""
-        ...
-
-    def checkpoint_stored(self, seq: int) -> None: ...
 
 
 class SegmentSink(Protocol):
@@ -108,7 +86,6 @@ class ChainWriter:
         self.fenced = asyncio.Event()
         self.segment_count = 0
         self.stored_bytes = 0
-        self.durable_checkpoints: Sequence[int] = chain.checkpoints[:]
         self._broker = broker
         self._runner = runner
         self._settings = settings
@@ -125,11 +102,18 @@ class ChainWriter:
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._last_began_s: float | None = None
-        self._checkpoint_pending: int | None = None
-        self._is_noting = False
         self._is_putting_ahead = False
         self._closing = False
         self._time = ChainTime(chain.created_ms, self.now_s)
+        self.checkpoints = CheckpointWriter(
+            chain,
+            self.appenders,
+            self.fenced,
+            runner=runner,
+            tasks=tasks,
+            when_committed=self.when_committed,
+            on_end=self._changed.set,
+        )
 
     @property
     def open_seq(self) -> int:
@@ -322,11 +306,11 @@ class ChainWriter:
         self._wake.set()
         try:
             async with asyncio.timeout(timeout_s):
-                await self._until(lambda: self._pipeline.is_idle and self._is_checkpointed())
+                await self._until(lambda: self._pipeline.is_idle and self.checkpoints.is_idle)
                 self.flush()  # batches appended since
                 if self.chain.spans and not self.fenced.is_set():
-                    self._begin_checkpoint()
-                    await self._until(self._is_checkpointed)
+                    self.checkpoints.begin()
+                    await self._until(lambda: self.checkpoints.is_idle)
         except TimeoutError:
             return False
         return not self.fenced.is_set()
@@ -335,9 +319,6 @@ class ChainWriter:
         while not condition() and not self.fenced.is_set():
             self._changed.clear()
             await self._changed.wait()
-
-    def _is_checkpointed(self) -> bool:
-        return self._checkpoint_pending is None and not self._is_noting
 
     def _freeze(self) -> FrozenSegment:
         builder, chain = self._builder, self.chain
@@ -364,7 +345,7 @@ class ChainWriter:
         self._sink.keep(chain.epoch, segment.seq, segment.body)
         self._pipeline.freeze(segment)
         if self._is_checkpoint_due():
-            self._begin_checkpoint()
+            self.checkpoints.begin()
         self._start_puts()
         return segment
 
@@ -425,76 +406,3 @@ class ChainWriter:
             f"this broker was fenced: epoch={self.chain.epoch} seq={self._pipeline.fenced_at}; "
             "another took over its partitions"
         )
-
-    # Checkpoints
-
-    def _begin_checkpoint(self) -> None:
-        """Encode a checkpoint of the chain below `next_seq`; put it once all of that is committed.
-
-        Frozen here and now, while nothing above `next_seq` is in the state, and encoded in slices.
-        """
-        if self._checkpoint_pending is not None:
-            return
-        assert self._builder is None
-        frozen = self.chain.frozen_window()
-        self._checkpoint_pending = frozen.next_seq
-        for key, epoch_range in frozen.epoch_ranges.items():
-            if epoch_range.rows:
-                appender = self.appenders.get(key)
-                if appender is not None:
-                    appender.checkpoint(frozen.next_seq, epoch_range.rows)
-        self._tasks.create_task(self._put_checkpoint(frozen))
-
-    async def _put_checkpoint(self, frozen: ChainState) -> None:
-        seq = frozen.next_seq
-        encoded = await self._runner.run(sliced(encode_in_slices(frozen)))
-        forget_expired(self.chain, encoded)
-        committed = asyncio.Event()
-        self.when_committed(seq - 1, lambda _error: committed.set())
-        await committed.wait()
-        if not self.fenced.is_set():
-            key = checkpoint_key(self.chain.epoch, seq)
-            await self._runner.run(
-                create_parts_settled(key, encoded.parts, attempts_max=CHECKPOINT_ATTEMPTS_MAX)
-            )
-            self.durable_checkpoints = self.chain.checkpoints[:]
-            for appender in self.appenders.values():
-                appender.checkpoint_stored(seq)
-            if not self._is_noting:
-                self._is_noting = True
-                self._tasks.create_task(self._note_checkpoints())
-        self._checkpoint_pending = None
-        self._changed.set()
-
-    async def _note_checkpoints(self) -> None:
-        """Write the newest checkpoint to the chain's row, with retries.
-
-        While the registry is away, checkpoints are made and their index is dropped here all the
-        same: this broker needs no row to find them; others read on from an older one.
-        """
-        noted = 0
-        while not self.fenced.is_set() and noted < self.durable_checkpoints[-1]:
-            noted = await self._runner.run(
-                _note_checkpoint(self.chain.epoch, lambda: self.durable_checkpoints[-1])
-            )
-        self._is_noting = False
-        self._changed.set()
-
-
-def _note_checkpoint(epoch: int, newest: Callable[[], int]) -> Steps[int]:
-    """Raise `checkpoint` in the chain's row to the newest as it is when the registry answers."""
-    for attempt in count(1):
-        seq = newest()
-        conditions = [
-            Comparison("checkpoint", "<", seq),
-            Comparison("status", "=", ChainStatus.OPEN.value),
-        ]
-        try:
-            yield UpdateRow(CHAIN, chain_sk(epoch), {"checkpoint": seq}, conditions)
-        except Unavailable:
-            yield BackOff(attempt)  # the registry is away; producing goes on without it
-        except ConditionFailed:
-            return seq  # fenced: the broker that seals the chain writes the last checkpoint
-        else:
-            return seq
-    raise AssertionError("unreachable")

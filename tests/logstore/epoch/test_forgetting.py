@@ -293,7 +293,7 @@ def test_a_list_of_checkpoints_is_cut_where_they_are_deleted() -> None:
             await log.runner.run(early.advance())
             for _ in range(2 * CHECKPOINTS_LISTED_MIN + 10):
                 await written.write(log, leader, [EPOCH_MS])
-            checkpoints = log.writer.durable_checkpoints
+            checkpoints = log.writer.checkpoints.durable
             assert len(checkpoints) > CHECKPOINTS_LISTED_MIN
             trim = checkpoints[-3]
             await written.runner.registry.update_if(

@@ -351,7 +351,7 @@ def test_a_checkpoint_of_many_producers_leaves_the_loop_to_others_between_slices
             for producer in range(4 * SLICE_PRODUCERS):
                 leader.epoch_range.state.apply_batch(producer, 0, 0, 0, 0, 0, EPOCH_MS)
             seq = log.writer.open_seq
-            log.writer._begin_checkpoint()
+            log.writer.checkpoints.begin()
             turns = 0
             while not keys(written, CHECKPOINTS):
                 written.append(leader, [EPOCH_MS], producer_id=10**9 + turns, producer_epoch=0,

@@ -63,11 +63,11 @@ def test_a_broker_drops_what_is_summed_up_while_the_registry_is_away() -> None:
                 )
                 assert held <= 12
                 assert len(log.writer.chain.spans) <= 8
-            assert len(log.writer.durable_checkpoints) >= 20
+            assert len(log.writer.checkpoints.durable) >= 20
             assert chain_row(written, log).checkpoint < 10
             assert (await log.read(leader, 0, 100, 1 << 20)).byte_count > 0
             registry.is_away = False
-            while chain_row(written, log).checkpoint < log.writer.durable_checkpoints[-1]:
+            while chain_row(written, log).checkpoint < log.writer.checkpoints.durable[-1]:
                 await log.runner.clock.sleep_s(0.1)
             for number in range(10):
                 await written.write(log, leader, [EPOCH_MS + number])

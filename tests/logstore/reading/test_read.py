@@ -24,7 +24,7 @@ def test_a_look_up_ends_while_the_list_of_checkpoints_changes_with_each_look() -
             looks = count()
 
             def changing() -> Sequence[int]:
-                known = log.writer.durable_checkpoints
+                known = log.writer.checkpoints.durable
                 look = next(looks)
                 return known[:-1] if look < CHANGES and look % 2 else known
 
