@@ -6,8 +6,9 @@ python -m tools.settings_page
 from collections.abc import Iterable
 from pathlib import Path
 
-from logstore.config.broker import BROKER_SETTINGS, BY_STORE
+from logstore.config.broker import BROKER_SETTINGS
 from logstore.config.kinds import INT_MAX, LONG_MAX, Setting, SettingKind
+from logstore.config.process import BY_STORE
 from logstore.config.storage import STORAGE_SETTINGS
 from logstore.config.topics import BROKER_NAMES, NO_EFFECT, TOPIC_SETTINGS
 

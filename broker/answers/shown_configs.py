@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from logstore.config.broker import BROKER_SETTINGS, BY_STORE, BrokerSettings
+from logstore.config.broker import BROKER_SETTINGS, BrokerSettings
 from logstore.config.kinds import Setting, SettingKind
+from logstore.config.process import BY_STORE
 from logstore.config.topics import BROKER_NAMES, TOPIC_SETTINGS
 
 SECRETS = ("password", "secret", "jaas.config", ".keystore.key")

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from broker.network.address_limits import AddressLimits
 from broker.network.buffers import BufferPool, Inbox
 from broker.network.connection import ClientConnection, Pause
 from broker.network.latencies import Latencies
@@ -57,6 +58,9 @@ class Clients:
         """While it is, nothing more is taken from connections that produce."""
         self.requests_max = settings.number("logstore.connection.requests.max")
         self._connections_max = settings.number("max.connections")
+        self._addresses = AddressLimits(
+            settings.number("max.connections.per.ip"), settings.address_overrides
+        )
         self._produce_bytes_max = settings.number("socket.request.max.bytes")
         self._frame_bytes_max = settings.number("logstore.request.max.bytes")
         self._idle_s = settings.number("connections.max.idle.ms") / 1000
@@ -97,12 +101,17 @@ class Clients:
             return "the broker stops"
         if len(self.connections) >= self._connections_max:
             return f"too many connections: max.connections={self._connections_max}"
+        why = self._addresses.enter(connection.peer_host)
+        if why is not None:
+            return why
         self.connections[connection] = None
         self.accepted_count += 1
         return None
 
     def left(self, connection: ClientConnection) -> None:
-        self.connections.pop(connection, None)
+        if connection in self.connections:
+            del self.connections[connection]
+            self._addresses.leave(connection.peer_host)
         self._held.pop(connection, None)
         self.receive_budget.left(connection)
         if self._is_stopping and not self.connections:

@@ -91,6 +91,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.listener = listener
         self.principal = ANONYMOUS
         self.peer = "?"
+        self.peer_host = ""
         self.local_host = ""
         self.active_s = 0.0
         """When something last came in, by the loop's clock."""
@@ -114,7 +115,9 @@ class ClientConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self.peer = _address(transport.get_extra_info("peername"))
+        peer = transport.get_extra_info("peername")
+        self.peer = _address(peer)
+        self.peer_host = peer[0] if isinstance(peer, tuple) else ""
         name = transport.get_extra_info("sockname")
         self.local_host = name[0] if isinstance(name, tuple) else ""
         transport.set_write_buffer_limits(high=0)

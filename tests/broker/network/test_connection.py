@@ -290,8 +290,11 @@ def test_producers_are_not_read_while_the_log_is_full_and_others_are() -> None:
         assert fetch(client, "full").high_watermark == count
 
 
-def test_connections_beyond_the_limit_are_closed(caplog: pytest.LogCaptureFixture) -> None:
-    with running_broker({"max.connections": "2"}) as running:
+@pytest.mark.parametrize("name", ["max.connections", "max.connections.per.ip"])
+def test_connections_beyond_the_limit_are_closed(
+    caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    with running_broker({name: "2"}) as running:
         with running.connect() as first, running.connect() as second:
             first.negotiate()
             second.negotiate()

@@ -4,8 +4,9 @@ import tomllib
 
 import pytest
 
-from logstore.config.broker import BROKER_SETTINGS, BY_STORE, BrokerSettings, read_settings
+from logstore.config.broker import BROKER_SETTINGS, BrokerSettings, read_settings
 from logstore.config.kinds import InvalidConfig
+from logstore.config.process import BY_STORE
 
 
 @pytest.mark.parametrize("name", BROKER_SETTINGS)
@@ -50,9 +51,19 @@ def test_lists_may_be_written_as_lists() -> None:
         ("num.partitions", "not of the form name=value"),
         ("num.partitions=none", "num.partitions"),
         ("num.partitions=0", "at least 1"),
+        ("max.connections.per.ip.overrides=here:5", "'here' is no IP address"),
+        ("max.connections.per.ip.overrides=10.0.0.7", "no IP address; give ADDRESS:COUNT"),
+        ("max.connections.per.ip.overrides=10.0.0.7:all", "'10.0.0.7:all' has no count"),
         ("retention.ms=5", "did you mean log.retention.ms?"),
     ],
 )
 def test_an_error_says_what_is_wrong(pair: str, said: str) -> None:
     with pytest.raises(InvalidConfig, match=said.replace("?", r"\?").replace(".", r"\.")):
         read_settings([pair])
+
+
+def test_addresses_have_limits_of_their_own_in_any_form_they_are_written() -> None:
+    name = "max.connections.per.ip.overrides"
+    settings = read_settings([f"{name}=10.0.0.7:500, [2001:DB8::1]:0,::ffff:10.0.0.8:2"])
+
+    assert settings.address_overrides == {"10.0.0.7": 500, "2001:db8::1": 0, "10.0.0.8": 2}
