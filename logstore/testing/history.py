@@ -17,8 +17,8 @@ Names of rules are those of Jepsen's Kafka test where it has one:
     H18  leader epochs   never fall with the offset
     H20  ack truth       the offset in an acknowledgement is where the value is
     H21  edits           rows that the owner of a table deleted are not read once that is final
-    H22  retention       raises a log start above no record that was young at that time; by size,
-                         only while enough remains
+    H22  retention       raises a log start above no record that was young at that time and that no
+                         owner had deleted; by size, only while enough remains
 
 H12, cycles of who saw whose: a request here is about one partition, so what has an order in real
 time in each of them has one in all (Herlihy and Wing: linearizability is local). H13 and "stale" of
@@ -236,7 +236,7 @@ class ClientHistory:
         seen = self._of(partition)
         if offset <= seen.start_asked:
             return
-        expiry = Expiry(seen.start_asked, offset, cutoff_ms)
+        expiry = Expiry(seen.start_asked, offset, cutoff_ms, frozenset(seen.edited))
         seen.expiries.append(expiry)
         for known, value in sorted(seen.values.items()):
             if self._was_young(partition, expiry, known, value):
@@ -268,9 +268,11 @@ class ClientHistory:
         return left < surplus.keep_bytes
 
     def _was_young(self, partition: Partition, expiry: Expiry, offset: int, value: bytes) -> bool:
-        start, end, cutoff_ms = expiry
+        start, end, cutoff_ms, edited = expiry
         sent = self._of(partition).sent.get(value)
         if sent is None or not start <= offset < end or sent.timestamp_ms < cutoff_ms:
+            return False
+        if offset in edited:
             return False
         text = f"offset={offset} timestamp={sent.timestamp_ms} cutoff={cutoff_ms} log start={end}"
         self._violated("H22", partition, text)

@@ -53,11 +53,15 @@ class KnownBefore:
 
 
 class Expiry(NamedTuple):
-    """Retention deleted the offsets [start, end) when a timestamp below `cutoff_ms` was old."""
+    """Retention deleted the offsets [start, end) when a timestamp below `cutoff_ms` was old.
+
+    `edited`: offsets that the owner of a table had deleted before; retention cannot see their age.
+    """
 
     start: int
     end: int
     cutoff_ms: int
+    edited: frozenset[int]
 
 
 @dataclass(slots=True)

@@ -119,6 +119,18 @@ def test_a_record_that_gets_known_after_retention_deleted_it_is_judged_then() ->
     assert rules(history) == ["H22"]
 
 
+def test_retention_may_pass_a_young_record_only_after_the_owner_of_the_table_deleted_it() -> None:
+    history = aged(10, 20, 30)
+    history.edit(ORDERS, [1])
+    assert kept_until(history, 2, 15) == []
+    history = aged(10, 20, 30)
+    assert kept_until(history, 2, 15) == ["H22"]
+    history.edit(ORDERS, [1])
+    history.edit(ORDERS, [2])
+    history.expire(ORDERS, 3, 25)
+    assert rules(history) == ["H22"]
+
+
 def sized(*values: bytes) -> ClientHistory:
     """Batches of producers that are not idempotent, each sent once."""
     history = ClientHistory()
