@@ -28,7 +28,7 @@ class ChainRow:
     checkpoint: int = 0
     seal: int = NO_SEAL
     trim_ms: int = 0
-    """When the trim point was published."""
+    """When the trim point was published, or the row restored."""
     deleted: int = 0
     """Segments below it are deleted; opening and seal never are."""
 

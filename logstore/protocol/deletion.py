@@ -23,8 +23,16 @@ SEGMENTS_PER_ROUND = 1024
 
 
 def publish_trim(epoch: int, row: ChainRow, trim: int, now_ms: int) -> Steps[bool]:
-    """Raise the trim point; False: it was changed concurrently, or the row forbids it."""
-    conditions = [Comparison("trim", "=", row.trim), Comparison("checkpoint", ">=", trim)]
+    """Raise the trim point; False: it was changed concurrently, or the row forbids it.
+
+    A request may land long after it was sent. `trim_ms` tells a row that was restored since, whose
+    trim point may be the same: this one was allowed by log starts that may have gone back.
+    """
+    conditions = [
+        Comparison("trim", "=", row.trim),
+        Comparison("trim_ms", "=", row.trim_ms),
+        Comparison("checkpoint", ">=", trim),
+    ]
     try:
         yield UpdateRow(CHAIN, chain_sk(epoch), {"trim": trim, "trim_ms": now_ms}, conditions)
     except ConditionFailed:

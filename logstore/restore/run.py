@@ -8,6 +8,10 @@
     rows         chains, partitions, tables, topics; the cluster row last: no broker starts before
 
 If it dies at any point it can be run again; rows already written equal those it would write.
+
+If any row changes, all rows of chains get the time of the restore as `trim_ms`: a broker that was
+stopped may have sent a request that lands later, and the trim point in it was allowed by log starts
+and tables of the registry that is lost. `publish_trim` compares `trim_ms`, so it is refused.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -40,7 +44,16 @@ from logstore.ports.registry import Comparison, Row, RowAbsent
 from logstore.protocol.metadata import read_table_rows
 from logstore.protocol.put import create_settled
 from logstore.protocol.seal import seal_at_end
-from logstore.protocol.steps import DeleteRow, GetRow, PutRow, QueryRows, Steps, UpdateRow, Wait
+from logstore.protocol.steps import (
+    DeleteRow,
+    GetRow,
+    NowMs,
+    PutRow,
+    QueryRows,
+    Steps,
+    UpdateRow,
+    Wait,
+)
 from logstore.protocol.topics import put_record
 from logstore.protocol.walk import read_front
 from logstore.restore.evidence import (
@@ -85,6 +98,7 @@ class Restored:
     chains: int = 0
     sealed: dict[int, int] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
+    """But for the time of the restore in rows of chains."""
     removed: list[str] = field(default_factory=list)
     """Rows of partitions whose topic is deleted."""
     records: list[str] = field(default_factory=list)
@@ -369,20 +383,28 @@ class _Change(NamedTuple):
     before: Row | None
     held: str
 
+    @property
+    def differs(self) -> bool:
+        return self.before is None or dict(self.row) != dict(self.before)
+
 
 def _write_rows(
     planned: RegistryRows, old: RegistryRows, done: Restored, *, dry_run: bool
 ) -> Steps[None]:
-    for key in sorted(old.partitions.keys() - planned.partitions.keys()):
-        place = partition_pk(*key), partition_sk(*key)
-        done.removed.append("/".join(place))
-        if not dry_run:
-            yield from _remove(place, old.partitions[key])
-    for change in _changes(planned, old):
-        if change.before is None or dict(change.row) != dict(change.before):
-            done.rows["/".join(change.place)] = change.row
-            if not dry_run:
-                yield from _write(change)
+    changes = _changes(planned, old)
+    done.rows = {"/".join(change.place): change.row for change in changes if change.differs}
+    gone = sorted(old.partitions.keys() - planned.partitions.keys())
+    done.removed = ["/".join((partition_pk(*key), partition_sk(*key))) for key in gone]
+    if dry_run or not (done.rows or done.removed):
+        return
+    for key in gone:
+        yield from _remove((partition_pk(*key), partition_sk(*key)), old.partitions[key])
+    now_ms: int = yield NowMs()
+    for change in changes:
+        if change.place[0] == CHAIN:
+            yield from _write(change._replace(row={**change.row, "trim_ms": now_ms}))
+        elif change.differs:
+            yield from _write(change)
 
 
 def _changes(planned: RegistryRows, old: RegistryRows) -> list[_Change]:
