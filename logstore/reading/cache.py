@@ -14,6 +14,9 @@ from logstore.formats.segment import body_of, decode_header
 from logstore.protocol.steps import get
 from logstore.runners.step_runner import StepRunner
 
+BODY_OVERHEAD_BYTES = 400
+"""Of the place, the view and the entry of one body: more than a segment with one small record."""
+
 Place = tuple[int, int]
 """(epoch, seq)"""
 
@@ -30,16 +33,18 @@ class SegmentCache:
 
     @property
     def byte_count(self) -> int:
-        """Of all bodies that are kept."""
+        """Of all bodies that are kept, each with its overhead."""
         return self._bytes
 
     def keep(self, epoch: int, seq: int, body: memoryview) -> None:
         """Remember a body; the oldest go when there are too many bytes."""
-        self._bytes += len(body) - len(self._bodies.get((epoch, seq), b""))
+        known = self._bodies.get((epoch, seq))
+        self._bytes += len(body) + BODY_OVERHEAD_BYTES
+        self._bytes -= 0 if known is None else len(known) + BODY_OVERHEAD_BYTES
         self._bodies[epoch, seq] = body
         while self._bytes > self._bytes_max and len(self._bodies) > 1:
             _, dropped = self._bodies.popitem(last=False)
-            self._bytes -= len(dropped)
+            self._bytes -= len(dropped) + BODY_OVERHEAD_BYTES
 
     def peek(self, epoch: int, seq: int) -> memoryview | None:
         return self._bodies.get((epoch, seq))

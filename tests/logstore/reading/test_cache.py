@@ -1,6 +1,7 @@
 """Segment bodies in memory: fetched once, bounded, and never wrong."""
 
 import asyncio
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -111,12 +112,28 @@ def test_memory_is_bounded_and_the_oldest_go_first() -> None:
     async def scenario() -> None:
         cache, _ = stored()
         for seq in range(10):
-            cache.keep(1, seq, memoryview(bytes(400)))
+            cache.keep(1, seq, memoryview(bytes(100)))
         assert [cache.peek(1, seq) is not None for seq in range(10)] == [False] * 8 + [True] * 2
         for _ in range(20):
-            cache.keep(1, 9, memoryview(bytes(400)))
+            cache.keep(1, 9, memoryview(bytes(100)))
         assert cache.peek(1, 8) is not None
         cache.keep(2, 0, memoryview(bytes(5_000)))
         assert cache.peek(2, 0) is not None
 
     run(scenario())
+
+
+def test_many_small_bodies_take_no_more_memory_than_few_large_ones() -> None:
+    """A broker on a directory that writes one small record 100 times a second, for hours."""
+    bytes_max = 1_000_000
+    cache = SegmentCache(BuiltChain().runner, bytes_max=bytes_max)
+    arena = memoryview(bytes(100))
+    tracemalloc.start()
+    try:
+        for seq in range(20_000):
+            cache.keep(1_000_000, 1_000_000 + seq, arena[:100])
+        used_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert cache.peek(1_000_000, 1_019_999) is not None
+    assert used_bytes < bytes_max
