@@ -19,7 +19,6 @@ from logstore.formats.topic_row import TOPIC, TopicRow
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.objects import ObjectInfo
 from logstore.ports.registry import Row
-from logstore.protocol.deletion import publish_trim
 from logstore.protocol.trimming import Trimmer, every
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
@@ -56,12 +55,6 @@ def copy_of_objects(objects: MemoryObjects) -> MemoryObjects:
     for info in objects.list(""):
         copy.create(info.key, [objects.get(info.key)])
     return copy
-
-
-def chain_row(written: WrittenLog, epoch: int) -> ChainRow:
-    row = at_once(written.rows.get(CHAIN, chain_sk(epoch)))
-    assert row is not None
-    return ChainRow.of(row)
 
 
 def put_back(written: WrittenLog, rows: MemoryRows) -> None:
@@ -237,26 +230,6 @@ def test_a_second_run_changes_nothing() -> None:
         again = await rebuild(written, cluster)
         assert (again.rows, again.sealed, again.records) == ({}, {}, [])
         assert before == (all_rows(written.rows), {i.key for i in written.objects.list("")})
-
-    play(story)
-
-
-@pytest.mark.parametrize("is_lost", [True, False])
-def test_a_trim_point_that_was_sent_before_a_restore_is_refused_after_it(is_lost: bool) -> None:
-    """A stopped broker had sent it, by a log start that the restored registry does not have."""
-
-    async def story(written: WrittenLog) -> None:
-        cluster, copy = cluster_id(written), copy_of(written.rows)
-        sent = {epoch: chain_row(written, epoch) for epoch in (1, 3)}
-        put_back(written, MemoryRows() if is_lost else copy)
-        await rebuild(written, cluster)
-        await rebuild(written, cluster)
-        for epoch, row in sent.items():
-            assert chain_row(written, epoch).trim == row.trim
-            late = publish_trim(epoch, row, row.checkpoint, EPOCH_MS)
-            assert not await written.runner.run(late)
-            assert chain_row(written, epoch).trim == row.trim
-        await check_everything_is_there(written, names_of(written))
 
     play(story)
 
