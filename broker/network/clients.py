@@ -12,6 +12,7 @@ from broker.network.loop_holds import LoopHolds
 from broker.network.receive_budget import ReceiveBudget
 from broker.network.slow_readers import SlowReaders
 from broker.network.timers import Timers
+from logstore.config.address_overrides import parse_overrides
 from logstore.config.broker import BrokerSettings
 from logstore.errors import LogstoreError
 
@@ -59,7 +60,8 @@ class Clients:
         self.requests_max = settings.number("logstore.connection.requests.max")
         self._connections_max = settings.number("max.connections")
         self._addresses = AddressLimits(
-            settings.number("max.connections.per.ip"), settings.address_overrides
+            settings.number("max.connections.per.ip"),
+            parse_overrides(settings.text("max.connections.per.ip.overrides")),
         )
         self._produce_bytes_max = settings.number("socket.request.max.bytes")
         self._frame_bytes_max = settings.number("logstore.request.max.bytes")

@@ -52,8 +52,7 @@ class BrokerSettings:
             if setting is None:
                 raise unknown_name(name, BROKER_SETTINGS)
             setting.parse(text)
-        self.address_overrides = parse_overrides(self.text(OVERRIDES))
-        """Connections that single addresses may have."""
+        parse_overrides(self.text(OVERRIDES))
         self._take_retention("log.retention.minutes", _MINUTE_MS)
         self._take_retention("log.retention.hours", 60 * _MINUTE_MS)
         self.topic_defaults: Mapping[str, str] = {

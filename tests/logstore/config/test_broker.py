@@ -4,6 +4,7 @@ import tomllib
 
 import pytest
 
+from logstore.config.address_overrides import parse_overrides
 from logstore.config.broker import BROKER_SETTINGS, BrokerSettings, read_settings
 from logstore.config.kinds import InvalidConfig
 from logstore.config.process import BY_STORE
@@ -66,4 +67,8 @@ def test_addresses_have_limits_of_their_own_in_any_form_they_are_written() -> No
     name = "max.connections.per.ip.overrides"
     settings = read_settings([f"{name}=10.0.0.7:500, [2001:DB8::1]:0,::ffff:10.0.0.8:2"])
 
-    assert settings.address_overrides == {"10.0.0.7": 500, "2001:db8::1": 0, "10.0.0.8": 2}
+    assert parse_overrides(settings.text(name)) == {
+        "10.0.0.7": 500,
+        "2001:db8::1": 0,
+        "10.0.0.8": 2,
+    }
