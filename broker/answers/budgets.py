@@ -64,6 +64,7 @@ BUDGETS: Mapping[int, Budget] = {
     22: Budget(50),
     23: Budget(10),
     32: Budget(250),
+    33: Budget(_REGISTRY_UNITS),
     37: Budget(_REGISTRY_UNITS),
     42: Budget(50),
     43: Budget(_REGISTRY_UNITS),
@@ -71,7 +72,10 @@ BUDGETS: Mapping[int, Budget] = {
     45: Budget(_REGISTRY_UNITS),
     46: Budget(10),
     47: Budget(10),
+    55: Budget(10),
     60: Budget(50),
+    61: Budget(20, answer_bytes_max=8 * 1024 * 1024),
+    74: Budget(5),
     75: Budget(10),
 }
 """By API key; every key that is served has one."""

@@ -1,4 +1,4 @@
-"""Applies the operations of IncrementalAlterConfigs to a topic's configs. Pure (KIP-339)."""
+"""A topic's configs as AlterConfigs and IncrementalAlterConfigs (KIP-339) leave them. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,11 +26,20 @@ class ConfigChange(NamedTuple):
     value: str | None
 
 
+def new_configs(given: Sequence[tuple[str, str | None]]) -> dict[str, str]:
+    """A topic's own configs, from (name, value) of each. Raises `Refuse` or `InvalidConfig`."""
+    _check_named_once([name for name, _ in given])
+    configs: dict[str, str] = {}
+    for name, value in given:
+        if value is None:
+            raise Refuse(ErrorCode.INVALID_REQUEST, f"no value for configuration {name}")
+        configs[name] = value
+    return check_topic_configs(configs)
+
+
 def check_changes(asked: Sequence[tuple[str, int, str | None]]) -> list[ConfigChange]:
     """(name, operation, value) of each. Raises `Refuse` or `InvalidConfig`."""
-    twice = sorted(name for name, n in Counter(name for name, _, _ in asked).items() if n > 1)
-    if twice:
-        raise Refuse(ErrorCode.INVALID_REQUEST, f"configuration changed twice: {', '.join(twice)}")
+    _check_named_once([name for name, _, _ in asked])
     changes = []
     for name, operation, value in asked:
         if operation not in ConfigOperation.__members__.values():
@@ -71,6 +80,12 @@ def apply_changes(
             now = _items(changed.get(name, defaults[name]))
             changed[name] = ",".join(_combined(now, change, _items(value)))
     return check_topic_configs(changed)
+
+
+def _check_named_once(names: Sequence[str]) -> None:
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise Refuse(ErrorCode.INVALID_REQUEST, f"configuration changed twice: {', '.join(twice)}")
 
 
 def _combined(now: Sequence[str], change: ConfigOperation, items: Sequence[str]) -> list[str]:

@@ -1,5 +1,6 @@
-"""Owners of configs: the resources of DescribeConfigs and IncrementalAlterConfigs."""
+"""Owners of configs: the resources of requests that describe, change or list configs."""
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 from broker.answers.error_codes import Refuse
@@ -14,6 +15,11 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+
+
+LISTED_TYPES: Sequence[frozenset[int]] = (frozenset({16}), frozenset({2, 4, 8, 16, 32}))
+"""By version of ListConfigResources, the types that Kafka knows: topics, brokers, their loggers,
+client metrics and groups."""
 
 
 def find_topic(broker: Services, name: str) -> Topic:

@@ -18,6 +18,17 @@ def without_repeats(items: Iterable[T] | None) -> list[T]:
     return list(dict.fromkeys(items or ()))
 
 
+def merge_topics(topics: Iterable[tuple[str, Iterable[int]]]) -> dict[str, list[int]]:
+    """Each topic once, with each partition that was asked for once.
+
+    Example: `[("t", [1, 1]), ("t", [2])]` is `{"t": [1, 2]}`.
+    """
+    merged: dict[str, dict[int, None]] = {}
+    for name, partitions in topics:
+        merged.setdefault(name, {}).update(dict.fromkeys(partitions))
+    return {name: list(partitions) for name, partitions in merged.items()}
+
+
 def merge_groups(groups: Iterable[tuple[str, Topics]]) -> list[tuple[str, Topics]]:
     """Each group once, with each partition of all that was asked about it once.
 

@@ -19,6 +19,7 @@ from broker.network.timers import Timers
 from broker.network.turns import Turns
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Log, Topic
+from logstore.formats.lease_row import LeaseRow
 from logstore.ports.clock import Clock
 
 Work = Callable[[], Coroutine[Any, Any, None]]
@@ -63,6 +64,11 @@ class Services(Protocol):
 
     @property
     def controller_id(self) -> int: ...
+
+    @property
+    def controller_lease(self) -> LeaseRow | None:
+        """The lease of the controller, as far as it is known here; None: it is free."""
+        ...
 
     def allows(self, call: Call, operation: Operation, kind: ResourceKind, name: str) -> bool: ...
 

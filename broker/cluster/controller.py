@@ -41,6 +41,7 @@ from broker.cluster.peers import NoPeers, Peers
 from broker.cluster.settings import ControllerSettings
 from broker.cluster.waiting import wait_for
 from logstore.errors import LogstoreError
+from logstore.formats.lease_row import LeaseRow
 from logstore.protocol.topics import forget_deleted
 from logstore.troubles import LastingTroubles
 
@@ -93,6 +94,11 @@ class Controller:
     def holder(self) -> int | None:
         """Which broker is the controller, as far as we know."""
         return self._keeper.holder
+
+    @property
+    def lease(self) -> LeaseRow | None:
+        """Its lease, as far as we know; None: it is free."""
+        return self._keeper.seen
 
     @property
     def is_active(self) -> bool:

@@ -7,6 +7,7 @@ from broker.cluster.log_port import ClusterLog
 from broker.cluster.waiting import wait_for
 from logstore.errors import LogstoreError
 from logstore.formats.broker_row import BrokerStatus
+from logstore.formats.lease_row import LeaseRow
 from logstore.formats.partition_row import NOBODY
 from logstore.protocol.lease import Lease
 from logstore.runners.step_runner import outcome_of
@@ -38,8 +39,13 @@ class LeaseKeeper:
 
     @property
     def holder(self) -> int | None:
+        return None if self.seen is None else self.seen.owner
+
+    @property
+    def seen(self) -> LeaseRow | None:
+        """The lease as it stood when we last looked; None: it is free, or was never seen."""
         seen = self._lease.seen
-        return None if seen is None or seen.owner == NOBODY else seen.owner
+        return None if seen is None or seen.owner == NOBODY else seen
 
     @property
     def acquired(self) -> int:

@@ -25,6 +25,7 @@ from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Log, Topic
 from logstore.epoch.stamps import StampClock
 from logstore.errors import LogstoreError
+from logstore.formats.lease_row import LeaseRow
 from logstore.ports.clock import Clock
 
 CHANGES_MAX = 32
@@ -41,6 +42,9 @@ class ControllerHolder(Protocol):
 
     @property
     def holder(self) -> int | None: ...
+
+    @property
+    def lease(self) -> LeaseRow | None: ...
 
 
 class Broker:
@@ -111,6 +115,10 @@ class Broker:
         request."""
         holder = None if self.controller is None else self.controller.holder
         return holder if holder in self.log.live_brokers() and holder is not None else self.node_id
+
+    @property
+    def controller_lease(self) -> LeaseRow | None:
+        return None if self.controller is None else self.controller.lease
 
     # Topics
 

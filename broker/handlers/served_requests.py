@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from broker.answers.budgets import BUDGETS
 from broker.answers.services import Services
+from broker.handlers.alter_configs import handle as alter_configs
 from broker.handlers.alter_partition_reassignments import (
     handle as alter_partition_reassignments,
 )
@@ -18,6 +19,8 @@ from broker.handlers.delete_topics import handle as delete_topics
 from broker.handlers.describe_cluster import handle as describe_cluster
 from broker.handlers.describe_configs import handle as describe_configs
 from broker.handlers.describe_groups import handle as describe_groups
+from broker.handlers.describe_producers import handle as describe_producers
+from broker.handlers.describe_quorum import handle as describe_quorum
 from broker.handlers.describe_topic_partitions import handle as describe_topic_partitions
 from broker.handlers.elect_leaders import handle as elect_leaders
 from broker.handlers.fetch import handle as fetch
@@ -27,6 +30,7 @@ from broker.handlers.incremental_alter_configs import handle as incremental_alte
 from broker.handlers.init_producer_id import handle as init_producer_id
 from broker.handlers.join_group import handle as join_group
 from broker.handlers.leave_group import handle as leave_group
+from broker.handlers.list_config_resources import handle as list_config_resources
 from broker.handlers.list_groups import handle as list_groups
 from broker.handlers.list_offsets import handle as list_offsets
 from broker.handlers.list_partition_reassignments import (
@@ -80,6 +84,7 @@ HANDLERS: dict[int, Handler] = dict(
         _handler(22, init_producer_id),
         _handler(23, offset_for_leader_epoch),
         _handler(32, describe_configs),
+        _handler(33, alter_configs),
         _handler(37, create_partitions),
         _handler(42, delete_groups),
         _handler(43, elect_leaders),
@@ -87,7 +92,10 @@ HANDLERS: dict[int, Handler] = dict(
         _handler(45, alter_partition_reassignments),
         _handler(46, list_partition_reassignments),
         _handler(47, offset_delete),
+        _handler(55, describe_quorum),
         _handler(60, describe_cluster),
+        _handler(61, describe_producers),
+        _handler(74, list_config_resources),
         _handler(75, describe_topic_partitions),
     ]
 )

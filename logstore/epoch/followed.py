@@ -18,6 +18,9 @@ from logstore.formats.index_rows import (
     row_at,
 )
 from logstore.formats.partition_row import EpochEntry, PartitionRow
+from logstore.formats.partition_state import PartitionState
+from logstore.protocol.active_producers import ActiveProducer, active_producers
+from logstore.slices import Slices
 
 
 class FollowedChain(Protocol):
@@ -109,6 +112,11 @@ class Followed:
     def is_ready(self) -> bool:
         """Whether it knows where the partition ends, so that it can be read here."""
         return self._chain.is_entered and self._chain.error is None
+
+    def active_producers(self) -> Slices[list[ActiveProducer]]:
+        """As far as the chain has been followed; none before it is."""
+        epoch_range = self._epoch_range()
+        return active_producers(PartitionState() if epoch_range is None else epoch_range.state)
 
     # Reading
 

@@ -22,6 +22,7 @@ from logstore.formats.index_rows import (
 )
 from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.partition_state import PartitionState, ProducedBatch
+from logstore.protocol.active_producers import ActiveProducer, active_producers
 from logstore.protocol.producers import Refusal, is_ahead, judge
 from logstore.records.batch import (
     LOG_APPEND_TIME_BIT,
@@ -30,6 +31,7 @@ from logstore.records.batch import (
     stamp,
     stamp_log_append_time,
 )
+from logstore.slices import Slices
 
 __all__ = ["Appended", "Leader", "NotLeading", "ProducerRefused", "Refusal"]
 
@@ -150,6 +152,9 @@ class Leader:
         """First offset of the oldest open transaction, else the high watermark."""
         opened = self.epoch_range.state.open_transactions
         return min(self.high_watermark, *opened.values()) if opened else self.high_watermark
+
+    def active_producers(self) -> Slices[list[ActiveProducer]]:
+        return active_producers(self.epoch_range.state)
 
     # Appending
 

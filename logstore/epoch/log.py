@@ -204,6 +204,11 @@ class Log:
         return self._catalog.topics_by_id
 
     @property
+    def feed_version(self) -> int:
+        """How many changes of the registry's feed are known here: the last one's number."""
+        return self._catalog.version
+
+    @property
     def claim_count(self) -> int:
         """Partitions that this broker began to lead."""
         return self._leading.claim_count

@@ -1,5 +1,8 @@
 """ApiVersions tells what is served, in a form that every client can read."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from broker.handlers.served_requests import HANDLERS
@@ -21,6 +24,16 @@ def test_every_version_tells_the_table(client: Connection, version: int) -> None
     assert told[PRODUCE] == (0, 13)  # 0 to 2 are refused when used
     assert all(told[key] == (h.version_min, h.version_max) for key, h in HANDLERS.items() if key)
     assert not response.supported_features and not response.finalized_features
+
+
+def test_the_table_of_the_documentation_is_the_one_that_is_served() -> None:
+    page = (Path(__file__).parents[3] / "docs/operations/admin.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\d+) \| (\w+) \| (\d+)-(\d+) \|$", page, re.MULTILINE)
+
+    assert rows == [
+        (str(key), row.api.name, str(row.version_min), str(row.version_max))
+        for key, row in sorted(HANDLERS.items())
+    ]
 
 
 def test_an_unknown_version_is_answered_with_a_version_0_body(client: Connection) -> None:

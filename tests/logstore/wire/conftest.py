@@ -117,6 +117,7 @@ def _random_value(kind: str, annotation: Any, rng: random.Random) -> Any:
         return datetime.datetime.fromtimestamp(rng.randrange(1 << 32), datetime.UTC)
     simple: dict[str, Callable[[], object]] = {
         "float64": lambda: rng.uniform(-1e9, 1e9),
+        "uint16": lambda: rng.choice([0, 1, 65_535, rng.randrange(1 << 16)]),
         "bool": lambda: rng.random() < 0.5,
         "error_code": lambda: rng.choice(list(ErrorCode)),
         "uuid": lambda: uuid.UUID(bytes=rng.randbytes(16)),
