@@ -15,14 +15,15 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import get_args
 
 from benchmarks.contenders import Contenders, Parts
 from benchmarks.figures import Figures, order, table
-from benchmarks.options import Options
+from benchmarks.options import SEGMENT_BYTES, Options, StoreKind
 from benchmarks.profile_report import report
 
 CASES = (
-    *("decode", "start", "tiny_requests", "acknowledge", "fetch", "produce"),
+    *("decode", "start", "tiny_requests", "acknowledge", "fetch", "produce", "catch_up"),
     *(
         "cluster_produce",
         "cluster_fetch",
@@ -40,9 +41,24 @@ CASES = (
     *("spark_read", "spark_latency", "spark_history"),
 )
 
+ON_BUCKET = (
+    "acknowledge",
+    "fetch",
+    "produce",
+    "tiny_requests",
+    "catch_up",
+    "compact",
+    "spark_read",
+)
+"""They take `--store s3`."""
+SHARED = ("catch_up", "compact", "spark_read")
+"""They take `--share` and `--segment-bytes`."""
+
 
 def main(words: Sequence[str] | None = None) -> int:
-    arguments = _parser().parse_args(words)
+    parser = _parser()
+    arguments = parser.parse_args(words)
+    _check(parser, arguments)
     if arguments.profile:
         return _profile(arguments)
     options, results = _options(arguments), {}
@@ -110,7 +126,23 @@ def _options(arguments: argparse.Namespace, profiles: Path | None = None) -> Opt
         has_dynamodb=arguments.dynamodb,
         is_full=arguments.full,
         profiles=profiles,
+        store=arguments.store,
+        share=arguments.share / 100,
+        segment_bytes=arguments.segment_bytes,
+        seed=arguments.seed,
+        spreads=tuple(arguments.spread),
     )
+
+
+def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    """Ends the process where an option would silently change nothing."""
+    cases = set(arguments.cases or CASES)
+    if arguments.store != "directory" and (others := cases - set(ON_BUCKET)):
+        parser.error(f"these cases take no --store: {', '.join(sorted(others))}")
+    if arguments.share != 100 and (others := cases - set(SHARED)):
+        parser.error(f"these cases take no --share: {', '.join(sorted(others))}")
+    if not 0 < arguments.share <= 100:
+        parser.error(f"--share is a percentage above 0: {arguments.share}")
 
 
 def _write(path: Path, arguments: argparse.Namespace, results: dict[str, Figures]) -> None:
@@ -138,6 +170,7 @@ def _parser() -> argparse.ArgumentParser:
         default=[10, 1000],
         help="for registry and compact; takeover takes the largest",
     )
+    _add_places(parser)
     parser.add_argument("--full", action="store_true", help="spark_read: every cell, for hours")
     parser.add_argument("--no-peer", action="store_true", help="without Apache Kafka")
     parser.add_argument("--dynamodb", action="store_true", help="takeover: DynamoDB Local too")
@@ -151,6 +184,37 @@ def _parser() -> argparse.ArgumentParser:
         "--charts", help="draw each case in this folder: needs the dependency group demo"
     )
     return parser
+
+
+def _add_places(parser: argparse.ArgumentParser) -> None:
+    """Where logs lie, for the cases that read or write a store: `ON_BUCKET`."""
+    parser.add_argument(
+        "--store",
+        choices=get_args(StoreKind),
+        default="directory",
+        help="s3: versitygw and DynamoDB Local behind proxies with the latency of S3, for: "
+        + ", ".join(ON_BUCKET),
+    )
+    parser.add_argument(
+        "--share",
+        type=float,
+        default=100.0,
+        help="percent of the bytes of its segments that the topic has, for: " + ", ".join(SHARED),
+    )
+    parser.add_argument(
+        "--segment-bytes",
+        type=int,
+        default=SEGMENT_BYTES,
+        help="size of the segments of a log that is filled before it is read (default %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the latency of s3")
+    parser.add_argument(
+        "--spread",
+        action="append",
+        default=[],
+        metavar="METHOD=P50,P99,P50,P99",
+        help="latency of s3 in ms: of a tiny request, then of one of 4 MiB; may be repeated",
+    )
 
 
 if __name__ == "__main__":

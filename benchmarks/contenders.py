@@ -1,10 +1,13 @@
 """The contenders of a case: each is one run, server and all, that gives its figures."""
 
+import tempfile
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
+from pathlib import Path
 
 from benchmarks.options import Options
 from benchmarks.peers.kafka import start_kafka
+from benchmarks.peers.log_place import log_place
 from benchmarks.peers.logstore_broker import start_logstore
 from benchmarks.peers.server import Server, Start, running
 
@@ -23,10 +26,10 @@ Run = Callable[[Server, Options], Mapping[str, float]]
 
 def beside_kafka(run: Run, options: Options) -> Contenders:
     """One broker of ours, and one node of Apache Kafka unless it is not wanted."""
-    starts: dict[str, Start] = {"logstore": partial(start_logstore, profiles=options.profiles)}
+    found: dict[str, Contender] = {"logstore": partial(_at_place, run, options)}
     if options.has_peer:
-        starts["kafka"] = start_kafka
-    return on_servers(starts, run, options)
+        found |= on_servers({"kafka": start_kafka}, run, options)
+    return found
 
 
 def clusters(run: Run, options: Options) -> Contenders:
@@ -43,6 +46,17 @@ def clusters(run: Run, options: Options) -> Contenders:
 
 def on_servers(starts: Mapping[str, Start], run: Run, options: Options) -> Contenders:
     return {name: partial(_once, start, run, options) for name, start in starts.items()}
+
+
+def _at_place(run: Run, options: Options) -> Mapping[str, float]:
+    """On a broker whose log lies in the store that was asked for."""
+    with (
+        tempfile.TemporaryDirectory(prefix="logstore-bench-") as folder,
+        log_place(options, Path(folder)) as place,
+    ):
+        place.far()
+        start = partial(start_logstore, place=place, profiles=options.profiles)
+        return _once(start, run, options)
 
 
 def _once(start: Start, run: Run, options: Options) -> Mapping[str, float]:

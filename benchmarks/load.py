@@ -78,6 +78,55 @@ def _is_led(address: str, topic: str, partitions: int) -> bool:
     return len(shown) == partitions and all(one.leader > 0 for one in shown)
 
 
+def settings_of_share(share: float) -> Mapping[str, str | int]:
+    """Of a producer whose topic is to have its share of each segment, not of one in ten."""
+    return LARGE if share == 1 else {**LARGE, "linger.ms": 5}
+
+
+def produce_share(
+    bootstrap: str,
+    topic: str,
+    load: Load,
+    *,
+    share: float,
+    spread: int,
+    values: Sequence[bytes] = (),
+) -> int:
+    """Produce the load, of which `topic` gets `share` and a new topic the rest; records of `topic`.
+
+    Both are written all the time, to `spread` partitions each. `values` are used in turn in each;
+    without them they are random.
+    """
+    values = values or _random_values(load)
+    others = new_topic(bootstrap, partitions=spread) if share < 1 else ""
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", **_QUEUE, **load.settings})
+    sent = 0
+    for number in range(load.record_count):
+        is_ours = int((number + 1) * share + 1e-9) > sent
+        turn = sent if is_ours else number - sent
+        partition, value = turn // TURN % spread, values[turn % len(values)]
+        _send(producer, topic if is_ours else others, value, partition)
+        sent += is_ours
+        if not number & 1023:
+            producer.poll(0)
+    left = producer.flush(300)
+    assert left == 0, f"{left} records were not acknowledged"
+    return sent
+
+
+def _random_values(load: Load) -> list[bytes]:
+    return [os.urandom(load.record_bytes // 2).hex().encode() for _ in range(PAYLOADS)]
+
+
+def _send(producer: Producer, topic: str, value: bytes, partition: int) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, partition=partition, on_delivery=_delivered)
+            return
+        except BufferError:
+            producer.poll(0.05)
+
+
 def produce(
     bootstrap: str, topic: str, load: Load, *, spread: int = 0, values: Sequence[bytes] = ()
 ) -> float:
@@ -86,19 +135,13 @@ def produce(
     `values` are used in turn; without them they are random. librdkafka chooses partitions, and at
     full speed leaves some out for long; `spread` over so many instead gives each the same.
     """
-    values = values or [os.urandom(load.record_bytes // 2).hex().encode() for _ in range(PAYLOADS)]
+    values = values or _random_values(load)
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", **_QUEUE, **load.settings})
     partition, began = -1, time.perf_counter()
     for number in range(load.record_count):
         if spread and not number % TURN:
             partition = (number // TURN) % spread
-        while True:
-            try:
-                value = values[number % len(values)]
-                producer.produce(topic, value, partition=partition, on_delivery=_delivered)
-                break
-            except BufferError:
-                producer.poll(0.05)
+        _send(producer, topic, values[number % len(values)], partition)
         if not number & 1023:
             producer.poll(0)
     left = producer.flush(300)

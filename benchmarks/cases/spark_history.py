@@ -28,7 +28,10 @@ COMPACTION_S = 600
 def parts(options: Options) -> Iterator[Contenders]:
     loads = chosen({name: LOADS[name][1] for name in WANTED}, options)
     for name, load in loads.items():
-        with Filled(LOADS[name][0], load) as filled, tempfile.TemporaryDirectory() as folder:
+        with (
+            Filled(LOADS[name][0], load, options) as filled,
+            tempfile.TemporaryDirectory() as folder,
+        ):
             yield _contenders(name, load, filled, Path(folder) / "log")
 
 

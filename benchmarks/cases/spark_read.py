@@ -67,7 +67,7 @@ def parts(options: Options) -> Parts:
     loads = chosen({name: load for name, (_, load) in LOADS.items()}, options)
     for name, load in loads.items():
         cells = [cell for cell in (FULL if options.is_full else PART) if cell.load == name]
-        with Filled(LOADS[name][0], load) as filled:
+        with Filled(LOADS[name][0], load, options) as filled:
             for cell in cells:
                 yield _contenders(cell, filled, load, options)
 
@@ -97,19 +97,31 @@ def _measure(
             "brokers": place.brokers,
             "topic": asdict(place.topic),
             "profiles": None if profiles is None else str(profiles),
+            "proxy": place.proxy,
         },
     )
-    return _figures(cell, load, found)
+    return _figures(cell, place.topic.rows, load.record_bytes, found)
 
 
-def _figures(cell: Cell, load: Load, found: Mapping[str, float]) -> dict[str, float]:
-    gigabytes = load.record_count * load.record_bytes / 1e9
+def _figures(
+    cell: Cell, rows: int, record_bytes: int, found: Mapping[str, float]
+) -> dict[str, float]:
+    gigabytes = rows * record_bytes / 1e9
     spark_s = found["java_s"] + found["python_s"]
-    return {
+    figures = {
         f"{cell.name}: MB/s": 1000 * gigabytes / found["wall_s"],
-        f"{cell.name}: krec/s": load.record_count / 1000 / found["wall_s"],
+        f"{cell.name}: krec/s": rows / 1000 / found["wall_s"],
         f"{cell.name}: Java CPU-s/GB": found["java_s"] / gigabytes,
         f"{cell.name}: Python CPU-s/GB": found["python_s"] / gigabytes,
         f"{cell.name}: brokers CPU-s/GB": found["brokers_s"] / gigabytes,
         f"{cell.name}: all CPU-s/GB": (spark_s + found["brokers_s"]) / gigabytes,
+        f"{cell.name}: peak RSS of a worker, MB": found["worker_peak_bytes"] / 1e6,
+        f"{cell.name}: windows": found["windows"],
+        f"{cell.name}: last two apart, %": found["last two apart, %"],
     }
+    if "gets" in found:
+        figures |= {
+            f"{cell.name}: GETs": found["gets"],
+            f"{cell.name}: bytes fetched per byte wanted": found["got_bytes"] / gigabytes / 1e9,
+        }
+    return figures

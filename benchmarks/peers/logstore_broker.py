@@ -1,4 +1,4 @@
-"""Brokers of one log on a directory, as child processes."""
+"""Brokers of one log, as child processes."""
 
 import re
 import signal
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.peers.log_place import LogPlace
 from benchmarks.peers.server import Server, stop, wait_for_brokers
 
 _ACCEPTS = re.compile(r"listening on (\S+)")
@@ -17,10 +18,20 @@ _SETTINGS = ("num.partitions=4", "message.max.bytes=8388608")
 
 
 def start_logstore(
-    directory: Path, *, brokers: int = 1, is_counted: bool = False, profiles: Path | None = None
+    directory: Path,
+    *,
+    brokers: int = 1,
+    is_counted: bool = False,
+    profiles: Path | None = None,
+    place: LogPlace | None = None,
+    settings: Sequence[str] = (),
 ) -> Server:
-    """Raises `RuntimeError` with their output when one does not accept connections."""
+    """Raises `RuntimeError` with their output when one does not accept connections.
+
+    The log lies at `place`, else in `directory`, where other files of the brokers go.
+    """
     data = directory / "data"
+    place = place or LogPlace(str(data))
     children: list[subprocess.Popen[bytes]] = []
     addresses: list[str] = []
     counts: list[Path] = []
@@ -34,8 +45,8 @@ def start_logstore(
             elif profiles is not None:
                 looks = ("--profile", str(profiles / f"broker {number} of {brokers}.prof"))
             command = _module(looks)
-            command += ["--url", str(data), "--broker", str(number), "--listen", "127.0.0.1:0"]
-            command += [part for setting in _SETTINGS for part in ("--set", setting)]
+            command += [*place.arguments, "--broker", str(number), "--listen", "127.0.0.1:0"]
+            command += [part for one in (*_SETTINGS, *settings) for part in ("--set", one)]
             log = directory / f"broker-{number}.log"
             with log.open("wb") as errors:
                 children.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors))

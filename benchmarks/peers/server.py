@@ -1,6 +1,7 @@
 """Running servers as a case sees them: where they listen, and their cost so far."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,8 @@ from confluent_kafka.admin import AdminClient
 
 STOP_S = 30.0
 READY_S = 60.0
+
+_PEAK = re.compile(r"VmHWM:\s+(\d+) kB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,22 @@ class Server:
 
     def rss_bytes(self) -> int:
         return sum(int(process.memory_info().rss) for process in self.processes)
+
+    def peak_rss_bytes(self) -> int:
+        """The most that each has had so far, together."""
+        return sum(peak_rss_bytes(process.pid) for process in self.processes)
+
+
+def peak_rss_bytes(process: int) -> int:
+    """The most that a process has had so far, by its id."""
+    status = Path(f"/proc/{process}/status").read_text()
+    (peak_kb,) = _PEAK.findall(status)
+    return int(peak_kb) * 1024
+
+
+def forget_peak_rss() -> None:
+    """Have the peak of this process begin again at what it has now."""
+    Path("/proc/self/clear_refs").write_text("5")
 
 
 Start = Callable[[Path], Server]

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import psutil
 
+from benchmarks.peers.server import peak_rss_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Spent:
@@ -41,3 +43,13 @@ def spent_here() -> Spent:
 def spent_by(processes: Sequence[int]) -> float:
     """CPU seconds of processes, by their ids."""
     return sum(float(sum(psutil.Process(one).cpu_times()[:2])) for one in processes)
+
+
+def worker_peak_bytes() -> int:
+    """The most memory that one of the Python processes below Java has had so far."""
+    peaks = [0]
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess, FileNotFoundError, ValueError):
+            if process.name() != "java":
+                peaks.append(peak_rss_bytes(process.pid))
+    return max(peaks)

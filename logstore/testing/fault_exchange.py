@@ -32,6 +32,7 @@ class Proxy(Protocol):
     """What connections share."""
 
     counts: Counter[str]
+    moved_bytes: Counter[str]
 
     def fate(self, asked: ProxiedRequest) -> RequestFate: ...
 
@@ -84,6 +85,7 @@ class Exchanges:
             self._proxy.counts[f"{method} lost by the server"] += 1
             raise
         answer_bytes = answer.body(is_answer_to=method).length or 0
+        self._proxy.moved_bytes[method] += size_bytes + answer_bytes
         whole_s = self._proxy.latency_s(asked, max(size_bytes, answer_bytes), fate)
         spent_s = time.monotonic() - began_s
         await asyncio.sleep(max(0.0, whole_s - spent_s))

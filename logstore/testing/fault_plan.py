@@ -10,14 +10,15 @@ timing, so two runs that ask the same get the same. Of the rules, tried in order
 
 As text, for the command line: the fault, then any of `rate=0.1 methods=PUT,POST path=/chains/
 from=5 until=20 most=3 seconds=2`; how late or slow is `seconds`. Latency is log-normal: median and
-p99 of a tiny request and of one of 4 MiB, straight lines between. Defaults: S3 in one region.
+p99 of a tiny request and of one of 4 MiB, straight lines between. Defaults: S3 in one region; as
+text, for a method: `GET=25,90,140,370`.
 """
 
 import math
 import random
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from logstore.errors import Invalid
@@ -119,6 +120,18 @@ class Spread:
         return median / 1000 * math.exp(deviations * sigma)
 
 
+def spread_of(text: str) -> tuple[str, Spread]:
+    """(method, its spread) from the form above. Raises `Invalid`."""
+    method, _, figures = text.partition("=")
+    try:
+        spread = Spread(*(float(figure) for figure in figures.split(",")))
+    except (TypeError, ValueError) as error:
+        raise Invalid(f"not METHOD=P50,P99,P50,P99 in milliseconds: {text!r}") from error
+    if not method.isupper() or min(astuple(spread)) <= 0:
+        raise Invalid(f"not METHOD=P50,P99,P50,P99 in milliseconds: {text!r}")
+    return method, spread
+
+
 PUT_SPREAD = Spread(28, 81, 141, 254)
 GET_SPREAD = Spread(25, 90, 140, 370)
 OTHER_SPREAD = Spread(25, 60, 25, 60)
@@ -150,6 +163,8 @@ class FaultPlan:
     seed: int
     rules: tuple[FaultRule, ...] = ()
     latency_scale: float = 0.0
+    spreads: Mapping[str, Spread] = field(default_factory=dict)
+    """By method, in place of the defaults."""
     _seen: Counter[ProxiedRequest] = field(default_factory=Counter)
     _used: Counter[FaultRule] = field(default_factory=Counter)
 
@@ -173,7 +188,8 @@ class FaultPlan:
         """How long the whole exchange takes; `size_bytes` of its larger body."""
         if not self.latency_scale:
             return 0.0
-        spread = ROW_SPREAD if asked.operation else _SPREADS.get(asked.method, OTHER_SPREAD)
+        known = {**_SPREADS, **self.spreads}
+        spread = ROW_SPREAD if asked.operation else known.get(asked.method, OTHER_SPREAD)
         return self.latency_scale * spread.seconds(size_bytes, fate.deviations)
 
     def _may(self, rule: FaultRule) -> bool:

@@ -7,11 +7,13 @@ It prints `listening on HOST:PORT` when it accepts connections. What a rule may 
 `testing.fault_plan`. It passes headers on untouched, the Host too, so signatures hold, keeps
 connections, and streams bodies. Its own path, /__faults:
 
-    GET     {"rules": [...], "latency": 1.0, "counts": {"PUT 200": 7, "PUT applied-reset": 1}}
+    GET     {"rules": [...], "latency": 1.0, "counts": {"PUT 200": 7, "PUT applied-reset": 1},
+             "bytes": {"PUT": 5000, "GET": 70000}}
     PUT     {"rules": [...], "latency": 0.5}: replaces either; time windows and counts restart
 
 A count is of requests: by the status that was passed on, or by the fault. What became of a late
-request is counted as `late 200`, `late 412` and so on.
+request is counted as `late 200`, `late 412` and so on. Bytes are those of bodies, by method, of
+requests and answers together; they are counted when an answer's body begins.
 """
 
 import argparse
@@ -25,10 +27,17 @@ from typing import Any
 
 from logstore.errors import Invalid
 from logstore.testing.fault_exchange import Exchanges, StreamPair, encode_message
-from logstore.testing.fault_plan import FaultPlan, FaultRule, ProxiedRequest, RequestFate
+from logstore.testing.fault_plan import (
+    FaultPlan,
+    FaultRule,
+    ProxiedRequest,
+    RequestFate,
+    spread_of,
+)
 from logstore.testing.http_stream import HEAD_BYTES_MAX, Head, pass_body, read_body, read_head
 
 CONTROL_PATH = "/__faults"
+_READ_AHEAD_BYTES = 1 << 20  # of a connection to the server behind
 
 
 class FaultProxy:
@@ -36,6 +45,7 @@ class FaultProxy:
 
     def __init__(self, upstream: tuple[str, int], plan: FaultPlan) -> None:
         self.counts: Counter[str] = Counter()
+        self.moved_bytes: Counter[str] = Counter()
         self._upstream = upstream
         self._plan = plan
         self._began_s = time.monotonic()
@@ -60,6 +70,7 @@ class FaultProxy:
         self._plan = plan
         self._began_s = time.monotonic()
         self.counts.clear()
+        self.moved_bytes.clear()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -90,7 +101,7 @@ class FaultProxy:
         return self._plan.latency_s(asked, size_bytes, fate)
 
     async def connect(self) -> StreamPair:
-        return StreamPair(*await asyncio.open_connection(*self._upstream, limit=HEAD_BYTES_MAX))
+        return StreamPair(*await asyncio.open_connection(*self._upstream, limit=_READ_AHEAD_BYTES))
 
     def send_later(self, method: str, message: bytes, seconds: float) -> None:
         """Have `message` sent after `seconds`, also if its sender is gone."""
@@ -124,6 +135,7 @@ class FaultProxy:
                 "rules": [rule.fields() for rule in self._plan.rules],
                 "latency": self._plan.latency_scale,
                 "counts": dict(sorted(self.counts.items())),
+                "bytes": dict(sorted(self.moved_bytes.items())),
             }
         except (Invalid, ValueError, TypeError, AttributeError) as error:
             status, answer = "400 Bad Request", {"error": str(error)}
@@ -137,13 +149,16 @@ def _changed(plan: FaultPlan, fields: dict[str, Any]) -> FaultPlan:
     rules = plan.rules
     if "rules" in fields:
         rules = tuple(FaultRule.of_fields(rule) for rule in fields["rules"])
-    return FaultPlan(plan.seed, rules, float(fields.get("latency", plan.latency_scale)))
+    latency_scale = float(fields.get("latency", plan.latency_scale))
+    return FaultPlan(plan.seed, rules, latency_scale, plan.spreads)
 
 
 async def _run(options: argparse.Namespace) -> None:
     host, _, port = options.upstream.rpartition(":")
     rules = tuple(FaultRule.of(text) for text in options.rule)
-    proxy = FaultProxy((host, int(port)), FaultPlan(options.seed, rules, options.latency))
+    spreads = dict(spread_of(text) for text in options.spread)
+    plan = FaultPlan(options.seed, rules, options.latency, spreads)
+    proxy = FaultProxy((host, int(port)), plan)
     listen_host, _, listen_port = options.listen.rpartition(":")
     where = await proxy.start(listen_host, int(listen_port))
     sys.stdout.write(f"listening on {where}\n")
@@ -161,6 +176,13 @@ def main() -> int:
     parser.add_argument("--upstream", required=True, metavar="HOST:PORT")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--latency", type=float, default=1.0, help="times that of S3; 0 for none")
+    parser.add_argument(
+        "--spread",
+        action="append",
+        default=[],
+        metavar="METHOD=P50,P99,P50,P99",
+        help="milliseconds of a tiny request, then of one of 4 MiB",
+    )
     parser.add_argument("--rule", action="append", default=[], help="may be given several times")
     try:
         asyncio.run(_run(parser.parse_args()))

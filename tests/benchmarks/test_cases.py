@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from benchmarks.__main__ import CASES, parts_of
+from benchmarks.__main__ import CASES, ON_BUCKET, SHARED, main, parts_of
 from benchmarks.cases.spark_read import FULL, LOADS, PART
 from benchmarks.contenders import Contenders
 from benchmarks.load import LARGE, Load, chosen
@@ -49,6 +49,24 @@ def test_the_registry_is_asked_for_each_number_of_partitions() -> None:
     found = case.contenders(Options(partitions=(10, 10_000)))
 
     assert list(found) == ["10 part.", "10,000 part."]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["hostile", "--store", "s3"],
+        ["produce", "--share", "10"],
+        ["--share", "10"],
+        ["catch_up", "--share", "0"],
+    ],
+)
+def test_an_option_that_a_case_does_not_take_is_refused(words: list[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+
+
+def test_cases_that_take_a_bucket_are_cases() -> None:
+    assert set(SHARED) <= set(ON_BUCKET) <= set(CASES)
 
 
 def test_loads_are_chosen_by_name_and_scaled() -> None:

@@ -182,7 +182,9 @@ def test_faults_are_read_and_changed_while_it_runs(served: Served) -> None:
     with pytest.raises(OutcomeUnknown):
         served.store.create("k", [b"x"])
     served.store.create("k", [b"x"])
-    assert ask("GET")[1]["counts"] == {"PUT 200": 1, "PUT 500": 1}
+    assert served.store.get("k") == b"x"
+    assert ask("GET")[1]["counts"] == {"GET 200": 1, "PUT 200": 1, "PUT 500": 1}
+    assert ask("GET")[1]["bytes"] == {"GET": 1, "PUT": 1}
     mistakes: list[object] = [{"rules": [{"fault": "501"}]}, {"rules": 1}, {"speed": 1}, []]
     for wrong in mistakes:
         assert ask("PUT", wrong)[0] == 400

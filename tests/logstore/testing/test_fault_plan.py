@@ -6,7 +6,14 @@ from collections import Counter
 import pytest
 
 from logstore.errors import Invalid
-from logstore.testing.fault_plan import FAULTS, FaultPlan, FaultRule, ProxiedRequest
+from logstore.testing.fault_plan import (
+    FAULTS,
+    FaultPlan,
+    FaultRule,
+    ProxiedRequest,
+    Spread,
+    spread_of,
+)
 
 
 def faults_of(
@@ -98,3 +105,18 @@ def test_latency_is_that_of_the_service(
     assert statistics.median(drawn) == pytest.approx(p50_ms, rel=0.1)
     assert drawn[3960] == pytest.approx(p99_ms, rel=0.2)
     assert FaultPlan(1).latency_s(asked, size_bytes, plan.fate(asked, 0.0)) == 0
+
+
+def test_latency_of_a_method_may_be_set() -> None:
+    get = ProxiedRequest("GET", "/b/k")
+    plan = FaultPlan(1, latency_scale=1.0, spreads=dict([spread_of("GET=5,9,50,90")]))
+    drawn = [plan.latency_s(get, 0, plan.fate(get, 0.0)) * 1000 for _ in range(1_000)]
+
+    assert spread_of("GET=5,9,50,90") == ("GET", Spread(5, 9, 50, 90))
+    assert statistics.median(drawn) == pytest.approx(5, rel=0.1)
+
+
+@pytest.mark.parametrize("text", ["", "GET", "GET=1,2,3", "GET=1,2,3,0", "GET=a,2,3,4", "=1,2,3,4"])
+def test_a_spread_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        spread_of(text)
