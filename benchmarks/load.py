@@ -22,6 +22,7 @@ CREATION_S = 300
 LARGE: Mapping[str, str | int] = {"linger.ms": 100, "batch.size": 1_048_576}
 """Settings of a producer that fills its batches."""
 _QUEUE = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 1_048_576}
+_SHORT_QUEUE = {"linger.ms": 5, "queue.buffering.max.kbytes": 2048}
 _PREFETCH = {"fetch.queue.backoff.ms": 5, "queued.min.messages": 1_000_000}
 
 
@@ -79,8 +80,11 @@ def _is_led(address: str, topic: str, partitions: int) -> bool:
 
 
 def settings_of_share(share: float) -> Mapping[str, str | int]:
-    """Of a producer whose topic is to have its share of each segment, not of one in ten."""
-    return LARGE if share == 1 else {**LARGE, "linger.ms": 5}
+    """Of a producer whose topic is to have its share of each segment.
+
+    A long queue would be sent partition by partition: the smaller topic at once, and then no more.
+    """
+    return LARGE if share == 1 else {**LARGE, **_SHORT_QUEUE}
 
 
 def produce_share(
@@ -175,7 +179,7 @@ def consume(bootstrap: str, topic: str, count: int, *, partitions: int = PARTITI
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     began, found = time.perf_counter(), 0
     while found < count:
-        messages = consumer.consume(10_000, 10.0)
+        messages = consumer.consume(min(10_000, count - found), 10.0)
         assert messages, f"only {found} of {count} records came"
         found += len(messages)
     took_s = time.perf_counter() - began
