@@ -16,7 +16,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -155,22 +155,26 @@ def _let_everything_happen(log: Path, found: Drilled) -> None:
 
 
 def _judge(life: Life, log: Path, readers: Mapping[str, Reader]) -> Iterator[str]:
+    yield from _judge_once(life, log, readers, "after the restore")
+    for _ in range(2):
+        logstore("compact", log, "--now")
+        logstore("gc", log, "--grace-minutes", "0")
+    yield from _judge_once(life, log, readers, "after another compaction and trimming")
+
+
+def _judge_once(life: Life, log: Path, readers: Mapping[str, Reader], when: str) -> Iterator[str]:
     wanted = life.acknowledged
-    for when in ("after the restore", "after another compaction and trimming"):
-        code, said = logstore("fsck", log, "--data")
-        if code:
-            yield f"fsck {when}: {said[-3:]}"
-        with start_broker(str(log)) as broker:
-            for place, problem in _differences(by_consumer(bootstrap_of(broker), wanted), wanted):
-                yield f"a consumer {when}: {place}: {problem}"
-            stop(broker)
-        for name, read in readers.items():
-            for place, problem in _differences(read(log, wanted), wanted):
-                yield f"{name} {when}: {place}: {problem}"
-        yield from _doubts_of_tables(log, wanted, when)
-        for _ in range(2):
-            logstore("compact", log, "--now")
-            logstore("gc", log, "--grace-minutes", "0")
+    code, said = logstore("fsck", log, "--data")
+    if code:
+        yield f"fsck {when}: {said[-3:]}"
+    with start_broker(str(log)) as broker:
+        for place, problem in _differences(by_consumer(bootstrap_of(broker)), wanted):
+            yield f"a consumer {when}: {place}: {problem}"
+        stop(broker)
+    for name, read in readers.items():
+        for place, problem in _differences(read(log, wanted), wanted):
+            yield f"{name} {when}: {place}: {problem}"
+    yield from _doubts_of_tables(log, wanted, when)
 
 
 def _differences(found: Values, wanted: Acknowledged) -> Iterator[tuple[Place, str]]:
@@ -186,7 +190,7 @@ def _differences(found: Values, wanted: Acknowledged) -> Iterator[tuple[Place, s
         yield place, "was deleted, and is back"
 
 
-def by_consumer(bootstrap: str, wanted: Acknowledged) -> Values:
+def by_consumer(bootstrap: str) -> Values:
     """All topics from their beginning; an offset that comes twice is a fault of its own."""
     consumer = Consumer(
         {
@@ -197,32 +201,43 @@ def by_consumer(bootstrap: str, wanted: Acknowledged) -> Values:
             "log_level": 0,
         }
     )
-    found: Values = {}
     try:
         topics = consumer.list_topics(timeout=START_S).topics
-        for name, topic in topics.items():
-            for number in () if name.startswith("__") else topic.partitions:
-                found[name, number] = _partition_by_consumer(consumer, name, number)
+        places = [
+            (name, number)
+            for name, topic in topics.items()
+            for number in (() if name.startswith("__") else topic.partitions)
+        ]
+        return _all_by_consumer(consumer, places)
     finally:
         consumer.close()
-    return found
 
 
-def _partition_by_consumer(consumer: Consumer, topic: str, number: int) -> dict[int, bytes]:
-    low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=START_S)
-    values: dict[int, bytes] = {}
-    if low >= high:
-        return values
-    consumer.assign([TopicPartition(topic, number, low)])
-    at = low
-    while at < high:
+def _all_by_consumer(consumer: Consumer, places: Sequence[Place]) -> Values:
+    """Together: a consumer that is given one after the other waits a second for each."""
+    values: Values = {place: {} for place in places}
+    begins: list[TopicPartition] = []
+    unread: dict[Place, int] = {}
+    for name, number in places:
+        asked = TopicPartition(name, number)
+        low, high = consumer.get_watermark_offsets(asked, timeout=START_S)
+        if low < high:
+            begins.append(TopicPartition(name, number, low))
+            unread[name, number] = high
+    consumer.assign(begins)
+    while unread:
         message = consumer.poll(SILENCE_S)
-        assert message is not None, f"nothing came: {topic} {number} offset={at} end={high}"
-        offset = message.offset()
+        assert message is not None, f"nothing came: {unread}"
         assert message.error() is None, message.error()
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        assert topic is not None
+        assert partition is not None
         assert offset is not None
-        assert offset not in values, f"twice: {topic} {number} offset={offset}"
-        values[offset], at = message.value() or b"", offset + 1
+        place = topic, partition
+        assert offset not in values[place], f"twice: {place} offset={offset}"
+        values[place][offset] = message.value() or b""
+        if offset + 1 == unread.get(place):
+            del unread[place]
     return values
 
 
