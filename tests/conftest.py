@@ -20,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from logstore.ports.clock import SystemClock
+from tests.servers.short_java import spark_variables
 from tools.tiers import first_daily_seed
 
 SEEDS = 20
@@ -43,13 +44,15 @@ settings.load_profile("project")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The seeds of the day, once for all test processes; and signals as a terminal gives them, for
-    the programs that tests start and interrupt.
+    """The seeds of the day, once for all test processes; options of Spark's Java; and signals as a
+    terminal gives them, for the programs that tests start and interrupt.
 
     A run in the background of a script has SIGINT ignored, and all its children inherit that.
     """
     if config.option.first_daily_seed is None:
         config.option.first_daily_seed = first_daily_seed(SystemClock().now_ms())
+    for name, text in spark_variables().items():
+        os.environ.setdefault(name, text)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from benchmarks.peers.kafka import VERSION, fetch_jars
 from tests.servers.child import cache_folder, install_once, is_installed
+from tests.servers.short_java import JAVA_OPTIONS
 from tools.java import why_no_java
 
 POM = Path(__file__).with_suffix(".pom.xml")
-JAVA = ("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+JAVA = ("java", "-Xmx256m", *JAVA_OPTIONS)
 TOOLS = "org.apache.kafka.tools"
 INSTALL_S = 300.0
 TOOL_S = 90.0

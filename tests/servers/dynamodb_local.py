@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.servers.child import free_port, running_child
 from tests.servers.maven_jars import MavenJars
+from tests.servers.short_java import JAVA_OPTIONS
 from tools.java import why_no_java
 
 JARS = MavenJars("dynamodb-local", "3.0.0", Path(__file__).with_suffix(".pom.xml"))
@@ -26,7 +27,8 @@ def why_no_dynamodb_local() -> str | None:
 def dynamodb_local(directory: Path) -> Iterator[str]:
     """Its endpoint, once it answers; tables are in its memory."""
     folder, port = JARS.folder, free_port()
-    command = ["java", "-Xmx256m", f"-Djava.library.path={folder}", "-cp", f"{folder}/*", MAIN]
+    command = ["java", "-Xmx256m", *JAVA_OPTIONS, f"-Djava.library.path={folder}"]
+    command += ["-cp", f"{folder}/*", MAIN]
     command += ["-port", str(port), "-sharedDb", "-inMemory", "-disableTelemetry"]
     with running_child(command, port, directory / "dynamodb-local.log"):
         yield f"http://127.0.0.1:{port}"

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from benchmarks.peers.kafka import fetch_jars
 from tests.servers.child import free_port, running_child
+from tests.servers.short_java import JAVA_OPTIONS
 from tests.spark_source.kafka_source import kafka_source_jars
 
-JAVA = ("java", "-Xms256m", "-Xmx512m", "-XX:+UseSerialGC")
+JAVA = ("java", "-Xms256m", "-Xmx512m", *JAVA_OPTIONS)
 CLUSTER = "bG9nc3RvcmUtdGVzdHMtMQ"
 
 

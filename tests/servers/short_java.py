@@ -1,0 +1,15 @@
+"""Options of the Javas that tests start: each lives for seconds.
+
+With a default Java a third of a Spark test's CPU goes into compiling code for the last time, with
+all optimizations, shortly before the process ends.
+"""
+
+from collections.abc import Mapping
+
+JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+def spark_variables() -> Mapping[str, str]:
+    """For the environment of the processes that start Spark: its driver and its launcher."""
+    text = " ".join(JAVA_OPTIONS)
+    return {"SPARK_SUBMIT_OPTS": text, "SPARK_LAUNCHER_OPTS": text}
