@@ -84,6 +84,10 @@ class Services(Protocol):
 
     def rules(self, topic: Topic) -> TopicRules: ...
 
-    def start(self, call: Call, work: Work, turn: asyncio.Semaphore) -> None:
-        """Run what takes store or registry, which answers `call` itself when it is done."""
+    def start(self, call: Call, work: Work, turn: asyncio.Semaphore | None) -> None:
+        """Run what takes store or registry, which answers `call` itself when it is done.
+
+        It has one of the places of `turn` until then. None: it mostly waits for others, and takes
+        such a place itself for what it does.
+        """
         ...

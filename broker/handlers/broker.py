@@ -3,6 +3,7 @@
 import asyncio
 import base64
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Protocol
 
@@ -143,13 +144,13 @@ class Broker:
 
     # Slow work
 
-    def start(self, call: Call, work: Work, turn: asyncio.Semaphore) -> None:
-        """Run what takes store or registry, which answers `call` itself when it is done."""
+    def start(self, call: Call, work: Work, turn: asyncio.Semaphore | None) -> None:
+        """As `Services.start` says."""
         self.tasks.create_task(self._run(call, work, turn))
 
-    async def _run(self, call: Call, work: Work, turn: asyncio.Semaphore) -> None:
+    async def _run(self, call: Call, work: Work, turn: asyncio.Semaphore | None) -> None:
         try:
-            async with turn:
+            async with turn or nullcontext():
                 if not call.connection.is_closed:
                     await work()
         except LogstoreError as error:

@@ -1,10 +1,11 @@
 """ElectLeaders, versions 0 to 2: each partition has its own outcome (KIP-183, KIP-460).
 
 The leader is asked to hand the partition over; the answer waits until it has, or the request's time
-is over. Null instead of topics means all partitions; then those that need no election are left out.
+or a minute is over, and keeps no other change of topics waiting. Null instead of topics means all
+partitions; then those that need no election are left out.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
@@ -25,6 +26,8 @@ from logstore.wire.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+
+WAIT_S_MAX = 60.0
 
 Results = dict[tuple[str, int], PartitionResult]
 """By topic and partition, as asked for."""
@@ -51,18 +54,28 @@ def handle(broker: Services, call: Call, request: ElectLeadersRequest) -> None:
     elif request.election_type not in Election.__members__.values():
         call.answer(ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
     else:
-        broker.start(call, partial(_elect_all, broker, call, request), broker.changes)
+        broker.start(call, partial(_elect_all, broker, call, request), None)
 
 
 async def _elect_all(broker: Services, call: Call, request: ElectLeadersRequest) -> None:
-    deadline = broker.loop.time() + request.timeout_ms / 1000
+    deadline = broker.loop.time() + min(request.timeout_ms / 1000, WAIT_S_MAX)
+    results: Results = {}
+    async with broker.changes:
+        begun = await _begin(broker, request, results, deadline)
+    await _wait(broker, begun, results, _left_s(broker, deadline))
+    call.answer(_answer(results, is_for_all=request.topic_partitions is None))
+
+
+async def _begin(
+    broker: Services, request: ElectLeadersRequest, results: Results, deadline: float
+) -> list[_Begun]:
+    """Ask for the elections; those that end here get their place in `results` alone."""
     live = frozenset(broker.log.live_brokers())
     election = Election(request.election_type)
 
     def decide(row: PartitionRow) -> Placement:
         return elect(row, election, live)
 
-    results: Results = {}
     wanted: list[PlacementChange] = []
     async for name, number in broker.turns.share(_asked(broker, request)):
         result = results[name, number] = PartitionResult(number)
@@ -81,8 +94,7 @@ async def _elect_all(broker: Services, call: Call, request: ElectLeadersRequest)
             _set_error(results[topic.name, number], outcome)
         else:
             begun.append(_Begun(topic, number, outcome.leader_epoch))
-    await _wait(broker, begun, results, _left_s(broker, deadline))
-    call.answer(_answer(results, is_for_all=request.topic_partitions is None))
+    return begun
 
 
 def _asked(broker: Services, request: ElectLeadersRequest) -> Iterable[tuple[str, int]]:
@@ -91,11 +103,15 @@ def _asked(broker: Services, request: ElectLeadersRequest) -> Iterable[tuple[str
     return [(asked.topic, n) for asked in request.topic_partitions for n in asked.partitions]
 
 
-async def _wait(
-    broker: Services, begun: Sequence[_Begun], results: Results, timeout_s: float
-) -> None:
+async def _wait(broker: Services, begun: list[_Begun], results: Results, timeout_s: float) -> None:
     """Until each has its new leader; those that have none in time get an error."""
-    if await broker.topic_watch.until(lambda: all(one.is_over for one in begun), timeout_s):
+
+    def are_over() -> bool:  # asked at each change of a topic: what is over is not looked at again
+        while begun and begun[-1].is_over:
+            begun.pop()
+        return not begun
+
+    if await broker.topic_watch.until(are_over, timeout_s):
         return
     for one in begun:
         if not one.is_over:

@@ -30,7 +30,7 @@ _MESSAGE = "transactions and share groups are not supported by this version"
 def handle(broker: Services, call: Call, request: FindCoordinatorRequest) -> None:
     if request.key_type == GROUP and not has_offsets_topic(broker):
         broker.groups.create_topic()
-        broker.start(call, partial(_wait_then_answer, broker, call, request), broker.changes)
+        broker.start(call, partial(_wait_then_answer, broker, call, request), None)
     else:
         broker.turns.begin(call, _answer(broker, call, request))
 

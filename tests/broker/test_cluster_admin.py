@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from broker.handlers.broker import CHANGES_MAX
 from broker.network.authorizer import AllowAll, Operation
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow
 from logstore.protocol.topics import create_topic
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.apis import encode_request_frame
 from logstore.wire.framing.client import Connection
 from logstore.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -46,6 +48,7 @@ from tests.broker.handlers.test_incremental_alter_configs import SET, TOPIC, alt
 from tests.broker.network.test_authorizer import deny
 from tests.broker.running import METADATA, Running, batch_of, fetch, produce
 from tests.broker.running_cluster import running_cluster
+from tools.full_wire import APIS
 
 ELECT_LEADERS, ALTER_REASSIGNMENTS, LIST_REASSIGNMENTS, DESCRIBE_CLUSTER = 43, 45, 46, 60
 PREFERRED, UNCLEAN = 0, 1
@@ -422,6 +425,33 @@ def test_an_election_that_takes_long_is_told(brokers: Brokers, client: Connectio
     brokers[1].wait_until(lambda: topic.rows[0].broker == 2)
 
     assert late == {("waits", 0): ErrorCode.REQUEST_TIMED_OUT}
+
+
+def test_elections_that_wait_keep_no_other_change_waiting(
+    brokers: Brokers, client: Connection
+) -> None:
+    count = CHANGES_MAX + 1
+    make(brokers, client, "beside", [1, 2])
+    make(brokers, client, "many", *[[1, 2]] * count)
+    reassign(client, "many", {number: [2, 1] for number in range(count)})
+    topic = brokers[1].log.topics["many"]
+    brokers[1].wait_until(lambda: all(row.replicas == (2, 1) for row in topic.rows))
+    brokers[1].hold_store()  # so that nothing can be released
+    with brokers[1].connect() as waiting:
+        for number in range(count):
+            request = ElectLeadersRequest(
+                PREFERRED, [TopicPartitions("many", [number])], timeout_ms=2**31 - 1
+            )
+            parts = encode_request_frame(number, APIS[ELECT_LEADERS], 2, "me", request)
+            waiting.send_raw(b"".join(parts))
+        brokers[1].wait_until(lambda: all(row.target == 2 for row in topic.rows))
+        changed = reassign(client, "beside", {0: [2, 1]})
+        brokers[1].let_store_go()
+        answers = [waiting.read_frame() for _ in range(count)]
+
+    assert changed == {0: 0}
+    assert [int.from_bytes(answer[:4], "big") for answer in answers] == list(range(count))
+    assert all(row.broker == 2 for row in topic.rows)
 
 
 def test_elections_nobody_needs_or_knows_are_refused(brokers: Brokers, client: Connection) -> None:
