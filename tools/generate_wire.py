@@ -53,6 +53,7 @@ APIS = [  # key, kio's module, versions that Apache Kafka 4.1 speaks, versions o
     Api(23, "offset_for_leader_epoch", range(2, 5)),
     Api(32, "describe_configs", range(1, 5)),
     Api(33, "alter_configs", range(3)),
+    Api(34, "alter_replica_log_dirs", range(1, 3)),
     Api(37, "create_partitions", range(4), (3,)),
     Api(42, "delete_groups", range(3), (2,)),
     Api(43, "elect_leaders", range(3), (2,)),
@@ -63,6 +64,7 @@ APIS = [  # key, kio's module, versions that Apache Kafka 4.1 speaks, versions o
     Api(55, "describe_quorum", range(3)),
     Api(60, "describe_cluster", range(3)),
     Api(61, "describe_producers", range(1)),
+    Api(64, "unregister_broker", range(1)),
     Api(74, "list_config_resources", range(2)),
     Api(75, "describe_topic_partitions", range(1)),
 ]

@@ -65,6 +65,7 @@ BUDGETS: Mapping[int, Budget] = {
     23: Budget(10),
     32: Budget(250),
     33: Budget(_REGISTRY_UNITS),
+    34: Budget(10),
     37: Budget(_REGISTRY_UNITS),
     42: Budget(50),
     43: Budget(_REGISTRY_UNITS),
@@ -75,6 +76,7 @@ BUDGETS: Mapping[int, Budget] = {
     55: Budget(10),
     60: Budget(50),
     61: Budget(20, answer_bytes_max=8 * 1024 * 1024),
+    64: Budget(_REGISTRY_UNITS),
     74: Budget(5),
     75: Budget(10),
 }

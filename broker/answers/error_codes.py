@@ -8,6 +8,7 @@ from logstore import errors
 from logstore.config.kinds import InvalidConfig
 from logstore.epoch.leader import NotLeading, ProducerRefused, Refusal
 from logstore.epoch.topic_changes import NotAlive
+from logstore.protocol.broker_removal import BrokerNotOver, UnknownBroker
 from logstore.protocol.records_deletion import OffsetOutOfRange
 from logstore.protocol.topics import BadPartitionCount, BadTopicName, TopicExists, UnknownTopic
 from logstore.reading.history import BadTable
@@ -44,6 +45,8 @@ CODES: dict[type[errors.LogstoreError], ErrorCode] = {
     InvalidConfig: ErrorCode.INVALID_CONFIG,
     NotAlive: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
     OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
+    UnknownBroker: ErrorCode.BROKER_ID_NOT_REGISTERED,
+    BrokerNotOver: ErrorCode.REQUEST_TIMED_OUT,
 }
 
 BATCH_CODES: dict[Reason, ErrorCode] = {

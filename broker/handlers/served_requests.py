@@ -9,6 +9,7 @@ from broker.handlers.alter_configs import handle as alter_configs
 from broker.handlers.alter_partition_reassignments import (
     handle as alter_partition_reassignments,
 )
+from broker.handlers.alter_replica_log_dirs import handle as alter_replica_log_dirs
 from broker.handlers.api_versions import advertise
 from broker.handlers.api_versions import handle as api_versions
 from broker.handlers.create_partitions import handle as create_partitions
@@ -43,6 +44,7 @@ from broker.handlers.offset_fetch import handle as offset_fetch
 from broker.handlers.offset_for_leader_epoch import handle as offset_for_leader_epoch
 from broker.handlers.produce import handle as produce
 from broker.handlers.sync_group import handle as sync_group
+from broker.handlers.unregister_broker import handle as unregister_broker
 from broker.network.call import Call
 from logstore.wire.framing.apis import APIS, Api
 
@@ -85,6 +87,7 @@ HANDLERS: dict[int, Handler] = dict(
         _handler(23, offset_for_leader_epoch),
         _handler(32, describe_configs),
         _handler(33, alter_configs),
+        _handler(34, alter_replica_log_dirs),
         _handler(37, create_partitions),
         _handler(42, delete_groups),
         _handler(43, elect_leaders),
@@ -95,6 +98,7 @@ HANDLERS: dict[int, Handler] = dict(
         _handler(55, describe_quorum),
         _handler(60, describe_cluster),
         _handler(61, describe_producers),
+        _handler(64, unregister_broker),
         _handler(74, list_config_resources),
         _handler(75, describe_topic_partitions),
     ]

@@ -77,7 +77,7 @@ class Log:
     ) -> None:
         cluster_id = self.cluster_id = opened.identity.cluster_id
         self.epoch = started.opened.epoch
-        self.me = me
+        self.me, self.url = me, opened.location.url  # which never has credentials
         self.runner = runner
         cluster = self._cluster = LiveBrokers(me.broker, runner.clock, lambda: self._watch.hurry())
         self.live_brokers = cluster.live_brokers

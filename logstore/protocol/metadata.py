@@ -19,7 +19,7 @@ from logstore.protocol.steps import Gather, GetRow, QueryRows, Steps
 
 
 def read_brokers() -> Steps[dict[int, BrokerRow]]:
-    """Every broker that there ever was, by id."""
+    """Every broker that there ever was and that was not unregistered, by id."""
     rows = yield QueryRows(BROKER)
     return {int(sk): BrokerRow.of(row) for sk, row in rows}
 

@@ -103,7 +103,7 @@ def finish(cluster_id: bytes, me: BrokerInfo, begun: Begun) -> Steps[Started]:
 
 
 def _is_alone(broker: int) -> Steps[bool]:
-    """Whether every other broker that there ever was has ended in good order."""
+    """Whether every other broker that is registered has ended in good order."""
     for sk, row in (yield QueryRows(BROKER)):
         if sk != str(broker) and BrokerRow.of(row).status is not BrokerStatus.STOPPED:
             return False

@@ -32,6 +32,7 @@ APIS = (
     (23, "offset_for_leader_epoch", "OffsetForLeaderEpoch", 2, 4, 4, ()),
     (32, "describe_configs", "DescribeConfigs", 1, 4, 4, ()),
     (33, "alter_configs", "AlterConfigs", 0, 2, 2, ()),
+    (34, "alter_replica_log_dirs", "AlterReplicaLogDirs", 1, 2, 2, ()),
     (37, "create_partitions", "CreatePartitions", 0, 3, 2, (3,)),
     (42, "delete_groups", "DeleteGroups", 0, 2, 2, (2,)),
     (43, "elect_leaders", "ElectLeaders", 0, 2, 2, (2,)),
@@ -42,6 +43,7 @@ APIS = (
     (55, "describe_quorum", "DescribeQuorum", 0, 2, 0, ()),
     (60, "describe_cluster", "DescribeCluster", 0, 2, 0, ()),
     (61, "describe_producers", "DescribeProducers", 0, 0, 0, ()),
+    (64, "unregister_broker", "UnregisterBroker", 0, 0, 0, ()),
     (74, "list_config_resources", "ListConfigResources", 0, 1, 0, ()),
     (75, "describe_topic_partitions", "DescribeTopicPartitions", 0, 0, 0, ()),
 )
