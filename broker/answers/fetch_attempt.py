@@ -16,7 +16,8 @@ from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.formats.topic_partition import TopicPartition
-from logstore.reading.read import Chunk, Readable
+from logstore.reading.read import Chunk
+from logstore.reading.readable import Readable
 from logstore.reading.table_batches import Compression
 from logstore.records.batch import read_header
 from logstore.slices import Slices
@@ -236,7 +237,8 @@ class FetchAttempt:
         offset = wanted.fetch_offset
         log = self._broker.log
         if found is None:
-            found = log.read_in_memory(partition, offset, up_to, bytes_max)
+            consumer = self._call.connection.peer
+            found = log.read_in_memory(partition, offset, up_to, bytes_max, consumer)
         if found is None:
             topic = log.topics_by_id.get(partition.topic_id)
             codec: Compression = "producer"

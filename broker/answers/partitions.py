@@ -5,7 +5,7 @@ from bisect import bisect_right
 from broker.answers.services import Services
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Topic
-from logstore.reading.read import Readable
+from logstore.reading.readable import Readable
 from logstore.wire.errors import ErrorCode
 
 NO_EPOCH = -1

@@ -34,7 +34,8 @@ from broker.network.call import Call, guard
 from logstore.epoch.leader import Leader
 from logstore.errors import LogstoreError
 from logstore.protocol.records_deletion import OffsetOutOfRange
-from logstore.reading.read import Chunk, Readable, compact
+from logstore.reading.read import Chunk, compact
+from logstore.reading.readable import Readable
 from logstore.runners.step_runner import outcome_of
 from logstore.slices import Slices, finish
 from logstore.wire.errors import ErrorCode
@@ -308,10 +309,11 @@ class _Fetch:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     async def _outcome(self, one: StoreRead) -> Chunk | LogstoreError:
-        read = self._broker.log.read
-        return await outcome_of(
-            read(one.partition, one.offset, one.up_to, one.bytes_max, one.compression)
+        consumer = self._call.connection.peer
+        read = self._broker.log.read(
+            one.partition, one.offset, one.up_to, one.bytes_max, one.compression, consumer
         )
+        return await outcome_of(read)
 
     def _answer(self, attempt: FetchAttempt) -> None:
         for partition in attempt.sent_away:

@@ -355,6 +355,16 @@ PROCESS_SETTINGS = (
         at_least=_MiB,
     ),
     Setting(
+        name="logstore.read.ahead.bytes",
+        kind=SettingKind.LONG,
+        default=str(128 * _MiB),
+        documentation="Bytes of segments fetched ahead of consumers that catch up, beside the "
+        "segment cache; all of them share it. On a bucket one consumer of 200 MB/s uses about "
+        "100 MiB. Lower: less memory, slower catching up. 0: each segment is fetched when a "
+        "consumer comes to it.",
+        at_least=0,
+    ),
+    Setting(
         name="logstore.history.cache.bytes",
         kind=SettingKind.LONG,
         default=str(64 * _MiB),

@@ -41,7 +41,8 @@ from logstore.protocol.takeover import RecoveredPartition
 from logstore.protocol.view import RegistryUpdate
 from logstore.reading.cache import SegmentCache
 from logstore.reading.history import History, HistorySettings
-from logstore.reading.read import Chunk, FoundRecord, Readable, Reader, read_in_memory
+from logstore.reading.read import Chunk, FoundRecord, Reader, read_in_memory
+from logstore.reading.readable import Readable
 from logstore.reading.table_batches import Compression
 from logstore.reading.tiers import Tiers
 from logstore.runners.step_runner import StepRunner, outcome_of
@@ -59,6 +60,9 @@ class LogSettings:
     cache_bytes_max: int = 128 * MiB
     """Segment bodies kept in memory: the tail, and what lagging consumers read. At 100 MB/s the
     default covers a second of tail; consumers further back cost one GET per segment and broker."""
+    read_ahead_bytes_max: int = 128 * MiB
+    """Segment bodies that are on their way, or arrived and not read, ahead of lagging consumers: a
+    consumer of 200 MB/s needs 100 MB of them where a GET takes a quarter of a second."""
     history: HistorySettings = field(default_factory=HistorySettings)
     delete_grace_s: float = 3_600.0
     """How long after they were given up segments are deleted, at the soonest, by any broker."""
@@ -122,7 +126,7 @@ class Log:
         )
         self._leading.warm = self._followers.chain_state
         self._membership.followed = self._followers.served
-        self._segments = Reader(runner, self.cache, self._checkpoints, self._followers)
+        self._segments = self._new_segments(settings.read_ahead_bytes_max)
         self.history = History(runner, opened.tables, settings.history)
         self._tiers = Tiers(runner, self._segments, self.history)
 
@@ -138,6 +142,14 @@ class Log:
             on_update=self._on_update,
             publish=self.publish,
         )
+
+    def _new_segments(self, ahead_bytes_max: int) -> Reader:
+        checkpoints, followers = self._checkpoints, self._followers
+        segments = Reader(
+            self.runner, self.cache, checkpoints, followers, ahead_bytes_max=ahead_bytes_max
+        )
+        self._reading_ahead = self._tasks.create_task(segments.ahead.run())
+        return segments
 
     def _new_watch(self) -> Watch:
         return Watch(
@@ -315,10 +327,19 @@ class Log:
     # Reading
 
     def read_in_memory(
-        self, partition: Readable, offset: int, up_to: int, bytes_max: int
+        self,
+        partition: Readable,
+        offset: int,
+        up_to: int,
+        bytes_max: int,
+        consumer: str | None = None,
     ) -> Chunk | None:
         """Batches from the one that holds `offset`, below `up_to`; None: use `read`."""
-        return read_in_memory(partition, self.cache, offset, up_to, bytes_max)
+        chunk = read_in_memory(partition, self.cache, offset, up_to, bytes_max)
+        if chunk is not None and consumer is not None:
+            ahead = self._segments.ahead
+            ahead.note_in_memory(consumer, partition, offset, chunk.end_offset, up_to)
+        return chunk
 
     async def read(
         self,
@@ -327,9 +348,13 @@ class Log:
         up_to: int,
         bytes_max: int,
         compression: Compression = "producer",
+        consumer: str | None = None,
     ) -> Chunk:
-        """The same from the store; `compression` is that of batches made from the topic's table."""
-        return await self._tiers.read(partition, offset, up_to, bytes_max, compression)
+        """The same from the store; `compression` is that of batches made from the topic's table.
+
+        `consumer` names the one that reads, if it is likely to go on: segments are read ahead then.
+        """
+        return await self._tiers.read(partition, offset, up_to, bytes_max, compression, consumer)
 
     def doubt(self, partition: Readable) -> None:
         """A partition followed here could not be read: leaders send no consumers for a while."""
@@ -385,6 +410,7 @@ class Log:
     async def close(self, timeout_s: float) -> bool:
         """Commit all appended batches and write a checkpoint; False when that took too long."""
         self._followers.stop()
+        self._reading_ahead.cancel()
         self.history.close()
         is_committed = await self.writer.close(timeout_s)
         if is_committed:

@@ -2,7 +2,8 @@
 
 First in, first out: consumers at the tail read each body soon after it came, those further back
 read forward and do not come again. Bodies of own segments are views of shared arenas, which are
-freed as their segments leave, in the order they came.
+freed as their segments leave, in the order they came. Pinned bodies stay beside the others, which
+they do not displace: what a reader has ahead (`reading.segments_ahead`), within a bound of its own.
 """
 
 import asyncio
@@ -27,17 +28,22 @@ class SegmentCache:
         self._bytes_max = bytes_max
         self._bytes = 0
         self._bodies: OrderedDict[Place, memoryview] = OrderedDict()
+        self._pinned: set[Place] = set()
+        self._pinned_bodies: dict[Place, memoryview] = {}
         self._loading: dict[Place, asyncio.Future[memoryview]] = {}
         self.hit_count = 0
         self.miss_count = 0
 
     @property
     def byte_count(self) -> int:
-        """Of all bodies that are kept, each with its overhead."""
+        """Of all bodies that are kept, but those that are pinned, each with its overhead."""
         return self._bytes
 
     def keep(self, epoch: int, seq: int, body: memoryview) -> None:
         """Remember a body; the oldest go when there are too many bytes."""
+        if (epoch, seq) in self._pinned:
+            self._pinned_bodies[epoch, seq] = body
+            return
         known = self._bodies.get((epoch, seq))
         self._bytes += len(body) + BODY_OVERHEAD_BYTES
         self._bytes -= 0 if known is None else len(known) + BODY_OVERHEAD_BYTES
@@ -46,14 +52,31 @@ class SegmentCache:
             _, dropped = self._bodies.popitem(last=False)
             self._bytes -= len(dropped) + BODY_OVERHEAD_BYTES
 
+    def pin(self, place: Place) -> None:
+        """Its body stays until it is unpinned, from now on or once it is fetched."""
+        self._pinned.add(place)
+        body = self._bodies.pop(place, None)
+        if body is not None:
+            self._bytes -= len(body) + BODY_OVERHEAD_BYTES
+            self._pinned_bodies[place] = body
+
+    def unpin(self, place: Place) -> None:
+        """From now on it is a body like others, and the newest."""
+        self._pinned.discard(place)
+        body = self._pinned_bodies.pop(place, None)
+        if body is not None:
+            self.keep(*place, body)
+
     def peek(self, epoch: int, seq: int) -> memoryview | None:
-        return self._bodies.get((epoch, seq))
+        place = (epoch, seq)
+        body = self._bodies.get(place)
+        return self._pinned_bodies.get(place) if body is None else body
 
     async def body(self, epoch: int, seq: int) -> memoryview:
         """The body of a segment, fetched once however many ask. Raises as the store does."""
         place = (epoch, seq)
         while True:
-            found = self._bodies.get(place)
+            found = self.peek(epoch, seq)
             if found is not None:
                 self.hit_count += 1
                 return found

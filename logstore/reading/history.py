@@ -18,7 +18,8 @@ from logstore.errors import Corrupt, NotFound
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.objects.from_threads import FromThreads
 from logstore.protocol.steps import GetRow, Steps
-from logstore.reading.read import Chunk, FoundRecord, Readable
+from logstore.reading.read import Chunk, FoundRecord
+from logstore.reading.readable import Readable
 from logstore.reading.table_batches import Compression, Stream, TableBatchCache, TableBatches
 from logstore.runners.step_runner import StepRunner
 

@@ -39,6 +39,8 @@ from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.partition import ChainCheckpoints, epoch_range_of, first_in_segments
 from logstore.protocol.steps import Steps
 from logstore.reading.cache import SegmentCache
+from logstore.reading.readable import Readable
+from logstore.reading.segments_ahead import SegmentsAhead
 from logstore.records.lookup import first_record_at_or_after, record_with_max_timestamp
 from logstore.runners.step_runner import StepRunner
 
@@ -47,43 +49,6 @@ READS_MAX = 5
 """An owner makes a checkpoint once in 256 segments: not during five look-ups in a row."""
 COPIED_SHARE = 8
 """Less than an eighth of a segment is copied for an answer, rather than keep all of it."""
-
-
-class Readable(Protocol):
-    """A partition that can be read here: a `Leader`, or a `Followed`."""
-
-    topic_id: bytes
-    partition: int
-    log_start: int
-    high_watermark: int
-    edited_end: int
-    """Below it the topic's table is read, and no segment: its owner changed rows there."""
-
-    @property
-    def epoch_ranges(self) -> Sequence[EpochEntry]: ...
-
-    @property
-    def leader_epoch(self) -> int: ...
-
-    @property
-    def key(self) -> EpochKey: ...
-
-    @property
-    def log_end(self) -> int: ...
-
-    @property
-    def last_stable_offset(self) -> int: ...
-
-    @property
-    def first_offset_in_memory(self) -> int: ...
-
-    def rows_for_offset(self, offset: int) -> tuple[Rows, int]: ...
-
-    def rows_for_time(self, timestamp: int, from_offset: int = 0) -> tuple[Rows, int] | None: ...
-
-    def max_timestamp_below(self, offset: int) -> tuple[int, int]: ...
-
-    def watch(self, watcher: Callable[[], None]) -> Callable[[], None]: ...
 
 
 class NotCheckpointed(Protocol):
@@ -169,25 +134,48 @@ class Reader:
         cache: SegmentCache,
         checkpoints: ChainCheckpoints,
         followers: NotCheckpointed,
+        *,
+        ahead_bytes_max: int = 0,
     ) -> None:
         self._runner = runner
         self._cache = cache
         self._checkpoints = checkpoints
         self._followers = followers
+        self.ahead = SegmentsAhead(cache, self.rows, runner.clock, bytes_max=ahead_bytes_max)
 
     # Batches
 
-    async def read(self, partition: Readable, offset: int, up_to: int, bytes_max: int) -> Chunk:
-        """As `read_in_memory`, for all segments. Raises `BelowTrimPoint`, or as the store does."""
+    async def read(
+        self,
+        partition: Readable,
+        offset: int,
+        up_to: int,
+        bytes_max: int,
+        consumer: str | None = None,
+    ) -> Chunk:
+        """As `read_in_memory`, for all segments. Raises `BelowTrimPoint`, or as the store does.
+
+        `consumer` names one that may go on where this ends: then segments are read ahead of it.
+        """
         if offset >= up_to:
             return Chunk((), 0, offset)
         found = await self.rows(partition, offset)
         plan = _plan(found.rows, found.number, up_to, bytes_max)
+        if consumer is None:
+            return await self._load(found.chain, plan)
+        began_s = self._runner.clock.monotonic_s()
+        self.ahead.note(consumer, partition, offset, plan.end_offset, up_to)
+        chunk = await self._load(found.chain, plan)
+        waited_s = self._runner.clock.monotonic_s() - began_s
+        self.ahead.note_wait(consumer, partition, waited_s)
+        return chunk
+
+    async def _load(self, chain: int, plan: _Plan) -> Chunk:
         seqs = [piece.seq for piece in plan.slices]
         bodies: dict[int, memoryview] = {}
         for first in range(0, len(seqs), LOADS_AT_ONCE):
             wanted = seqs[first : first + LOADS_AT_ONCE]
-            loaded = await asyncio.gather(*(self._cache.body(found.chain, seq) for seq in wanted))
+            loaded = await asyncio.gather(*(self._cache.body(chain, seq) for seq in wanted))
             bodies.update(zip(wanted, loaded, strict=True))
         return _chunk(plan, bodies)
 

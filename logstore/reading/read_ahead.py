@@ -4,16 +4,17 @@ A reader should have as many bytes on their way as it takes while the store answ
 
     wanted = 2 x pace of the reader (bytes/s) x time of a GET (s, and some for slow ones)
 
-Twice, because a reader that waits takes only what it was given: so the bytes ahead double until it
-waits no longer. The store's bandwidth shows in the time of a GET.
+The pace is that between waits, of the last second or so. Twice, because a reader may wait for
+another, whose wait it does not know of: then it takes only what it was given, and the bytes ahead
+double until both wait no longer. The store's bandwidth shows in the time of a GET.
 
 All readers share `bytes_max`: each may use an equal part of it, and what others do not want.
 Counted are objects on their way, and those that arrived and were not read; an object that several
-readers want counts once. One object is granted even to a reader whose part is smaller, while there
-is room.
+readers want counts once. The object that it reads and the next are granted to every reader while
+there is room, the first of them even if its part is smaller.
 
     ahead = ReadAhead(bytes_max)
-    ahead.take(reader, byte_count, now_s)       it read on
+    ahead.take(reader, byte_count, now_s)       it read on; the first time: it is there
     while ahead.may_add(reader, place, size):   the next object, in order
         if ahead.add(reader, place, size):      it is not on its way yet: GET it, then
             ...                                 ahead.landed(place, size, took_s), or .failed(…)
@@ -23,11 +24,16 @@ is room.
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from math import exp
 
 MARGIN = 2.0
-TAKES_KEPT = 0.9
-"""Share of the past in a reader's pace, at each take: about the last ten count."""
+PACE_S = 1.0
+"""Over how long a reader's pace is measured, its waits left out."""
+OBJECTS_MIN = 2
+REQUESTS_MAX = 64
+"""On their way at once: small objects are bounded by this before they are by bytes."""
 TIMES_KEPT = 0.9
+"""Share of the past in the time of a request, at each: about the last ten count."""
 PAUSE_S = 1.0
 """After a request that failed nothing is begun for so long: readers' own requests find out how the
 store is."""
@@ -44,10 +50,11 @@ class _ReaderPace:
     ahead_bytes: int = 0
     places: dict[Hashable, None] = field(default_factory=dict)
 
-    def take(self, byte_count: int, now_s: float) -> None:
-        elapsed_s = max(now_s - self.last_s, _TAKE_S_MIN)
-        self.taken_bytes = self.taken_bytes * TAKES_KEPT + byte_count
-        self.taken_s = self.taken_s * TAKES_KEPT + elapsed_s
+    def take(self, byte_count: int, now_s: float, waited_s: float) -> None:
+        elapsed_s = max(now_s - self.last_s - waited_s, _TAKE_S_MIN)
+        kept = exp(-elapsed_s / PACE_S)
+        self.taken_bytes = self.taken_bytes * kept + byte_count
+        self.taken_s = self.taken_s * kept + elapsed_s
         self.last_s = now_s
 
     @property
@@ -93,6 +100,7 @@ class ReadAhead:
         self._readers: dict[Hashable, _ReaderPace] = {}
         self._objects: dict[Hashable, _ObjectAhead] = {}
         self._times = _GetTimes()
+        self._request_count = 0
         self._pause_until_s = float("-inf")
 
     @property
@@ -100,13 +108,19 @@ class ReadAhead:
         """On their way, or arrived and not read; never above `bytes_max` as sizes were given."""
         return self._bytes
 
-    def take(self, reader: Hashable, byte_count: int, now_s: float) -> None:
-        """A reader, known or new, takes so many bytes in order now."""
+    def take(self, reader: Hashable, byte_count: int, now_s: float, waited_s: float = 0.0) -> None:
+        """A reader has read so many bytes of objects, and waited so long for them, since the last
+        time; the first time it is only made known.
+        """
         pace = self._readers.get(reader)
         if pace is None:
             pace = self._readers[reader] = _ReaderPace(now_s)
         else:
-            pace.take(byte_count, now_s)
+            pace.take(byte_count, now_s, waited_s)
+
+    def holds(self, place: Hashable) -> bool:
+        """Whether it is on its way, or here for a reader that has not read it."""
+        return place in self._objects
 
     def wanted_bytes(self, reader: Hashable) -> int:
         """How many bytes the reader should have ahead, whatever there is room for."""
@@ -120,15 +134,17 @@ class ReadAhead:
             return False
         if place in pace.places:
             return True
-        is_first = not pace.places
-        if not is_first and pace.ahead_bytes + byte_count > self.wanted_bytes(reader):
+        after_bytes = pace.ahead_bytes + byte_count
+        if len(pace.places) >= OBJECTS_MIN and after_bytes > self.wanted_bytes(reader):
             return False
         if place in self._objects:
             return True
-        if now_s < self._pause_until_s or self._bytes + byte_count > self._bytes_max:
+        if now_s < self._pause_until_s or self._request_count >= REQUESTS_MAX:
+            return False
+        if self._bytes + byte_count > self._bytes_max:
             return False
         share_bytes = self._bytes_max // len(self._readers)
-        if is_first or pace.ahead_bytes + byte_count <= share_bytes:
+        if not pace.places or after_bytes <= share_bytes:
             return True
         reserved = self._reserved_bytes(reader, share_bytes)
         return self._bytes + byte_count + reserved <= self._bytes_max
@@ -151,6 +167,7 @@ class ReadAhead:
         if held is None:
             held = self._objects[place] = _ObjectAhead(byte_count)
             self._bytes += byte_count
+            self._request_count += 1
         held.readers[reader] = None
         pace.places[place] = None
         pace.ahead_bytes += held.byte_count
@@ -165,7 +182,7 @@ class ReadAhead:
             return False
         more = byte_count - held.byte_count
         held.byte_count = byte_count
-        held.is_on_its_way = False
+        self._end_request(held)
         self._bytes += more
         for reader in held.readers:
             self._readers[reader].ahead_bytes += more
@@ -181,7 +198,7 @@ class ReadAhead:
         """It does not exist, or no longer: no reader has it ahead."""
         held = self._objects.get(place)
         if held is not None:
-            held.is_on_its_way = False
+            self._end_request(held)
             for reader in list(held.readers):
                 self.remove(reader, place)
             self._drop_unwanted(place, held)
@@ -202,6 +219,11 @@ class ReadAhead:
             for place in list(pace.places):
                 self.remove(reader, place)
             del self._readers[reader]
+
+    def _end_request(self, held: _ObjectAhead) -> None:
+        if held.is_on_its_way:
+            held.is_on_its_way = False
+            self._request_count -= 1
 
     def _drop_unwanted(self, place: Hashable, held: _ObjectAhead) -> None:
         if not held.readers and not held.is_on_its_way and place in self._objects:

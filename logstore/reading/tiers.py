@@ -24,7 +24,8 @@ from logstore.protocol.lookup import BelowTrimPoint
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.records_deletion import OffsetOutOfRange
 from logstore.reading.history import History
-from logstore.reading.read import Chunk, FoundRecord, Readable, Reader
+from logstore.reading.read import Chunk, FoundRecord, Reader
+from logstore.reading.readable import Readable
 from logstore.reading.table_batches import Compression
 from logstore.runners.step_runner import StepRunner
 
@@ -48,17 +49,19 @@ class Tiers:
         up_to: int,
         bytes_max: int,
         compression: Compression = "producer",
+        consumer: str | None = None,
     ) -> Chunk:
         """Batches from the one that holds `offset`, or the next, below `up_to`.
 
-        `compression` is for batches that are made from the table. Raises `OffsetOutOfRange` where
+        `compression` is for batches that are made from the table; for `consumer`, if it is named,
+        segments are read ahead. Raises `OffsetOutOfRange` where
         log start has gone up, `NotFound` where neither tier has what it should, or as the store.
         """
         gone: LogstoreError | None = None
         begin = self._begins.get(TopicPartition(partition.topic_id, partition.partition), 0)
         if offset >= max(begin, partition.edited_end):
             try:
-                return await self._segments.read(partition, offset, up_to, bytes_max)
+                return await self._segments.read(partition, offset, up_to, bytes_max, consumer)
             except (BelowTrimPoint, NotFound) as error:
                 gone = error
             await self._look_again(partition, offset)
@@ -70,7 +73,8 @@ class Tiers:
                 await self._look_again(partition, offset)
             raise self._in_neither(partition, offset, gone) from gone
         # No records there up to the table's end: what follows is in segments, or was.
-        return await self.read(partition, chunk.end_offset, up_to, bytes_max, compression)
+        next_offset = chunk.end_offset
+        return await self.read(partition, next_offset, up_to, bytes_max, compression, consumer)
 
     async def begin_of_segments(self, partition: Readable) -> int:
         """The first offset that is read from segments, or log start; what is below: the table."""

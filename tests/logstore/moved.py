@@ -20,7 +20,7 @@ from logstore.history.snapshot import DataFile, Snapshot, TableCommit
 from logstore.history.write import TableWriter
 from logstore.protocol.trimming import Trimmer, every
 from logstore.reading.history import HistorySettings
-from logstore.reading.read import Readable
+from logstore.reading.readable import Readable
 from logstore.records.arrow import decode_to_arrow
 from logstore.records.batch import split_batches
 from logstore.testing.virtual_loop import VirtualClock

@@ -28,7 +28,7 @@ from logstore.protocol.lookup import BelowTrimPoint, IndexCache
 from logstore.protocol.partition import ChainCheckpoints
 from logstore.protocol.takeover import Successor, take_over
 from logstore.protocol.trimming import Trimmer
-from logstore.reading.read import Readable
+from logstore.reading.readable import Readable
 from logstore.registry.memory import MemoryRows
 from logstore.testing.audit import audit, records_of_batches
 from logstore.testing.process_loop import simulate

@@ -16,7 +16,7 @@ from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.records_deletion import OffsetOutOfRange
 from logstore.reading.history import ROW_AGAIN_S, BadTable
-from logstore.reading.read import Readable
+from logstore.reading.readable import Readable
 from logstore.reading.table_batches import Compression
 from logstore.records.batch import Codec, check_batch, split_batches
 from logstore.records.decode import decode_records

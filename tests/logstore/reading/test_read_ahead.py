@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from hypothesis.strategies import booleans, integers
 
-from logstore.reading.read_ahead import PAUSE_S, ReadAhead
+from logstore.reading.read_ahead import PAUSE_S, REQUESTS_MAX, ReadAhead
 
 MB = 1_000_000
 GET_S = 0.25
@@ -53,11 +53,28 @@ def test_a_reader_that_waits_is_given_twice_as_much_each_time() -> None:
     assert paces == pytest.approx([2.0, 2.0, 2.0], rel=0.05)
 
 
-def test_a_slow_reader_has_one_object_ahead() -> None:
+def test_a_slow_reader_has_the_object_that_it_reads_and_the_next() -> None:
     ahead = with_get_times(1_000 * MB)
     reading(ahead, "slow", 0.1 * MB)
 
-    assert add_all(ahead, "slow") == 1
+    assert add_all(ahead, "slow") == 2
+
+
+def test_waits_for_the_store_do_not_slow_a_reader_down() -> None:
+    ahead = with_get_times(1_000 * MB)
+    for number in range(20):
+        ahead.take("one", 10 * MB, 0.5 * number, 0.4)
+
+    assert ahead.wanted_bytes("one") == pytest.approx(2 * 100 * MB * GET_S, rel=0.05)
+
+
+def test_requests_of_small_objects_are_bounded_by_number() -> None:
+    ahead = with_get_times(1_000 * MB)
+    reading(ahead, "one", 100 * MB)
+
+    assert add_all(ahead, "one", size=1_000) == REQUESTS_MAX
+    ahead.landed(("one", 0), 1_000, GET_S)
+    assert add_all(ahead, "one", size=1_000, first=100) == 1
 
 
 def test_slow_requests_count_more_than_fast_ones() -> None:
