@@ -40,7 +40,7 @@ class WatchedStore:
             raise
         self._worked()
 
-    async def get(self, key: str) -> bytes:
+    async def get(self, key: str) -> bytes | memoryview:
         return await self._store.get(key)
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:

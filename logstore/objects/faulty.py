@@ -37,11 +37,11 @@ class FaultyStore:
         if fault == "put doubled":
             await self._store.create(key, parts)
 
-    async def get(self, key: str) -> bytes:
+    async def get(self, key: str) -> bytes | memoryview:
         fault = await self._begin(self._faults.faults.of_gets())
         if (error := self._faults.get_error(fault, key)) is not None:
             raise error
-        return self._faults.spoil(await self._store.get(key), fault)
+        return self._faults.spoil(bytes(await self._store.get(key)), fault)
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
         fault = await self._begin(self._faults.faults.of_gets())

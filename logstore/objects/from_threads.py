@@ -27,7 +27,7 @@ class FromThreads:
         self._timeout_s = timeout_s
 
     def get(self, key: str) -> bytes:
-        return self._run(self._store.get(key))
+        return bytes(self._run(self._store.get(key)))
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         return self._run(self._store.get_range(key, start, length))

@@ -45,7 +45,7 @@ class HedgingStore:
         size_bytes = sum(memoryview(part).nbytes for part in parts)
         await self._hedge("create", size_bytes, lambda: self._store.create(key, parts))
 
-    async def get(self, key: str) -> bytes:
+    async def get(self, key: str) -> bytes | memoryview:
         # Of unknown size: a class of its own beside the small ranges would rarely fill.
         return await self._hedge("read", 1 << 20, lambda: self._store.get(key))
 

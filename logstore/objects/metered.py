@@ -74,7 +74,7 @@ class MeteredStore:
             call.moved_bytes = _size_bytes(parts)
             await self._store.create(key, parts)
 
-    async def get(self, key: str) -> bytes:
+    async def get(self, key: str) -> bytes | memoryview:
         with _counting(self._counts, "get") as call:
             data = await self._store.get(key)
             call.moved_bytes = len(data)

@@ -34,8 +34,8 @@ class ObjectStore(Protocol):
         """
         ...
 
-    async def get(self, key: str) -> bytes:
-        """The whole object. Raises `NotFound`."""
+    async def get(self, key: str) -> bytes | memoryview:
+        """The whole object, in the buffer that it was received in. Raises `NotFound`."""
         ...
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:

@@ -72,7 +72,7 @@ def read_identity() -> Steps[Identity | None]:
         data = yield from retried(Get(CLUSTER_KEY), attempts_max=ATTEMPTS_MAX, repeats=repeats)
     except NotFound:
         return None
-    return decode_identity(data)
+    return decode_identity(bytes(data))
 
 
 def ensure_identity(registry: str) -> Steps[Identity]:

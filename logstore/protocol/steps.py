@@ -194,9 +194,9 @@ def retried(
     return (yield request)
 
 
-def get(key: str) -> Steps[bytes]:
+def get(key: str) -> Steps[bytes | memoryview]:
     """One whole object, as steps, for `Gather`."""
-    data: bytes = yield Get(key)
+    data: bytes | memoryview = yield Get(key)
     return data
 
 

@@ -111,7 +111,7 @@ class SegmentCache:
         return body
 
 
-def _body_of(data: bytes, place: Place) -> memoryview:
+def _body_of(data: bytes | memoryview, place: Place) -> memoryview:
     try:
         header = decode_header(data)
     except Corrupt as error:

@@ -20,7 +20,7 @@ class BlockingObjects:
         wait_for(_of(self._store.create(key, parts)))
 
     def get(self, key: str) -> bytes:
-        return wait_for(_of(self._store.get(key)))
+        return bytes(wait_for(_of(self._store.get(key))))
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         return wait_for(_of(self._store.get_range(key, start, length)))

@@ -86,7 +86,7 @@ class BlockingObjects:
         self._loop.run(self._store.create(key, parts))
 
     def get(self, key: str) -> bytes:
-        return self._loop.run(self._store.get(key))
+        return bytes(self._loop.run(self._store.get(key)))
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         return self._loop.run(self._store.get_range(key, start, length))

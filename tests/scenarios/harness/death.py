@@ -120,7 +120,7 @@ class MortalStore:
             self._fate.reach("create", what, "after")
         self._fate.is_there(key)
 
-    async def get(self, key: str) -> bytes:
+    async def get(self, key: str) -> bytes | memoryview:
         self._fate.reach("get", _what(key, None), "before")
         data = await self._store.get(key)
         self._fate.reach("get", _what(key, None), "after")
