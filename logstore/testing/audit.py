@@ -2,7 +2,8 @@
 
 Chains from seq 0 or their trim point on, by their bytes alone; then the registry and the
 checkpoints against them. The checks, and what S1 to S8 are: `logstore.protocol.checks`; beside them
-every batch is decoded here, and S7: every checkpoint that is there belongs to a chain's replay.
+every batch is decoded here, and S7: every checkpoint from the trim point on belongs to a chain's
+replay. Those below it wait for their deletion, like the segments there.
 """
 
 import random
@@ -270,6 +271,8 @@ class _Auditor:
 
     def _check_checkpoints(self, epoch: int, chain: AuditedChain) -> None:
         for info in self._objects.list(f"{CHECKPOINTS}{epoch:020d}/"):
+            if info.key < checkpoint_key(epoch, chain.base):
+                continue  # about to be deleted, and no reader enters the chain there
             data = self._objects.get(info.key)
             front = decode_checkpoint(data)
             if front.seq > chain.state.next_seq:
