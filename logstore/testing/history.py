@@ -310,6 +310,12 @@ class ClientHistory:
         """No record from here on was asked to be deleted."""
         return self._of(partition).start_asked
 
+    def start_max(self, partition: Partition) -> int:
+        """Where the log may start at most: above what was asked, where a restore found the first
+        row that no owner had deleted.
+        """
+        return self._start_max(self._of(partition))
+
     def serve_log_start(self, partition: Partition, broker_epoch: int, log_start: int) -> None:
         seen = self._of(partition)
         before = seen.starts.get(broker_epoch, 0)

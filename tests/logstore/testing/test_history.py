@@ -131,6 +131,15 @@ def test_retention_may_pass_a_young_record_only_after_the_owner_of_the_table_del
     assert rules(history) == ["H22"]
 
 
+def test_a_restore_may_find_the_log_start_behind_rows_that_an_owner_deleted() -> None:
+    history = aged(10, 20, 30)
+    history.ask_log_start(ORDERS, 1)
+    history.edit(ORDERS, [1])
+    assert history.start_max(ORDERS) == 1
+    history.put_back()
+    assert history.start_max(ORDERS) == 2
+
+
 def sized(*values: bytes) -> ClientHistory:
     """Batches of producers that are not idempotent, each sent once."""
     history = ClientHistory()

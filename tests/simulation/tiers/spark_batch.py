@@ -101,7 +101,7 @@ class Spark:
     def _judge(self, error: LogstoreError, planned: Planned, task: ReadTask) -> None:
         world, history = self.world, self.world.history
         is_gone = any(
-            history.is_deleted(partition.topic_id) or start < history.start_asked(partition)
+            history.is_deleted(partition.topic_id) or start < history.start_max(partition)
             for partition, start, end in ranges_of(task)
         )
         if isinstance(error, Refused) and is_gone and planned.fails_on_data_loss:

@@ -190,7 +190,7 @@ class SparkStream(Spark):
         history = self.world.history
         is_gone = any(
             self._replayed_from.get(Partition(topic_id, number), 0)
-            < history.start_asked(Partition(topic_id, number))
+            < history.start_max(Partition(topic_id, number))
             for topic_id, (name, count) in self.world.live_topics.items()
             for number in range(count)
             if name == MAIN
