@@ -90,6 +90,9 @@ MUST_BE_SEEN = (
     "executor killed",
     "driver killed",
 )
+SHOW_MOST = (5_003, 5_005, 5_007, 5_028, 5_038, 5_039, 5_021, 5_025, 5_026, 5_034, 5_035)
+"""Seeds that showed all of it between them, each of it twice; played first. The world moves on, and
+what they show no more is found in others."""
 
 
 @pytest.mark.seeds(8, fast=1)
@@ -101,7 +104,7 @@ def test_both_tiers_are_one_log(seed: int) -> None:
 @pytest.mark.slow
 def test_the_seeds_see_everything_that_matters() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(5_000, 5_040):
+    for seed in dict.fromkeys((*SHOW_MOST, *range(5_000, 5_040))):
         world = play_tiers(seed)
         assert not world.violations, seed
         seen.update(world.seen)
