@@ -17,7 +17,7 @@ import signal
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from logstore.ports.clock import SystemClock
 from tests.servers.short_java import spark_variables
@@ -28,11 +28,13 @@ TIMEOUT_S = 600  # of a test in the tiers below; the fast ones have pyproject.to
 LONG_TIERS = ("slow", "spark", "clients")
 
 # A loaded machine must not fail a test: no deadline, no check of speed. CI runs the same examples
-# each time; everybody else looks at new ones.
+# each time; everybody else looks at new ones. A planted bug needs no smallest example.
+SHRINKS = os.environ.get("SHRINK") != "no"
 settings.register_profile(
     "project",
     deadline=None,
     derandomize=bool(os.environ.get("CI")),
+    phases=tuple(Phase) if SHRINKS else (Phase.explicit, Phase.reuse, Phase.generate),
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )

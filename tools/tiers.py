@@ -37,7 +37,7 @@ class Tier:
     compares: bool = False
     """Its tests want the reports of the tiers before it: what passes without a planted bug."""
     waits: bool = False
-    """Its tests wait half of their time, for brokers, clients, leases: more of them fit."""
+    """Its tests wait half of their time, for processes, clients, leases: more of them fit."""
     why_not: Callable[[], str | None] = lambda: None
 
     def processes(self, jobs: int) -> int:
@@ -68,7 +68,7 @@ TIERS = (
     Tier("slow", ("-m", "slow and not spark and not clients", "--ignore", PLANTED), parallel=True),
     Tier("clients", ("-m", "clients and not spark"), parallel=True, waits=True),
     Tier("spark", ("-m", "spark", "--dist", "loadgroup"), parallel=True, why_not=why_no_java),
-    Tier("planted", ("-m", "slow", PLANTED), parallel=True, compares=True),
+    Tier("planted", ("-m", "slow", PLANTED), parallel=True, compares=True, waits=True),
 )
 
 

@@ -91,8 +91,8 @@ MUST_BE_SEEN = (
     "driver killed",
 )
 SHOW_MOST = (5_003, 5_005, 5_007, 5_028, 5_038, 5_039, 5_021, 5_025, 5_026, 5_034, 5_035)
-"""Seeds that showed all of it between them, each of it twice; played first. The world moves on, and
-what they show no more is found in others."""
+"""Seeds that showed all of it between them, each of it twice; played first. After a change of the
+simulated world others may be needed: they are played next."""
 
 
 @pytest.mark.seeds(8, fast=1)
