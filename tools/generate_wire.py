@@ -54,6 +54,7 @@ APIS = [  # key, kio's module, versions that Apache Kafka 4.1 speaks, versions o
     Api(32, "describe_configs", range(1, 5)),
     Api(33, "alter_configs", range(3)),
     Api(34, "alter_replica_log_dirs", range(1, 3)),
+    Api(35, "describe_log_dirs", range(1, 6)),  # version 5: of 4.3
     Api(37, "create_partitions", range(4), (3,)),
     Api(42, "delete_groups", range(3), (2,)),
     Api(43, "elect_leaders", range(3), (2,)),

@@ -66,6 +66,7 @@ BUDGETS: Mapping[int, Budget] = {
     32: Budget(250),
     33: Budget(_REGISTRY_UNITS),
     34: Budget(10),
+    35: Budget(20),
     37: Budget(_REGISTRY_UNITS),
     42: Budget(50),
     43: Budget(_REGISTRY_UNITS),

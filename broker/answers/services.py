@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from broker.answers.alarms import Alarms
 from broker.answers.alike_names import AlikeNames
 from broker.answers.metadata_bytes import MetadataBytes
+from broker.answers.partition_sizes import PartitionSizes
 from broker.answers.pending_produces import PendingProduces
 from broker.answers.topic_rules import TopicRules
 from broker.answers.topic_watch import TopicWatch
@@ -44,6 +45,7 @@ class Services(Protocol):
     timers: Timers
     pending_produces: PendingProduces
     groups: Coordinators
+    sizes: PartitionSizes
     metadata: MetadataBytes
     topic_watch: TopicWatch
     alarms: Alarms

@@ -10,6 +10,7 @@ from typing import Protocol
 from broker.answers.alarms import Alarms
 from broker.answers.alike_names import AlikeNames
 from broker.answers.metadata_bytes import MetadataBytes
+from broker.answers.partition_sizes import PartitionSizes
 from broker.answers.pending_produces import PendingProduces
 from broker.answers.services import Work
 from broker.answers.topic_rules import TopicRules
@@ -25,6 +26,7 @@ from broker.network.turns import Turns
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Log, Topic
 from logstore.epoch.stamps import StampClock
+from logstore.epoch.table_queries import TableQueries
 from logstore.errors import LogstoreError
 from logstore.formats.lease_row import LeaseRow
 from logstore.ports.clock import Clock
@@ -58,8 +60,10 @@ class Broker:
         clock: Clock,
         tasks: asyncio.TaskGroup,
         ids: Ids | None = None,
+        tables: TableQueries | None = None,
     ) -> None:
-        """`ids` draws the ids of group members; None: from the operating system."""
+        """`ids` draws the ids of group members; None: from the operating system. `tables`: of the
+        topics; None: their sizes are not counted."""
         self.log = log
         self.settings = settings
         self.clock = clock
@@ -79,6 +83,7 @@ class Broker:
         self.changes = asyncio.Semaphore(CHANGES_MAX)
         self.begun = asyncio.Semaphore(CHANGES_MAX)
         self.turns = Turns(self.loop, self.clients.holds)
+        self.sizes = PartitionSizes(log, self.turns, tables)
         self.alike_names = AlikeNames(log.topics)
         self.load = RunningLoad(log.topics.values())
         self.being_created: set[str] = set()

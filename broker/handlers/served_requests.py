@@ -20,6 +20,7 @@ from broker.handlers.delete_topics import handle as delete_topics
 from broker.handlers.describe_cluster import handle as describe_cluster
 from broker.handlers.describe_configs import handle as describe_configs
 from broker.handlers.describe_groups import handle as describe_groups
+from broker.handlers.describe_log_dirs import handle as describe_log_dirs
 from broker.handlers.describe_producers import handle as describe_producers
 from broker.handlers.describe_quorum import handle as describe_quorum
 from broker.handlers.describe_topic_partitions import handle as describe_topic_partitions
@@ -88,6 +89,7 @@ HANDLERS: dict[int, Handler] = dict(
         _handler(32, describe_configs),
         _handler(33, alter_configs),
         _handler(34, alter_replica_log_dirs),
+        _handler(35, describe_log_dirs),
         _handler(37, create_partitions),
         _handler(42, delete_groups),
         _handler(43, elect_leaders),

@@ -137,7 +137,15 @@ async def _live(host: Host) -> int | None:
 async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
     """Serve until the process is to stop (the exit code), or the chain is fenced (None)."""
     runner, given = log.runner, host.settings
-    broker = Broker(log, given, authorizer=AllowAll(), clock=host.clock, tasks=tasks, ids=host.ids)
+    broker = Broker(
+        log,
+        given,
+        authorizer=AllowAll(),
+        clock=host.clock,
+        tasks=tasks,
+        ids=host.ids,
+        tables=host.tables,
+    )
     peers = TcpPeers(runner.clock, runner.rng)
     controller = Controller(log, ControllerSettings.of(given), peers)
     broker.controller = controller

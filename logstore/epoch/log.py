@@ -11,7 +11,7 @@ chain is fenced, `fenced` is set and the process should stop: a successor serves
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logstore.epoch.appender import Waiter
@@ -366,13 +366,17 @@ class Log:
         """The first record below `up_to` at or after `timestamp`."""
         return await self._tiers.record_at_time(partition, timestamp, up_to)
 
-    async def batches_from(self, leader: Leader, offset: int, up_to: int) -> Sequence[Part]:
+    async def parts_from(self, partition: Readable, offset: int, up_to: int) -> Iterator[Part]:
         """Index rows of batches from the one that holds `offset` on, below `up_to`.
 
-        At least one, rarely all. Raises `Retryable` where the log no longer has it.
+        At least one, rarely all, up to 100,000. Raises `Retryable` where the log has none any more.
         """
-        found = await self._segments.rows(leader, offset)
-        return list(parts_of_rows(found.rows, found.number, up_to))
+        found = await self._segments.rows(partition, offset)
+        return parts_of_rows(found.rows, found.number, up_to)
+
+    async def batches_from(self, leader: Leader, offset: int, up_to: int) -> Sequence[Part]:
+        """The same, as a list."""
+        return list(await self.parts_from(leader, offset, up_to))
 
     async def offset_of_max_timestamp(self, partition: Readable, up_to: int) -> FoundRecord | None:
         """The record with the largest timestamp."""

@@ -22,6 +22,7 @@ from broker.network.listeners import Listener, bind, parse_address
 from broker.process.server import Server
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import BrokerInfo, FlushSettings, Log, LogSettings, Topic
+from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.formats.broker_row import Address
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
@@ -225,6 +226,7 @@ class Running:
             authorizer=self.authorizer,
             clock=self.clock,
             tasks=tasks,
+            tables=ThreadedTableQueries(lambda: open_tables("/memory", None, self.shared.objects)),
         )
         server = Server(self.broker, [self.listener])
         await server.listen()

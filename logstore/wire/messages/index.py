@@ -33,6 +33,7 @@ APIS = (
     (32, "describe_configs", "DescribeConfigs", 1, 4, 4, ()),
     (33, "alter_configs", "AlterConfigs", 0, 2, 2, ()),
     (34, "alter_replica_log_dirs", "AlterReplicaLogDirs", 1, 2, 2, ()),
+    (35, "describe_log_dirs", "DescribeLogDirs", 1, 5, 2, ()),
     (37, "create_partitions", "CreatePartitions", 0, 3, 2, (3,)),
     (42, "delete_groups", "DeleteGroups", 0, 2, 2, (2,)),
     (43, "elect_leaders", "ElectLeaders", 0, 2, 2, (2,)),

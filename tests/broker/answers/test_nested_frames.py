@@ -8,6 +8,12 @@ import pytest
 from broker.answers.nested_frames import nested_frame
 from logstore.slices import finish
 from logstore.wire.framing.apis import APIS, encode_frame
+from logstore.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
 from logstore.wire.messages.describe_producers import (
     DescribeProducersResponse,
     PartitionResponse,
@@ -48,9 +54,20 @@ def _producers(sizes: Sizes) -> Any:
     return DescribeProducersResponse(9, topics)
 
 
+def _log_dirs(sizes: Sizes) -> Any:
+    topics = [
+        DescribeLogDirsTopic(
+            f"t{number}", [DescribeLogDirsPartition(one, count) for one, count in enumerate(counts)]
+        )
+        for number, counts in enumerate(sizes)
+    ]
+    return DescribeLogDirsResponse(9, 0, [DescribeLogDirsResult(0, "/log", topics)])
+
+
 CASES: dict[str, tuple[int, range, Callable[[Sizes], Any], tuple[str, ...]]] = {
     "ListOffsets": (2, range(1, 11), _offsets, ("topics", "partitions")),
     "DescribeProducers": (61, range(1), _producers, ("topics", "partitions", "active_producers")),
+    "DescribeLogDirs": (35, range(1, 6), _log_dirs, ("results", "topics", "partitions")),
 }
 SIZES: dict[str, Sizes] = {
     "none": [],

@@ -1,0 +1,76 @@
+"""DescribeLogDirs, versions 1 to 5: the partitions that have a replica on this broker, by size.
+
+A broker has one log directory, the log's URL. All replicas of a partition are the same objects, so
+their sizes are alike (`broker.answers.partition_sizes`) and do not add up; a replica lags behind by
+no offsets and is on no way to another directory. How large the store is and how much of it is free
+is not known (-1).
+"""
+
+from functools import partial
+
+from broker.answers.error_codes import code_of
+from broker.answers.nested_answers import answer_nested
+from broker.answers.repeats import merge_topics
+from broker.answers.services import Services
+from broker.network.authorizer import CLUSTER, Operation
+from broker.network.call import Call
+from logstore.epoch.log import Topic
+from logstore.errors import LogstoreError
+from logstore.reading.readable import Readable
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+def handle(broker: Services, call: Call, request: DescribeLogDirsRequest) -> None:
+    if not broker.allows(call, Operation.DESCRIBE, *CLUSTER):
+        call.answer(DescribeLogDirsResponse(0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    else:
+        broker.start(call, partial(_describe, broker, call, request), broker.sizes.turn)
+
+
+async def _describe(broker: Services, call: Call, request: DescribeLogDirsRequest) -> None:
+    result = DescribeLogDirsResult(ErrorCode.NONE, broker.log.url)
+    names: list[str] = []
+    replicas: list[Readable] = []
+    async for topic, number in broker.turns.share(_asked(broker, request)):
+        replica: Readable | None = topic.leaders.get(number) or topic.followers.get(number)
+        if replica is not None:
+            names.append(topic.name)
+            replicas.append(replica)
+    try:
+        sizes = await broker.sizes.measure(replicas)
+    except LogstoreError as error:
+        result.error_code = code_of(error)
+    else:
+        topics: dict[str, DescribeLogDirsTopic] = {}
+        shown = zip(names, replicas, sizes, strict=True)
+        async for name, measured, size in broker.turns.share(shown):
+            topic_answer = topics.setdefault(name, DescribeLogDirsTopic(name))
+            answer = DescribeLogDirsPartition(measured.partition, size)
+            topic_answer.partitions.append(answer)
+        result.topics = list(topics.values())
+    response = DescribeLogDirsResponse(0, ErrorCode.NONE, [result])
+    await broker.turns.finish(answer_nested(call, response, ("results", "topics", "partitions")))
+
+
+def _asked(broker: Services, request: DescribeLogDirsRequest) -> list[tuple[Topic, int]]:
+    known = broker.log.topics
+    if request.topics is None:
+        return [
+            (topic, number)
+            for topic in known.values()
+            for number in (*topic.leaders, *topic.followers)
+        ]
+    merged = merge_topics((one.topic, one.partitions) for one in request.topics)
+    return [
+        (known[name], number)
+        for name, numbers in merged.items()
+        if name in known
+        for number in numbers
+    ]
