@@ -36,15 +36,7 @@ class Tier:
     parallel: bool = False
     compares: bool = False
     """Its tests want the reports of the tiers before it: what passes without a planted bug."""
-    waits: bool = False
-    """Its tests wait half of their time, for processes, clients, leases: more of them fit."""
     why_not: Callable[[], str | None] = lambda: None
-
-    def processes(self, jobs: int) -> int:
-        """How many test processes keep as many cores busy; 1 where there is to be one."""
-        if not self.parallel or jobs <= 1:
-            return 1
-        return jobs + jobs // 2 if self.waits else jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +58,15 @@ class Counts:
 TIERS = (
     Tier("fast", ("-m", "not slow and not spark and not clients"), parallel=True),
     Tier("slow", ("-m", "slow and not spark and not clients", "--ignore", PLANTED), parallel=True),
-    Tier("clients", ("-m", "clients and not spark"), parallel=True, waits=True),
+    Tier("clients", ("-m", "clients and not spark"), parallel=True),
     Tier("spark", ("-m", "spark", "--dist", "loadgroup"), parallel=True, why_not=why_no_java),
-    Tier("planted", ("-m", "slow", PLANTED), parallel=True, compares=True, waits=True),
+    Tier("planted", ("-m", "slow", PLANTED), parallel=True, compares=True),
 )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--jobs", type=int, default=2, help="test processes at a time; half more where tests wait"
-    )
+    parser.add_argument("--jobs", type=int, default=2, help="test processes at a time")
     parser.add_argument(
         "--first-daily-seed", type=int, help="of the simulations' other seeds; else by the date"
     )
@@ -144,9 +134,9 @@ def run_tier(
     command = [sys.executable, "-m", "pytest", "-q", "--durations=15", f"--junitxml={report}"]
     command.append(f"--first-daily-seed={first_daily}")
     command += [f"--passed-in={known.resolve()}" for known in earlier if known.exists()]
-    if (processes := tier.processes(jobs)) > 1:
+    if tier.parallel and jobs > 1:
         # Neighbours share brokers and Sparks, and long tests would leave a process without work.
-        command += ["-n", str(processes), "--dist", "worksteal"]
+        command += ["-n", str(jobs), "--dist", "worksteal"]
     print(f"\n--- {tier.name}", flush=True)
     began = time.perf_counter()
     code = subprocess.run([*command, *tier.arguments], stdin=subprocess.DEVNULL).returncode

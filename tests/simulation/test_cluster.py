@@ -104,7 +104,7 @@ def test_nothing_is_lost_doubled_moved_or_made_up(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.seeds(30, daily=True)
+@pytest.mark.seeds(100, daily=True)
 def test_nor_by_seeds_that_nobody_has_played(seed: int) -> None:
     world = play_cluster(seed)
     assert not world.violations, (

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tools.java import major_version, why_no_java
-from tools.tiers import TIERS, Counts, read_report
+from tools.tiers import Counts, read_report
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites name="pytest tests">
@@ -27,13 +27,6 @@ def test_without_a_report_nothing_has_passed(tmp_path: Path) -> None:
 def test_the_sum_of_counts_always_names_passed_and_failed() -> None:
     assert str(Counts(passed=3) + Counts(passed=4)) == "7 passed, 0 failed"
     assert str(Counts(failed=1, skipped=2)) == "0 passed, 1 failed, 2 skipped"
-
-
-def test_a_tier_whose_tests_wait_gets_half_more_processes_and_one_job_is_one_process() -> None:
-    tiers = {tier.name: tier for tier in TIERS}
-
-    assert [tiers[name].processes(2) for name in ("fast", "clients", "spark")] == [2, 3, 2]
-    assert {tier.processes(1) for tier in TIERS} == {1}
 
 
 @pytest.mark.parametrize(
