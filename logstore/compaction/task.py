@@ -8,8 +8,9 @@ however many partitions there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import thread_time
 from typing import NamedTuple, Never
 
@@ -22,9 +23,9 @@ from logstore.history.read import read_rows
 from logstore.history.snapshot import DataFile
 from logstore.history.write import TableWriter
 from logstore.ports.objects import BlockingObjectStore
-from logstore.reading.segment_fetch import FoundBatch, read_batches
+from logstore.reading.segment_fetch import FoundBatch, batches_of
 from logstore.reading.seq_range_batches import Resolve, seq_range_batches
-from logstore.reading.tasks import SeqRange
+from logstore.reading.task_segments import TaskSegments, places_of
 
 WRITERS = 8
 """Partitions at a time: a put takes 10 to 50 ms of waiting, a small file 3 ms of work."""
@@ -58,14 +59,12 @@ def _move(
     gathered: dict[TopicPartition, list[FoundBatch]] = {}
     bytes_in: dict[bytes, int] = {}
 
-    def read(run: SeqRange) -> Iterator[FoundBatch]:
-        return read_batches(store, run.chain, run.first_seq, run.last_seq, run.segment_ranges)
-
-    for each in task.seq_ranges:
-        for found in seq_range_batches(each, read, resolve):
-            key = TopicPartition(found.segments.topic_id, found.segments.partition)
-            gathered.setdefault(key, []).append(found)
-            bytes_in[key[0]] = bytes_in.get(key[0], 0) + len(found.data)
+    with TaskSegments(store, places_of(task.seq_ranges)) as segments:
+        for each in task.seq_ranges:
+            for found in seq_range_batches(each, partial(batches_of, segments), resolve):
+                key = TopicPartition(found.segments.topic_id, found.segments.partition)
+                gathered.setdefault(key, []).append(found)
+                bytes_in[key[0]] = bytes_in.get(key[0], 0) + len(found.data)
 
     def write(key: TopicPartition) -> _Written:
         batches = gathered.pop(key)  # so that its segments can go when it is written

@@ -8,7 +8,7 @@ Touches nothing but objects: Spark's executors run it as it is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,10 @@ from logstore.history.columns import TABLE_COLUMNS as RECORD_COLUMNS
 from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.missing import Missing
 from logstore.reading.range_rows import table_rows
-from logstore.reading.segment_fetch import FoundBatch, read_batches
+from logstore.reading.segment_fetch import FoundBatch, batches_of
 from logstore.reading.seq_range_batches import seq_range_batches
 from logstore.reading.table_ranges import TableRange
+from logstore.reading.task_segments import TaskSegments, places_of
 from logstore.reading.tasks import ReadTask, SeqRange, Storage
 from logstore.records.arrow import INFLATED_BYTES_MAX, arrow_schema, decode_to_arrow
 from logstore.records.batch import CorruptBatch, Reason, read_header
@@ -102,20 +103,27 @@ class _TaskRows:
     def of(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
         for part in task.history:
             yield from self._of_table(part)
+        with TaskSegments(self._store, places_of(task.seq_ranges)) as segments:
+            yield from self._of_segments(task.seq_ranges, segments)
+
+    def _of_segments(
+        self, seq_ranges: Sequence[SeqRange], segments: TaskSegments
+    ) -> Iterator[pa.RecordBatch]:
         gathered: dict[_OffsetSpan, list[FoundBatch]] = {}
         gathered_bytes = 0
+        read = partial(self._read, segments)
         resolve = None if self._missing is None else self._missing.segment
-        seq_ranges = (
-            seq_range_batches(seq_range, self._read, resolve) for seq_range in task.seq_ranges
+        found_in_order = chain.from_iterable(
+            seq_range_batches(seq_range, read, resolve) for seq_range in seq_ranges
         )
-        for found in chain.from_iterable(seq_ranges):
+        for found in found_in_order:
             if isinstance(found, TableRange):
                 yield from _decode_all(gathered, self._topics, self._columns)
                 gathered, gathered_bytes = {}, 0
                 yield from self._of_table(found)
                 continue
-            segments = found.segments
-            epoch_range = (segments.topic_id, segments.partition, segments.leader_epoch)
+            wanted = found.segments
+            epoch_range = (wanted.topic_id, wanted.partition, wanted.leader_epoch)
             gathered.setdefault(epoch_range, []).append(found)
             gathered_bytes += len(found.data)
             if gathered_bytes >= GATHERED_BYTES_MAX:
@@ -123,22 +131,15 @@ class _TaskRows:
                 gathered, gathered_bytes = {}, 0
         yield from _decode_all(gathered, self._topics, self._columns)
 
-    def _read(self, seq_range: SeqRange) -> Iterator[FoundBatch]:
+    def _read(self, segments: TaskSegments, seq_range: SeqRange) -> Iterator[FoundBatch]:
         try:
-            yield from read_batches(
-                self._store,
-                seq_range.chain,
-                seq_range.first_seq,
-                seq_range.last_seq,
-                seq_range.segment_ranges,
-            )
+            yield from batches_of(segments, seq_range)
         except Corrupt as fault:
-            wanted = (
-                _wanted(segments, self._topics)
-                for segments in seq_range.segment_ranges[:RANGES_SHOWN]
+            ranges = (
+                _wanted(wanted, self._topics) for wanted in seq_range.segment_ranges[:RANGES_SHOWN]
             )
             raise Corrupt(
-                f"{fault}; wanted from there: {'; '.join(wanted)}; {WHAT_TO_DO}"
+                f"{fault}; wanted from there: {'; '.join(ranges)}; {WHAT_TO_DO}"
             ) from fault
 
     def _of_table(self, part: TableRange) -> Iterator[pa.RecordBatch]:

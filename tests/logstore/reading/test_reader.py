@@ -27,10 +27,14 @@ from logstore.protocol.start import BrokerInfo, start
 from logstore.protocol.steps import Create, Gather, Steps
 from logstore.protocol.trimming import Trimmer
 from logstore.reading.reader import LogReader, PartitionView
-from logstore.reading.segment_fetch import GET_ATTEMPTS_MAX, read_batches
+from logstore.reading.segment_fetch import read_batches
+from logstore.reading.task_segments import GET_ATTEMPTS_MAX
+from logstore.records.batch import check_batch
+from logstore.records.encode import encode_batch
+from logstore.records.record import Record
 from logstore.registry.memory import MemoryRows
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
-from tests.logstore.written import CountedReads, WrittenLog, read_segment_ranges
+from tests.logstore.written import CountedReads, WrittenLog, committed, read_segment_ranges
 
 PARTITIONS = 3
 
@@ -398,6 +402,31 @@ class FailingGets(MemoryObjects):
         if self._faults:
             raise self._faults.pop(0)
         return self._of.get(key)
+
+
+@pytest.mark.parametrize(("wanted_bytes", "is_copied"), [(100, True), (100_000, False)])
+def test_a_small_part_of_a_segment_does_not_keep_all_of_it(
+    wanted_bytes: int, is_copied: bool
+) -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            topic = await log.create_topic("orders", 2, {})
+            seqs = set()
+            for partition, size_bytes in enumerate((wanted_bytes, 10_000)):
+                batch = memoryview(encode_batch([Record(0, EPOCH_MS, None, bytes(size_bytes))]))
+                leader = topic.leaders[partition]
+                seqs.add(leader.append(batch, check_batch(batch, 0, len(batch))).seq)
+            (seq,) = seqs
+            await committed(log, seq)
+        segments = SegmentRange(topic.topic_id, 0, 0, 1, seq, seq, 0, 1)
+
+        (found,) = read_batches(written.objects, 1, seq, seq, [segments])
+
+        kept_bytes = memoryview(found.data.obj).nbytes
+        assert (kept_bytes == len(found.data)) == is_copied
+
+    run(scenario())
 
 
 @pytest.mark.parametrize("damage", ["cut short", "does not match its key"])

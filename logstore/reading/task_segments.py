@@ -1,0 +1,171 @@
+"""Segments of a task, fetched ahead in the order in which the task reads them.
+
+    places   0   1   2   3   4   5   6   7   8 …
+             read    │   arrived │ on their way │ not begun
+
+How many bytes may be ahead, on their way or unread: `reading.read_ahead`. A task reads all that it
+was given, so it begins at full pace. Sizes are not known before a segment arrives; the largest one
+so far stands for those on their way.
+"""
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
+from types import TracebackType
+from typing import NamedTuple
+
+from logstore.errors import NotFound
+from logstore.formats.keys import segment_key
+from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
+from logstore.ports.objects import BlockingObjectStore
+from logstore.reading.read_ahead import ReadAhead
+from logstore.reading.segment_gone import SegmentGone
+from logstore.reading.tasks import SeqRange
+from logstore.retry import RetryDelays, retry
+
+MiB = 1024 * 1024
+AHEAD_BYTES_MAX = 64 * MiB
+"""Of one task: what a store with 90 ms to a whole segment needs for 700 MB/s."""
+
+REQUESTS_MAX = 32
+"""Threads of one task: segments of 100 KB are bound by it, not by bytes."""
+
+FIRST_REQUESTS = 4
+"""Before the time of a request and the size of a segment are known."""
+
+GET_ATTEMPTS_MAX = 8
+_GETS = RetryDelays(attempts_max=GET_ATTEMPTS_MAX)  # some six seconds
+_READER = "task"
+
+
+class _FetchedSegment(NamedTuple):
+    data: bytes
+    took_s: float
+
+
+class _BegunSegment(NamedTuple):
+    """One segment ahead; `number` is its place in the order."""
+
+    number: int
+    chain: int
+    seq: int
+    fetched: "Future[_FetchedSegment]"
+
+
+def places_of(seq_ranges: Iterable[SeqRange]) -> Iterator[tuple[int, int]]:
+    """(chain, seq) of their segments, in order."""
+    for seq_range in seq_ranges:
+        for seq in range(seq_range.first_seq, seq_range.last_seq + 1):
+            yield seq_range.chain, seq
+
+
+class TaskSegments:
+    """Segments at `places`, (chain, seq) in the order of reading; some may be passed over.
+
+    Used by one thread. Nothing is fetched before the first is asked for.
+    """
+
+    def __init__(
+        self,
+        store: BlockingObjectStore,
+        places: Iterable[tuple[int, int]],
+        *,
+        clock: Clock | None = None,
+        threads: Executor | None = None,
+        sleep_s: Callable[[float], None] = blocking_sleep_s,
+    ) -> None:
+        self._store = store
+        self._places = enumerate(places)
+        self._clock = clock or SystemClock()
+        self._sleep_s = sleep_s
+        self._threads = threads or ThreadPoolExecutor(
+            REQUESTS_MAX, thread_name_prefix="logstore-fetch"
+        )
+        self._ahead = ReadAhead(AHEAD_BYTES_MAX)
+        self._begun: deque[_BegunSegment] = deque()
+        self._on_their_way: list[_BegunSegment] = []
+        self._next: tuple[int, tuple[int, int]] | None = next(self._places, None)
+        self._largest_bytes = 0
+
+    def __enter__(self) -> "TaskSegments":
+        now_s = self._clock.monotonic_s()
+        self._ahead.take(_READER, 0, now_s)
+        self._ahead.take(_READER, AHEAD_BYTES_MAX, now_s)  # as fast as it gets them
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._threads.shutdown(cancel_futures=True)
+
+    def get(self, chain: int, seq: int) -> bytes:
+        """The whole object; those before it in the order are given up.
+
+        Raises `SegmentGone`, or as the store does after several attempts.
+        """
+        self._pass_over(chain, seq)
+        self._note_arrived()
+        self._begin_more()
+        if not self._begun:
+            return self._whole(chain, seq).data
+        first = self._begun.popleft()
+        began_s = self._clock.monotonic_s()
+        try:
+            data = first.fetched.result().data
+        except NotFound as error:
+            raise SegmentGone(chain, seq) from error
+        finally:
+            self._note_arrived()
+            self._ahead.remove(_READER, first.number)
+        now_s = self._clock.monotonic_s()
+        self._ahead.take(_READER, len(data), now_s, now_s - began_s)
+        self._begin_more()
+        return data
+
+    def _pass_over(self, chain: int, seq: int) -> None:
+        while self._begun and (self._begun[0].chain, self._begun[0].seq) != (chain, seq):
+            self._ahead.remove(_READER, self._begun.popleft().number)
+        while not self._begun and self._next is not None and self._next[1] != (chain, seq):
+            self._next = next(self._places, None)
+
+    def _begin_more(self) -> None:
+        while self._next is not None and self._may_begin(self._next[0]):
+            number, (chain, seq) = self._next
+            self._next = next(self._places, None)
+            self._ahead.add(_READER, number, self._largest_bytes)
+            fetched = self._threads.submit(self._whole, chain, seq)
+            begun = _BegunSegment(number, chain, seq, fetched)
+            self._begun.append(begun)
+            self._on_their_way.append(begun)
+
+    def _may_begin(self, number: int) -> bool:
+        if len(self._on_their_way) >= REQUESTS_MAX:
+            return False
+        if not self._largest_bytes:
+            return len(self._begun) < FIRST_REQUESTS
+        now_s = self._clock.monotonic_s()
+        return self._ahead.may_add(_READER, number, self._largest_bytes, now_s)
+
+    def _note_arrived(self) -> None:
+        still: list[_BegunSegment] = []
+        for begun in self._on_their_way:
+            if not begun.fetched.done():
+                still.append(begun)
+            elif begun.fetched.exception() is not None:
+                self._ahead.gone(begun.number)
+            else:
+                data, took_s = begun.fetched.result()
+                self._ahead.landed(begun.number, len(data), took_s)
+                self._largest_bytes = max(self._largest_bytes, len(data))
+        self._on_their_way = still
+
+    def _whole(self, chain: int, seq: int) -> _FetchedSegment:
+        began_s = self._clock.monotonic_s()
+        get = partial(self._store.get, segment_key(chain, seq))
+        data = retry(get, _GETS, random.Random(), sleep_s=self._sleep_s)
+        return _FetchedSegment(data, self._clock.monotonic_s() - began_s)

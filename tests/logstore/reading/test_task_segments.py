@@ -1,0 +1,191 @@
+"""Segments of a task: in order, each once, as many ahead as the store needs and memory allows."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import Any
+
+import pytest
+
+from logstore.errors import Denied, LogstoreError, NotFound
+from logstore.formats.keys import segment_key
+from logstore.objects.memory import MemoryObjects
+from logstore.ports.clock import SystemClock
+from logstore.reading.segment_gone import SegmentGone
+from logstore.reading.task_segments import (
+    AHEAD_BYTES_MAX,
+    FIRST_REQUESTS,
+    REQUESTS_MAX,
+    TaskSegments,
+    places_of,
+)
+from logstore.reading.tasks import SeqRange
+
+KiB, MiB = 1024, 1024 * 1024
+GET_S, WAIT_S = 0.05, 30.0
+
+
+class Put(SystemClock):
+    """It is when it was put to."""
+
+    now_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+
+class Rounds(Executor):
+    """Carries out all calls that wait when the result of one is asked for, side by side."""
+
+    def __init__(self, clock: Put) -> None:
+        self.clock = clock
+        self.call_count = 0
+        self.rounds: list[int] = []
+        self._waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = Asked(self)
+        self.call_count += 1
+        self._waiting.append((future, partial(fn, *args, **kwargs)))
+        return future
+
+    def carry_out(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        self.rounds.append(len(waiting))
+        began_s = self.clock.now_s
+        for future, call in waiting:
+            self.clock.now_s = began_s
+            try:
+                future.set_result(call())
+            except LogstoreError as error:
+                future.set_exception(error)
+
+
+class Asked(Future[Any]):
+    def __init__(self, rounds: Rounds) -> None:
+        super().__init__()
+        self._rounds = rounds
+
+    def result(self, timeout: float | None = None) -> Any:
+        if not self.done():
+            self._rounds.carry_out()
+        return super().result(timeout)
+
+
+class Chain(MemoryObjects):
+    """Segments 1 to `count` of chain 1, and which of them were requested."""
+
+    def __init__(self, count: int, size_bytes: int, failing: dict[int, LogstoreError]) -> None:
+        super().__init__(SystemClock())
+        self.clock = Put()
+        self.threads = Rounds(self.clock)
+        self.requested: list[int] = []
+        self._data = bytes(size_bytes)
+        self._keys = {segment_key(1, seq): seq for seq in range(1, count + 1)}
+        self._failing = failing
+
+    def get(self, key: str) -> bytes:
+        seq = self._keys[key]
+        self.clock.now_s += GET_S
+        self.requested.append(seq)
+        if seq in self._failing:
+            raise self._failing[seq]
+        return self._data
+
+
+def task(chain: Chain, *runs: tuple[int, int]) -> TaskSegments:
+    places = places_of([SeqRange(1, first, last, ()) for first, last in runs])
+    return TaskSegments(chain, places, clock=chain.clock, threads=chain.threads)
+
+
+@pytest.mark.parametrize("size_bytes", [KiB, 2 * MiB, 80 * MiB])
+def test_segments_are_fetched_once_in_the_order_of_reading(size_bytes: int) -> None:
+    chain = Chain(60, size_bytes, {})
+
+    with task(chain, (3, 20), (22, 22), (40, 60)) as segments:
+        read = [*range(3, 21), 22, *range(40, 61)]
+        sizes = [len(segments.get(1, seq)) for seq in read]
+
+    assert sizes == [size_bytes] * len(read)
+    assert chain.requested == read
+
+
+def test_a_task_begins_with_a_few_requests_and_goes_on_with_many() -> None:
+    chain = Chain(100, 100 * KiB, {})
+
+    with task(chain, (1, 100)) as segments:
+        assert chain.threads.call_count == 0
+        for seq in range(1, 101):
+            segments.get(1, seq)
+
+    rounds = chain.threads.rounds
+    assert rounds[:3] == [FIRST_REQUESTS, REQUESTS_MAX, REQUESTS_MAX]
+    assert sum(rounds) == 100
+
+
+@pytest.mark.parametrize("size_bytes", [3 * MiB, 20 * MiB])
+def test_what_is_ahead_is_bounded_by_bytes(size_bytes: int) -> None:
+    chain, ahead = Chain(100, size_bytes, {}), []
+
+    with task(chain, (1, 100)) as segments:
+        for seq in range(1, 60):
+            segments.get(1, seq)
+            ahead.append(chain.threads.call_count - seq)
+
+    assert set(ahead) == {AHEAD_BYTES_MAX // size_bytes}
+
+
+def test_a_task_that_takes_little_has_little_ahead() -> None:
+    chain = Chain(100, MiB, {})
+
+    with task(chain, (1, 100)) as segments:
+        for seq in range(1, 60):
+            segments.get(1, seq)
+            chain.clock.now_s += 1.0
+
+    assert chain.threads.call_count < 59 + 8
+
+
+def test_requests_are_on_their_way_together() -> None:
+    all_there = threading.Barrier(FIRST_REQUESTS)
+
+    class Waiting(Chain):
+        def get(self, key: str) -> bytes:
+            all_there.wait(WAIT_S)
+            return super().get(key)
+
+    segments = TaskSegments(
+        Waiting(FIRST_REQUESTS, KiB, {}), places_of([SeqRange(1, 1, FIRST_REQUESTS, ())])
+    )
+    with segments:
+        for seq in range(1, FIRST_REQUESTS + 1):
+            assert len(segments.get(1, seq)) == KiB
+
+
+def test_segments_that_are_passed_over_are_given_up() -> None:
+    chain = Chain(200, KiB, {})
+
+    with task(chain, (1, 200)) as segments:
+        segments.get(1, 1)
+        segments.get(1, 150)
+        for seq in range(151, 201):
+            segments.get(1, seq)
+
+    ahead = [seq for seq in chain.requested if seq < 150]
+    assert len(ahead) <= FIRST_REQUESTS + REQUESTS_MAX
+    assert [seq for seq in chain.requested if seq >= 150] == list(range(150, 201))
+
+
+def test_a_segment_that_is_gone_or_denied_is_said_when_it_is_its_turn() -> None:
+    chain = Chain(20, KiB, {3: NotFound("no object"), 5: Denied("no")})
+
+    with task(chain, (1, 20)) as segments:
+        assert segments.get(1, 1) == segments.get(1, 2) == bytes(KiB)
+        with pytest.raises(SegmentGone, match="chain=1 seq=3"):
+            segments.get(1, 3)
+        assert segments.get(1, 4) == bytes(KiB)
+        with pytest.raises(Denied):
+            segments.get(1, 5)
+        assert [len(segments.get(1, seq)) for seq in range(6, 21)] == [KiB] * 15
+    assert len(chain.requested) == 20
