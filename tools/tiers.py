@@ -131,8 +131,8 @@ def run_tier(
     """`earlier`: reports of tiers that ran before it."""
     report = report_of(tier)
     report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", "--durations=15", f"--junitxml={report}"]
-    command.append(f"--first-daily-seed={first_daily}")
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "--durations=15"]
+    command += [f"--junitxml={report}", f"--first-daily-seed={first_daily}"]
     command += [f"--passed-in={known.resolve()}" for known in earlier if known.exists()]
     if tier.parallel and jobs > 1:
         # Neighbours share brokers and Sparks, and long tests would leave a process without work.

@@ -20,6 +20,7 @@ from tests.scenarios.harness.process import Process
 from tests.scenarios.harness.series import Place
 from tests.servers.child import free_port
 
+LINES_SHOWN, LINE_CHARS_SHOWN = 8, 300
 CONTROLLER = r"this broker is the controller now: broker=(\d+)"
 
 
@@ -99,6 +100,16 @@ class Fleet:
     def controller(self) -> int:
         return int(self.admin().list_topics(timeout=START_S).controller_id)
 
+    def last_lines(self) -> str:
+        """The end of what each broker printed, for the report of a test that failed."""
+        texts = []
+        for number, member in self.members.items():
+            if member.process is not None:
+                state = "runs" if member.process.is_alive else "has ended"
+                lines = [line[:LINE_CHARS_SHOWN] for line in member.process.lines[-LINES_SHOWN:]]
+                texts.append("\n  ".join([f"broker {number} {state}; its last lines:", *lines]))
+        return "\n".join(texts)
+
     def stop_all(self) -> None:
         for member in self.members.values():
             if member.process is not None and member.process.is_alive:
@@ -136,7 +147,11 @@ def fleet(
         brokers = Fleet(members, stack, more)
         for number in members:
             brokers.start(number)
-        yield brokers
+        try:
+            yield brokers
+        except AssertionError as error:
+            error.add_note(brokers.last_lines())
+            raise
 
 
 def _cut_off(stack: ExitStack, member: Member, bucket: Bucket, servers: Collection[Server]) -> None:

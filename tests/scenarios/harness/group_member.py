@@ -2,11 +2,13 @@
 
 Reads, and commits what it has read before it reads on. Everything goes to its journal; it says
 `ready` when it has subscribed, and leaves the group on SIGTERM. Offsets are committed in the
-client's own generation, so a member that lost its partitions is refused.
+client's own generation, so a member that lost its partitions is refused. SIGUSR1 prints what its
+threads are doing.
 """
 
 import argparse
 import asyncio
+import faulthandler
 import os
 import signal
 import sys
@@ -217,6 +219,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.client == "java":
         java(options)
+    faulthandler.register(signal.SIGUSR1)
     stopping: list[bool] = []
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
     CLIENTS[options.client](options, MemberJournal(options.journal), lambda: bool(stopping))

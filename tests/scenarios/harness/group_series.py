@@ -32,7 +32,7 @@ from confluent_kafka.admin import AdminClient
 
 from broker.groups.decisions.group_partition import OFFSETS_TOPIC, partition_of
 from tests.scenarios.harness.brokers import START_S, create_topic
-from tests.scenarios.harness.fleet import Fleet, directory_place, fleet
+from tests.scenarios.harness.fleet import LINE_CHARS_SHOWN, Fleet, directory_place, fleet
 from tests.scenarios.harness.group_journal import Deed, of_java, read_member
 from tests.scenarios.harness.group_judge import Absence, GroupVerdict, judge, owners_at_the_end
 from tests.scenarios.harness.group_watch import GroupWatch
@@ -50,6 +50,7 @@ PAUSE_MIN_S, PAUSE_MAX_S = 0.5, 4.0
 STARTING_AT_ONCE = 6
 READY_S = 180.0
 CALM_S = 150.0
+MEMBER_LINES_SHOWN, JAVA_LINES_SHOWN = 25, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ class GroupOutcome:
     seconds: float
     recovered_s: Sequence[float]
     """After each death of a coordinator: until the group's offsets were told again."""
+    left_over: str = ""
+    """Where not all was committed in time: what members and brokers printed last."""
 
     def report(self) -> Iterator[str]:
         verdict = self.verdict
@@ -81,6 +84,8 @@ class GroupOutcome:
         yield f"anomalies   {dict(verdict.anomalies) or 'none'}"
         for kind, texts in verdict.examples.items():
             yield f"  {kind}: {'; '.join(texts)}"
+        if self.left_over:
+            yield self.left_over
 
 
 @dataclass(slots=True)
@@ -119,7 +124,7 @@ class GroupSeries:
             load.send(signal.SIGTERM)
             load.wait_for(r"^done .* failed=0$", deadline_s=CALM_S)
             ends = self._ends(brokers)
-            self._await_end(watch, ends)
+            left_over = self._await_end(watch, ends, brokers)
             deeds, unrest = self._await_rest(brokers)
             for name in self.alive:
                 self.processes[name].send(signal.SIGTERM)
@@ -137,7 +142,7 @@ class GroupSeries:
         ]
         seconds = time.monotonic() - began_s
         return GroupOutcome(
-            verdict, Counter(kinds), self.members, self.partitions, seconds, recovered
+            verdict, Counter(kinds), self.members, self.partitions, seconds, recovered, left_over
         )
 
     # Members
@@ -256,14 +261,28 @@ class GroupSeries:
         consumer.close()
         return ends
 
-    def _await_end(self, watch: GroupWatch, ends: dict[int, int]) -> None:
-        """Until all is committed; what is not by then, the judge finds."""
+    def _await_end(self, watch: GroupWatch, ends: dict[int, int], brokers: Fleet) -> str:
+        """Until all is committed; where not, what was printed. The judge finds what is missing."""
         deadline_s = time.monotonic() + CALM_S
         while not watch.fetched or watch.fetched[-1].offsets != ends:
             if time.monotonic() > deadline_s:
-                break
+                return "\n".join([*self._last_of_members(), brokers.last_lines()])
             self._require_members()
             time.sleep(0.2)
+        return ""
+
+    def _last_of_members(self) -> Iterator[str]:
+        """What each member noted last, and where its threads are."""
+        for name in self.alive:
+            process = self.processes[name]
+            if "java" not in name:
+                after = len(process.lines)
+                process.send(signal.SIGUSR1)
+                process.wait_for(r"group_member\.py.* in main", after=after)
+            last = [deed for deed in self._deeds() if deed.member == name][-2:]
+            shown = JAVA_LINES_SHOWN if "java" in name else MEMBER_LINES_SHOWN
+            lines = [line[:LINE_CHARS_SHOWN] for line in process.lines[-shown:]]
+            yield "\n  ".join([f"{name}: {last}", *lines])
 
     def _require_members(self) -> None:
         """A member that ended by itself would look like a partition without an owner."""
